@@ -169,13 +169,35 @@ def test_several_small_steps_may_reach_the_least_gain_together() -> None:
         (0.9, 1.2, True, True),
         (0.9, 1.2, False, False),  # nothing falls behind
         (0.9, 1.05, True, False),
-        (1.0, 1.2, True, False),
+        (1.06, 1.2, True, False),
     ],
 )
 def test_emergency_takes_one_decision(now: float, after: float, lag: bool, taken: bool) -> None:
     seen = replace(SEEN, multiplier=now, lag_grows=lag, candidates=(replace(GOOD, multiplier=after),))
     answer, _ = decide(Memory(revision=3, steps=(kept(NOW - 61),)), seen, NOW)
     assert isinstance(answer, Step if taken else Hold)
+
+
+def test_emergency_may_need_several_steps() -> None:
+    step = replace(GOOD, multiplier=0.9)
+    seen = replace(SEEN, multiplier=0.9, lag_grows=True, candidates=(step,))
+    assert isinstance(decide(Memory(revision=3), seen, NOW)[0], Hold)
+    assert isinstance(decide(Memory(revision=3), replace(seen, reachable=1.2), NOW)[0], Step)
+
+
+def test_a_move_away_from_what_is_full_need_not_pay_back() -> None:
+    endless = replace(GOOD, pays_after=math.inf, multiplier=1.0)
+    seen = replace(SEEN, candidates=(endless,))
+    assert isinstance(decide(READY, replace(seen, multiplier=1.0), NOW)[0], Step)
+    assert isinstance(decide(READY, replace(seen, multiplier=1.1), NOW)[0], Hold)
+
+
+def test_near_equal_steps_do_not_break_the_row() -> None:
+    other, memory = replace(GOOD, target="B"), Memory(revision=3)
+    for number, order in enumerate(((GOOD, other), (other, GOOD), (other, GOOD))):
+        answer, memory = decide(memory, replace(SEEN, candidates=order), NOW + 60 * number)
+    assert isinstance(answer, Step)
+    assert answer.about is GOOD
 
 
 def test_emergency_has_a_cooldown_of_its_own() -> None:

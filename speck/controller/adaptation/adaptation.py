@@ -318,7 +318,13 @@ class Adaptation:
             return seen
         advised = self.mover.advise(name, limits.forbidden(memory, now), options.min_gain)
         sight.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
-        return replace(seen, candidates=advised.candidates, gain=advised.gain, rewires=advised.rewires)
+        return replace(
+            seen,
+            candidates=advised.candidates,
+            gain=advised.gain,
+            reachable=advised.multiplier,
+            rewires=advised.rewires,
+        )
 
     def _obstacle(self, name: str, present: Present) -> str:
         """The reason why nothing of a composition may be moved now; empty if it may."""
