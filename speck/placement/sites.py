@@ -101,23 +101,33 @@ def _with_bandwidths(sites: list[Site], known: Inventory, inputs: Inputs) -> lis
     """The sites with the bandwidths of their links as measured, or declared of a path (``links``).
 
     A path has the lesser bandwidth of its two ends, so that the greatest of a site's paths is that of its
-    own end; one that no traffic has filled can only raise what was declared or assumed.
+    own end; one that no traffic has filled can only raise what was declared or assumed.  One that is full
+    shows the bandwidth of the end that was the narrower one before: a slow edge makes no slow cloud.
     """
     declared = {(each.source, each.target): each.bandwidth for each in known.links}
     declared |= {(two, one): each for (one, two), each in declared.items() if (two, one) not in declared}
+    before = {site.name: site for site in sites}
     found = []
     for site in sites:
         uplink = known.sites[site.name].uplink
         own = {path: each for path, each in declared.items() if each and site.name in path}
-        ups = [each / 8 for (source, _), each in own.items() if each and source == site.name]
-        downs = [each / 8 for (_, target), each in own.items() if each and target == site.name]
-        up = site.up if uplink.bandwidth or not ups else max(ups)
-        down = site.down if uplink.bandwidth or uplink.downlink or not downs else max(downs)
+        own_up = [each / 8 for (source, _), each in own.items() if each and source == site.name]
+        own_down = [each / 8 for (_, target), each in own.items() if each and target == site.name]
+        up = site.up if uplink.bandwidth or not own_up else max(own_up)
+        down = site.down if uplink.bandwidth or uplink.downlink or not own_down else max(own_down)
         paths = inputs.links.values()
-        up = _bandwidth((each for each in paths if each.source == site.name), up)
-        down = _bandwidth((each for each in paths if each.target == site.name), down)
+        outward = [each for each in paths if each.source == site.name]
+        inward = [each for each in paths if each.target == site.name]
+        ups = [each for each in outward if _limits(each, up, before.get(each.target), "down")]
+        downs = [each for each in inward if _limits(each, down, before.get(each.source), "up")]
+        up, down = _bandwidth(ups, up), _bandwidth(downs, down)
         found.append(replace(site, up=up, down=down))
     return found
+
+
+def _limits(path: LinkProfile, own: float, other: Site | None, end: str) -> bool:
+    """True if a path says something of an end with its ``own`` bandwidth; ``other`` is the site beyond."""
+    return path.at_least or other is None or own <= getattr(other, end)
 
 
 def _bandwidth(paths: Iterable[LinkProfile], otherwise: float) -> float:

@@ -36,9 +36,11 @@ from speck.placement.adaptation.situation import Candidate, Progress, Situation
 RUNNING = 3  # decisions in a row that name the same step
 OWN_SHARE = 1 / 3  # of the least gain, which a step must have by itself where several reach it together
 UTILISATION = 0.6  # most of a target's cores after a step
+SUSTAINED = 1.05  # least multiplier of rates that are sustained
 EMERGENCY = 1.1  # least multiplier after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 AT_ONCE = 2  # steps at work on all compositions
+LONGEST_REASON = 300  # characters
 REWIRED = "a better placement moves topics, too, which is not done by itself: speck advise"
 
 
@@ -134,7 +136,8 @@ def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tup
     failed = progress is not None and progress.state is OperationState.FAILED
     if step.back:
         outcome = Outcome.FAILED if failed else Outcome.KEPT
-        return Hold("the step is taken back"), with_last(memory, replace(step, outcome=outcome))
+        what = "the way back failed (see its operation)" if failed else "the step is taken back"
+        return Hold(what), with_last(memory, replace(step, outcome=outcome))
     if failed and progress is not None:
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
     if not step.due:
@@ -208,19 +211,17 @@ def with_last(memory: Memory, step: StepRecord) -> Memory:
 
 def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Choose the first candidate without an objection, and take it if it is due."""
-    found, objection = None, ""
-    for each in seen.candidates:
-        why = _objection(memory, each, seen, now)
-        if not why:
-            found = each
-            break
-        objection = objection or why
+    objections = [(each, _objection(memory, each, seen, now)) for each in seen.candidates]
+    permitted = [each for each, why in objections if not why]
+    # One that was the best before goes on: near-equal ones change places with every measurement.
+    found = next((each for each in permitted if _is_same(memory.streak, each)), None)
+    found = found or next(iter(permitted), None)
     if found is None:
         memory = replace(memory, streak=None)
         if seen.rewires >= seen.options.min_gain:
             return Advise(REWIRED), memory
         about = seen.candidates[0] if seen.candidates else None
-        return Hold(objection or "nothing is better", about), memory
+        return Hold(objections[0][1] if objections else "nothing is better", about), memory
     memory = _with_streak(memory, found)
     if memory.fell > now:
         return Advise("the steps of this hour or day are made: speck advise", found), memory
@@ -234,28 +235,35 @@ def _objection(memory: Memory, step: Candidate, seen: Situation, now: float) -> 
         return "its figures are not finite"
     if (ban := banned(memory, step, now)) is not None:
         return f"{_name(step)} is banned: {ban.reason}"
-    if not (step.gain >= least or (seen.gain >= least and step.gain >= least * OWN_SHARE)):
+    if not max(step.gain, seen.gain) >= least:
         return f"a gain of {max(step.gain, seen.gain):.0%} of the objective is below {least:.0%}"
+    if not step.gain >= least * OWN_SHARE:
+        return f"a gain of {step.gain:.0%} of the objective by one step is below {least * OWN_SHARE:.0%}"
     if step.refused:
         return step.refused
     if not step.utilisation <= UTILISATION:
         return f"{step.target} would be at {step.utilisation:.0%} of its cores (at most {UTILISATION:.0%})"
-    if not step.pays_after <= seen.options.horizon / 2:
+    # Where the rates are not sustained, results get older all the time: that is no time to save a move.
+    relieves = seen.multiplier < SUSTAINED and step.multiplier >= seen.multiplier
+    if not (relieves or step.pays_after <= seen.options.horizon / 2):
         return f"it would pay back after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
     return ""
 
 
+def _is_same(streak: Streak | None, step: Candidate) -> bool:
+    return streak is not None and (streak.jobs, streak.target) == (step.jobs, step.target)
+
+
 def _with_streak(memory: Memory, step: Candidate) -> Memory:
     last = memory.streak
-    same = last is not None and (last.jobs, last.target) == (step.jobs, step.target)
-    count = last.count + 1 if last is not None and same else 1
+    count = last.count + 1 if last is not None and _is_same(last, step) else 1
     return replace(memory, streak=Streak(jobs=step.jobs, target=step.target, count=count))
 
 
 def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Take a step, unless it is too early for it."""
     count = memory.streak.count if memory.streak is not None else 0
-    emergency = seen.multiplier < 1 and step.multiplier >= EMERGENCY and seen.lag_grows
+    emergency = _is_emergency(seen, step)
     if not emergency and count < RUNNING:
         reason = f"{_name(step)} is the best in {count} of {RUNNING} decisions"
         return Hold(reason, step), memory
@@ -272,6 +280,16 @@ def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple
     return _taken(memory, step, seen, emergency, now)
 
 
+def _is_emergency(seen: Situation, step: Candidate) -> bool:
+    """True if jobs fall behind, and the step leads to where they do not, by itself or with those after it.
+
+    The measured rates are those that get through, so that the multiplier of what is full is about 1.
+    """
+    reached = max(step.multiplier, seen.reachable)
+    helps = reached >= EMERGENCY and step.multiplier >= seen.multiplier
+    return seen.lag_grows and seen.multiplier < SUSTAINED and helps
+
+
 def _taken(
     memory: Memory, step: Candidate, seen: Situation, emergency: bool, now: float
 ) -> tuple[Answer, Memory]:
@@ -286,7 +304,8 @@ def _taken(
         age_p95=seen.age_p95,
         revision=seen.revision + 1,
         costs=dict(step.costs),
-        catch_up=step.catch_up if math.isfinite(step.catch_up) else verdict.LONGEST_SETTLING,
+        # Without an end: something else is full besides, for which there is no use in waiting.
+        catch_up=step.catch_up if math.isfinite(step.catch_up) else 0.0,
     )
     memory = replace(memory, steps=(*memory.steps, record), streak=None)
     return Step(step_reason(step, seen, emergency), step, emergency), memory
@@ -312,7 +331,7 @@ def _name(step: Candidate | StepRecord) -> str:
 
 def held(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
     """The memory with an entry for a round in which nothing could be decided."""
-    return _noted(replace(memory, streak=None), Hold(reason), seen, now)
+    return _noted(memory, Hold(reason), seen, now)
 
 
 def _noted(memory: Memory, answer: Answer, seen: Situation, now: float) -> Memory:
@@ -339,6 +358,12 @@ def _entry(answer: Answer) -> Entry:
     about = answer.about
     gain = about.gain if math.isfinite(about.gain) else None
     return replace(blank, jobs=about.jobs, source=about.source, target=about.target, gain=gain)
+
+
+def _short(reason: str) -> str:
+    """A reason on one line, of bounded length: a memory has many."""
+    line = " ".join(reason.split())
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
 
 
 _DECISIONS: dict[type, Decision] = {
