@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.simulate.conditions import Scenario, Spell, Surge, changing
-from benchmarks.simulate.driving import LOOK, PERIOD, Driven, World, budget, look, steps_of
+from benchmarks.simulate.driving import INTERVAL, PERIOD, Driven, World, budget, observe, steps_of
 from benchmarks.simulate.intervals import mean
 from benchmarks.simulate.observed import objective
 from benchmarks.simulate.worlds import large
@@ -163,14 +163,14 @@ def run(trial: Trial, variant: str, seed: int, jobs: int, sites: int, load: floa
     moves = [0] * len(world.compositions)
     for _ in range(round(trial.hours * HOUR / _MINUTE)):
         world.fluid.reset()
-        for _ in range(round(_MINUTE / LOOK)):
-            if variant == "best" and world.now % BEST_EVERY < LOOK / 2:
+        for _ in range(round(_MINUTE / INTERVAL)):
+            if variant == "best" and world.now % BEST_EVERY < INTERVAL / 2:
                 _place_best(world)
-            world.pass_time(LOOK)
+            world.pass_time(INTERVAL)
             for number, driven in enumerate(world.compositions):
                 if variant == "loop":
-                    look(world, driven)
-                elif variant == "every-gain" and world.now % PERIOD < LOOK / 2:
+                    observe(world, driven)
+                elif variant == "every-gain" and world.now % PERIOD < INTERVAL / 2:
                     moves[number] += _move_all(world, driven)
         objectives.append(objective(world.problem, world.placement, world.fluid.observed()))
     outcomes = [steps_of(each) for each in world.compositions]

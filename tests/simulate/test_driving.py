@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.simulate.adapt import TRIALS, begin, run
-from benchmarks.simulate.driving import LOOK, World, look, steps_of
+from benchmarks.simulate.driving import INTERVAL, World, observe, steps_of
 from speck.core.adaptation import Decision
 
 pytestmark = pytest.mark.slow("an hour of simulated time")
@@ -17,16 +17,16 @@ def _world(trial: str, seed: int) -> World:
     return begin(TRIALS[trial], seed, jobs=7, sites=4, load=0.3, step=0.5)[0]
 
 
-def _look(world: World, times: int) -> World:
+def _pass(world: World, times: int) -> World:
     for _ in range(times):
-        world.pass_time(LOOK)
+        world.pass_time(INTERVAL)
         for driven in world.compositions:
-            look(world, driven)
+            observe(world, driven)
     return world
 
 
 def test_loop_moves_jobs_out_of_an_overloaded_cloud_and_keeps_the_step() -> None:
-    world = _look(_world("from-cloud", 1), 30)
+    world = _pass(_world("from-cloud", 1), 30)
     (driven,) = world.compositions
     assert steps_of(driven) == {"kept": 1, "back": 0, "pending": 0, "failed": 0}
     assert world.placement.sites != world.problem.all_in_cloud.sites
@@ -34,7 +34,7 @@ def test_loop_moves_jobs_out_of_an_overloaded_cloud_and_keeps_the_step() -> None
 
 
 def test_step_to_a_site_that_is_slower_than_declared_is_taken_back_and_banned() -> None:
-    world = _look(_world("liar", 1), 40)
+    world = _pass(_world("liar", 1), 40)
     (driven,) = world.compositions
     assert steps_of(driven)["back"] == 1
     assert world.placement.sites == world.problem.all_in_cloud.sites
@@ -44,8 +44,8 @@ def test_step_to_a_site_that_is_slower_than_declared_is_taken_back_and_banned() 
 
 
 def test_noise_and_an_outage_make_no_step() -> None:
-    for trial, looks in (("noise", 60), ("outage", 90)):
-        world = _look(_world(trial, 3), looks)
+    for trial, rounds in (("noise", 60), ("outage", 90)):
+        world = _pass(_world(trial, 3), rounds)
         assert [sum(steps_of(each).values()) for each in world.compositions] == [0]
 
 
