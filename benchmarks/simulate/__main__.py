@@ -112,7 +112,7 @@ def _print(result: dict[str, Any]) -> None:
                 "returned",
             )
         )
-        for trial in set(adapt.TRIALS) & result["adapt"].keys():
+        for trial in [each for each in adapt.TRIALS if each in result["adapt"]]:
             for variant, each in result["adapt"][trial].items():
                 steps = "{value:.2f} ({low:.2f} to {high:.2f})".format(**each["steps"])
                 print(
