@@ -94,6 +94,7 @@ def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Pa
 def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
     options = {"place": True, "limit": 10_000, "rate": 400, "measure": 35, "as_json": True}
     output, printed = _demo(tmp_path / "demo", **options).communicate(timeout=TIMEOUT)
+    assert output, printed
     counts = json.loads(output)
     assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"], printed
     assert counts["actions"]["move"] > 0, printed

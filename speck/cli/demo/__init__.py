@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,7 +26,7 @@ from rich.console import Console
 from speck import local
 from speck.cli.demo.programs import PIPELINES, Feeder, Server, Watcher, check_input, generate, speck_command
 from speck.cli.demo.view import View, statistics_line
-from speck.client import Client
+from speck.client import Client, RequestRefused
 from speck.core.lifecycle import ActionKind
 from speck.errors import SpeckError
 
@@ -63,6 +64,7 @@ MIXED = Scenario(
 NOISY = 0.5
 MEASURABLE_RATE = 1000.0  # lines/s, at which the generated day lasts longer than that
 
+_PROPOSALS = 5  # that may be stale in a row
 _POLL = 0.25  # s
 _STUCK = 60.0  # s without any progress
 _QUIET = 1.0  # s without another count, once all are in
@@ -417,10 +419,10 @@ class _PlacedDemo(_Demo):
     def _deploy(self) -> None:
         text = (PIPELINES / self._options.scenario.first).read_bytes()
         with self._stage("deploy", f"All 17 jobs in the cloud, {CLOUD}"):
-            proposal = self._client.place(text, COMPOSITION, policy="cloud")
-            self._view.placement(proposal)
+            begun = self._accepted(
+                lambda: self._client.place(text, COMPOSITION, policy="cloud"), f"all in {CLOUD}"
+            )
             printed: set[str] = set()
-            begun = self._client.accept(proposal["id"], message=f"all in {CLOUD}")
             for operation in self._client.follow(begun["id"], _POLL):
                 self._view.operation(operation, printed)
             _refuse_failed(operation)
@@ -443,13 +445,24 @@ class _PlacedDemo(_Demo):
 
     def _follow_advice(self) -> None:
         with self._stage("advise", "The advice, accepted while data flows"):
-            proposal = self._client.advise(COMPOSITION)
-            self._view.placement(proposal)
-            operation = self._follow(self._client.accept(proposal["id"])["id"])
+            operation = self._follow(self._accepted(lambda: self._client.advise(COMPOSITION))["id"])
         self._counts.actions = _by_kind(operation)
         self._counts.engine_calls = operation["engine_calls"]
         self._view.phase("Asked again")
         self._view.placement(self._client.advise(COMPOSITION))
+
+    def _accepted(self, propose: Callable[[], Mapping[str, Any]], why: str = "") -> Mapping[str, Any]:
+        """Accept a proposal; another one when it is stale before that, as on a machine of uneven speed."""
+        more = _PROPOSALS
+        while True:
+            proposal, more = propose(), more - 1
+            self._view.placement(proposal)
+            try:
+                return self._client.accept(proposal["id"], message=why)
+            except RequestRefused as error:
+                if error.status != HTTPStatus.CONFLICT or not more:
+                    raise
+                self._view.line(f"Another proposal, since {error}")
 
 
 def _by_kind(operation: Mapping[str, Any]) -> dict[str, int]:
