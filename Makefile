@@ -46,8 +46,14 @@ test: system $(VENV)/dev jars
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(MAKE) browser || echo "Chromium is not installed: the tests of the dashboard in a browser are skipped" >&2
 	@$(MAKE) shells || echo "zsh or fish is not installed: the tests of its completion are skipped" >&2
-	@$(MAVEN) verify
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS)
+	@# The Java tests mostly wait. They run in a copy, since Maven writes jars and classes that the Python tests use.
+	@rm -rf build/java && mkdir -p build/java/binders/jars && cp -a jars_and_apps pipelines build/java/
+	@mvn -q -B -f build/java/$(CONNECTORS)/pom.xml verify > build/java/log 2>&1 & java=$$!
+	@trap 'kill $$java 2> /dev/null || true' EXIT
+	@failed=0
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
+	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
+	@exit $$failed
 
 check: system $(VENV)/dev
 	@$(BIN)/ruff check .
