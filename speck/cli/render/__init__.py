@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count
+from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count, faults_of
 from speck.cli.render.live import (
     SORTS,
     change_line,
@@ -50,6 +50,7 @@ __all__ = [
     "doctor_report",
     "events_table",
     "facts",
+    "faults_of",
     "finding_lines",
     "has_changes",
     "job_changes",
