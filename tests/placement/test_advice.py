@@ -223,6 +223,7 @@ def test_other_load_never_makes_a_placement_better(problem: Problem) -> None:
         assert (beside.wan, beside.cores) == pytest.approx((alone.wan, alone.cores))
 
 
+@pytest.mark.slow("every placement of each problem")
 @settings(max_examples=5, deadline=None)
 @given(problems)
 def test_bound_holds_beside_other_load(problem: Problem) -> None:
