@@ -54,6 +54,12 @@ class Link:
         """A link of the same bandwidth both ways, two of which have this round trip time, s."""
         return cls(bandwidth, bandwidth, round_trip / 4, loss)
 
+    def declared(self) -> dict[str, str]:
+        """The field ``uplink`` of a site with this link, as an inventory has it."""
+        bandwidths = {"bandwidth": self.up, "downlink": self.down}
+        known = {name: f"{value:.0f} bit/s" for name, value in bandwidths.items() if value is not None}
+        return known | {"latency": f"{1000 * self.delay:g} ms"}
+
 
 def unavailable() -> str:
     """The reason why no network can be made here; empty if one can."""
