@@ -229,11 +229,16 @@ class Measures:
         """The best known profiles of all jobs, links and sites, for the placer; sampling goes on a minute."""
         self.request()
         forms = [form for each in self.deployments.snapshots() for form in each.forms.values()]
-        jobs = {name: each.estimate.profile for name, each in self.jobs(forms).items()}
+        found = self.jobs(forms)
         with self._lock:
             copies = dict(self._copies)
-        history = {name: rate_history(copy.series) for name, copy in copies.items()}
-        return Inputs(jobs=jobs, links=self.links(), sites=self.sites(), history=history)
+        return Inputs(
+            jobs={name: each.estimate.profile for name, each in found.items()},
+            links=self.links(),
+            sites=self.sites(),
+            history={name: rate_history(copy.series) for name, copy in copies.items()},
+            fresh=frozenset(name for name, each in found.items() if each.fresh and not each.error),
+        )
 
     def _measure(
         self, job: Job, copy: _Copy | None, stored: JobProfile | None, speeds: Mapping[str, float]
