@@ -1,4 +1,4 @@
-"""The routes of placements and policies, and of the profiles that placements are computed from."""
+"""The routes of placements, policies, the profiles that both need, and the adaptation of placements."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from speck.coordinator.placer import Wishes
 from speck.core.plan import plan_data
 from speck.placement.policies import policies
 from speck.server.api import parameters, schemas
+from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsSchema
 from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
 from speck.server.api.problems import fault_data
@@ -126,3 +127,28 @@ def measure_profile(query: dict[str, Any]) -> Any:
 def list_links() -> Any:
     """The links between sites: round trip, bandwidth, load"""
     return services().profiles.links()
+
+
+@blueprint.route("/adapt", methods=["GET"])
+@blueprint.response(200, AdaptationsSchema)
+def list_adaptations() -> Any:
+    """The loop that adapts placements: its state and its last decision for each composition"""
+    return services().adaptation.all()
+
+
+@blueprint.route("/adapt/<name>", methods=["GET"])
+@blueprint.response(200, AdaptationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_adaptation(name: str) -> Any:
+    """The last decisions of the loop for a composition with their reasons, its steps, and its bans"""
+    return services().adaptation.show(name)
+
+
+@blueprint.route("/adapt/<name>", methods=["POST"])
+@blueprint.arguments(parameters.AdaptationQuery, location="query")
+@blueprint.response(200, AdaptationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def pause_adaptation(query: dict[str, Any], name: str) -> Any:
+    """Pause the adaptation of a composition for some time, or resume it"""
+    adaptation = services().adaptation
+    return adaptation.resume(name) if query["resume"] else adaptation.pause(name, query["pause"])
