@@ -29,7 +29,10 @@ Link = tuple[str, str]  # the names of both sites
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A job's writing over a link: its rate in bytes/s, the least time to an acknowledgement (s)."""
+    """A job's traffic over a link: its rate in bytes/s, the least time to an acknowledgement (s).
+
+    A reader acknowledges, and sees neither that time nor a window (``None``, 0).
+    """
 
     at: float
     bytes_rate: float
@@ -76,20 +79,36 @@ def crossing_of(series: Series, broker: str) -> Crossing | None:
     return Crossing(newest.at, growth / seconds, acks.least, acks.window_full)
 
 
+def reading_of(series: Series) -> Crossing | None:
+    """The crossing from a broker in the last two samples of a job; ``None`` if there was none."""
+    if len(series.samples) < 2:
+        return None
+    before, newest = series.samples[-2:]
+    bytes_in = _growth(before.sample.bytes_in, newest.sample.bytes_in)
+    messages = _growth(before.sample.messages_in, newest.sample.messages_in)
+    if bytes_in is None or messages is None:
+        return None
+    seconds = newest.sample.observed - before.sample.observed
+    return Crossing(newest.at, (bytes_in + WIRE_OVERHEAD * messages) / seconds, None, 0.0)
+
+
+def _growth(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
 def _written(series: Series) -> float | None:
     """The bytes on the wire between the last two samples."""
     before, after = series.samples[-2].sample, series.samples[-1].sample
-    if None in (before.bytes_out, after.bytes_out, before.messages_out, after.messages_out):
-        return None
-    messages = (after.messages_out or 0) - (before.messages_out or 0)
-    return (after.bytes_out or 0) - (before.bytes_out or 0) + WIRE_OVERHEAD * messages
+    bytes_out = _growth(before.bytes_out, after.bytes_out)
+    messages = _growth(before.messages_out, after.messages_out)
+    return None if bytes_out is None or messages is None else bytes_out + WIRE_OVERHEAD * messages
 
 
 def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> LinkProfile | None:
     """A link as the crossings of its jobs show it.
 
-    The window of unacknowledged messages is full most of the time where the link is the limit: then the load
-    is its bandwidth.  Otherwise the bandwidth is at least the load.
+    The window of unacknowledged messages of a writer is full most of the time where the link is the limit:
+    then the load of all jobs, readers included, is its bandwidth.  Otherwise the bandwidth is at least that.
     """
     recent = [[each for each in crossings if each.at >= now - PASSIVE] for crossings in jobs]
     known = [crossings for crossings in recent if crossings]
