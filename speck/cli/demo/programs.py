@@ -84,8 +84,8 @@ def _environment() -> dict[str, str]:
 class Server(Program):
     """A SpecK server on a free loopback port, with a store of its own."""
 
-    def __init__(self, sites: Path, directory: Path) -> None:
-        options = ["--port", 0, "--data-dir", directory / "store", "--sites", sites, "--root", ROOT]
+    def __init__(self, sites: Path, directory: Path, *more: object) -> None:
+        options = ["--port", 0, "--data-dir", directory / "store", "--sites", sites, "--root", ROOT, *more]
         super().__init__("server", ["-m", "speck.cli", "serve", *options], directory)
 
     def url(self) -> str:
