@@ -23,6 +23,7 @@ BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s), assumed
 LATENCY = 0.01  # s one way between a site and the middle of the network, assumed
 _RETAINED = 30  # observations of a job: 5 minutes of one every 10 s
 _LOAD = 60.0  # s, for which a job counts towards the load
+_MEAN = 30.0  # s; a writer whose window is full sends in bursts, from one checkpoint to the next
 
 Link = tuple[str, str]  # the names of both sites
 
@@ -116,7 +117,7 @@ def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> Link
         return None
     until, count = max(each[-1].at for each in known), sum(map(len, known))
     last = [each[-1] for each in known if each[-1].at >= now - _LOAD]
-    load = Value(sum(each.bytes_rate for each in last), Known.MEASURED, until, count)
+    load = Value(sum(_mean_rate(each, now) for each in known), Known.MEASURED, until, count)
     times = [each.least for crossings in known for each in crossings if each.least is not None]
     return LinkProfile(
         source=link[0],
@@ -126,6 +127,13 @@ def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> Link
         at_least=not any(each.window_full > FULL for each in last),
         load=load,
     )
+
+
+def _mean_rate(crossings: Sequence[Crossing], now: float) -> float:
+    """The mean rate of a job over the last half minute; 0 if it has not crossed within the last minute."""
+    newest = crossings[-1].at
+    rates = [each.bytes_rate for each in crossings if each.at > newest - _MEAN]
+    return sum(rates) / len(rates) if newest >= now - _LOAD else 0.0
 
 
 # --- precedence

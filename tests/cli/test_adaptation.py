@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.decisions import BAN, HELD, STEPPED, deciding_server
+from tests.support.decisions import BAN, HOLDING, STEPPED, deciding_server
 from tests.support.rest_server import RestServer
 from tests.support.speck_command import Speck
 
@@ -22,15 +22,15 @@ def test_every_decision_has_its_reason_holding_included(speck: Speck) -> None:
     said = speck("adapt", "traffic")
     assert said.code == 0
     assert said.out.startswith("traffic (revision 1): watching; mode auto; 1 of 6 steps in the last hour")
-    for words in (HELD.reason, STEPPED.reason, "clean-a, local-a D -> A", "31%", BAN.reason, "1 of 3"):
+    for words in (HOLDING.reason, STEPPED.reason, "clean-a, local-a D -> A", "31%", BAN.reason, "1 of 3"):
         assert words in said.out
-    assert said.out.index(HELD.reason) < said.out.index(STEPPED.reason)  # the newest first
+    assert said.out.index(HOLDING.reason) < said.out.index(STEPPED.reason)  # the newest first
 
 
 def test_without_a_name_a_row_for_each(speck: Speck) -> None:
     said = speck("adapt")
     row = next(line for line in said.out.splitlines() if line.startswith("traffic"))
-    assert HELD.reason in row
+    assert HOLDING.reason in row
     assert speck("adapt", "--json").data["compositions"][0]["composition"] == "traffic"
 
 

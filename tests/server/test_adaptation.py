@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from speck.server.tokens import Owner, Role, Tokens, digest
-from tests.support.decisions import BAN, GROUP, HELD, STEP, deciding_server
+from tests.support.decisions import BAN, GROUP, HOLDING, STEP, deciding_server
 from tests.support.placement_bench import NOW
 from tests.support.rest_server import RestServer
 
@@ -34,7 +34,7 @@ def test_reader_sees_every_decision_with_its_reason(rest: RestServer) -> None:
     assert (shown["mode"], shown["state"], shown["revision"]) == ("auto", "watching", 1)
     assert [each["decision"] for each in shown["entries"]] == ["hold", "step"]
     assert shown["last"] == shown["entries"][0]
-    assert (shown["last"]["reason"], shown["last"]["repeated"]) == (HELD.reason, 12)
+    assert (shown["last"]["reason"], shown["last"]["repeated"]) == (HOLDING.reason, 12)
     (step,) = shown["steps"]
     assert (step["jobs"], step["outcome"], step["good"]) == (list(GROUP), "back", STEP.good)
     assert [(each["target"], each["until"]) for each in shown["bans"]] == [("A", BAN.until)]
@@ -96,6 +96,6 @@ def test_the_live_view_has_the_last_decision_and_the_links(rest: RestServer) -> 
         lines = (line for line in answer.iter_lines() if line.startswith(b"data: "))
         items = json.loads(next(lines)[6:])["items"]
     found = {(kind, name): data for kind, name, data in items}
-    assert found["placement", "traffic"]["last"]["reason"] == HELD.reason
+    assert found["placement", "traffic"]["last"]["reason"] == HOLDING.reason
     assert "entries" not in found["placement", "traffic"]
     assert found["link", "A D"]["bandwidth"]["known"] == "declared"

@@ -9,7 +9,7 @@ from selenium.webdriver import Chrome
 
 from speck.server.tokens import Owner, Role, Tokens, digest
 from tests.support.chromium import Page
-from tests.support.decisions import BAN, HELD, STEPPED, deciding_server
+from tests.support.decisions import BAN, HOLDING, STEPPED, deciding_server
 
 VIEW = "#/placement/traffic"
 PICTURES = os.environ.get("SPECK_PICTURES")  # a directory for pictures of the page, to be looked at
@@ -24,7 +24,7 @@ def test_decisions_are_explained_and_a_pause_is_pressed(tmp_path: Path, chrome: 
         page.one("#decisions-title", "Decisions")
         text = page.text()
         for words in (
-            HELD.reason,
+            HOLDING.reason,
             "12 times since",
             STEPPED.reason,
             "taken back",
@@ -52,7 +52,7 @@ def test_a_reader_sees_the_decisions_and_cannot_press_pause(tmp_path: Path, chro
         page.run("sessionStorage.setItem('speck-token', 'read')")
         page.open(VIEW)
         page.one("#decisions-title", "Decisions")
-        page.until(lambda: HELD.reason in page.text(), "the decisions")
+        page.until(lambda: HOLDING.reason in page.text(), "the decisions")
         page.one(".reader", "To pause it")
         assert not page.all(".pausing")
         chrome.get("about:blank")

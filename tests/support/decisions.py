@@ -16,7 +16,7 @@ from tests.support.rest_server import RestServer, rest_server
 AUTO = ROAD_TRAFFIC.replace("jobs:\n", "placement: {mode: auto}\njobs:\n", 1)
 GROUP = ("clean-a", "local-a")
 
-HELD = Entry(
+HOLDING = Entry(
     at=NOW - 60,
     since=NOW - 720,
     decision=Decision.HOLD,
@@ -50,7 +50,7 @@ STEP = StepRecord(
     good=1,
 )
 BAN = Ban(jobs=GROUP, target="A", until=NOW + 300, times=1, reason="it gains 3% of the objective")
-MEMORY = Memory(revision=1, entries=(STEPPED, HELD), steps=(STEP,), bans=(BAN,))
+MEMORY = Memory(revision=1, entries=(STEPPED, HOLDING), steps=(STEP,), bans=(BAN,))
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from speck.errors import LocalError, SpeckError
 from speck.local.wan import Link, Network, unavailable
 
 PERIOD = 10.0  # s between two decisions
-RATE = 320.0  # lines/s, at which the generated day lasts for three minutes
+RATE = 1000.0  # lines/s, at which the generated day lasts for three minutes
 SLOWED = "A"
 _TRIP = 0.03  # s between two sites
-_EDGE, _WORSE = 0.5e6, 0.125e6  # bit/s of the edges' links, and of the one that gets worse
+_EDGE, _WORSE = 1.6e6, 0.4e6  # bit/s of the edges' links, and of the one that gets worse
 _CLOUD = 100e6  # bit/s
 _CALM = 45.0  # s with data, in which all jobs are measured
 _ASKED = 1.0  # s between two looks at the loop
@@ -26,6 +26,7 @@ Data = Mapping[str, Any]
 class AdaptedDemo(PlacedDemo):
     """Everything begins in the cloud; then the link of a site gets worse, and the loop acts."""
 
+    _sensors = 620
     _wan: Network
     _shown = (0.0, 0)  # the last decision shown: its first time, and how often in a row
     _asked = 0.0
@@ -53,10 +54,10 @@ class AdaptedDemo(PlacedDemo):
         with self._view:
             self._feed("feeder", 1.0)
             calm = time.monotonic() + _CALM
-            self._until("data flows", lambda: self._look() or time.monotonic() > calm)
+            self._until("data flows", lambda: self._observe() or time.monotonic() > calm)
             self._worsen()
             worse = f"the link of {SLOWED} is worse"
-            self._until(worse, lambda: self._look() or self._all_sent())
+            self._until(worse, lambda: self._observe() or self._all_sent())
             if not self._steps:
                 raise SpeckError("the loop made no step while data flowed; speck adapt has its reasons")
             self._follow_step(self._steps[0])
@@ -69,7 +70,7 @@ class AdaptedDemo(PlacedDemo):
         self._view.phase(f"The link of {SLOWED} gets worse: {_mbit(_EDGE)} -> {_mbit(_WORSE)}")
         self._wan.set_link(SLOWED, Link.of(_WORSE, _TRIP))
 
-    def _look(self) -> bool:
+    def _observe(self) -> bool:
         """Show the decisions since the last look; True if there was a step."""
         if time.monotonic() - self._asked >= _ASKED:
             self._asked = time.monotonic()
@@ -82,7 +83,7 @@ class AdaptedDemo(PlacedDemo):
         return bool(self._steps)
 
     def _is_judged(self) -> bool:
-        return self._look() and self._steps[0]["outcome"] != "pending"
+        return self._observe() and self._steps[0]["outcome"] != "pending"
 
     def _follow_step(self, step: Data) -> None:
         revision = step["revision"]

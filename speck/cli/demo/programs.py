@@ -175,10 +175,14 @@ def check_input(file: Path, sensors: Path | None, directory: Path) -> None:
         raise LocalError(program.log.read_text(encoding="utf-8", errors="replace").strip())
 
 
-def generate(directory: Path, seed: int) -> Path:
+def generate(directory: Path, seed: int, sensors: int = 200) -> Path:
     """Generate a day of traffic; returns its file.  Raises :class:`LocalError`."""
     path = directory / "day.csv.gz"
-    program = Program("generate", [ROAD_TRAFFIC / "generate.py", "--seed", seed, "--out", path], directory)
+    program = Program(
+        "generate",
+        [ROAD_TRAFFIC / "generate.py", "--seed", seed, "--sensors", sensors, "--out", path],
+        directory,
+    )
     program.process.wait()
     program.stop()
     program.check()

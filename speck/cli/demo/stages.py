@@ -133,6 +133,8 @@ class Counts:
 
 
 class Demo:
+    _sensors = 200  # of the generated day
+
     def __init__(self, options: DemoOptions, directory: Path, view: View, cleanup: ExitStack) -> None:
         self._options, self._directory, self._view, self._cleanup = options, directory, view, cleanup
         self._counts = Counts()
@@ -180,7 +182,7 @@ class Demo:
     def _input(self) -> Path:
         options = self._options
         with self._stage("input", "The input"):
-            file = options.data or generate(self._directory, options.seed)
+            file = options.data or generate(self._directory, options.seed, self._sensors)
             check_input(file.absolute(), options.sensors and options.sensors.absolute(), self._directory)
             self._view.line(f"{file}, {100 * options.share_malformed:g}% malformed lines mixed in")
             return file

@@ -89,11 +89,11 @@ def _move(step: Data) -> str:
 
 
 def _step(step: Data) -> tuple[object, ...]:
-    held = f"{step['good']} of {step['windows']}" if step["windows"] else ""
+    windows = f"{step['good']} of {step['windows']}" if step["windows"] else ""
     figures = (_figure(step["objective"]), _figure(step["predicted"]))
     outcome = f"{step['outcome']} (takes one back)" if step["back"] else step["outcome"]
     made = (step["revision"] or "", step["operation"])
-    return (clock(step["at"]), _move(step), *figures, outcome, held, *made)
+    return (clock(step["at"]), _move(step), *figures, outcome, windows, *made)
 
 
 def _figure(value: float | None) -> str:
