@@ -14,7 +14,7 @@ from speck.apply.applier import PlanApplier
 from speck.apply.operation import Operation, end_state, summary_data
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
-from speck.core.lifecycle import ActionState, EventKind, OperationKind, OperationState
+from speck.core.lifecycle import BY_LOOP, ActionState, EventKind, OperationKind, OperationState
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
@@ -113,19 +113,23 @@ class Operations:
     # --- beginning and ending
 
     @contextmanager
-    def exclusive(self, composition: str) -> Iterator[None]:
-        """Reserve a composition for a user; a healing at work is awaited, and no other begins meanwhile.
+    def exclusive(self, composition: str, kind: str = OperationKind.APPLY) -> Iterator[None]:
+        """Reserve a composition for a user, or for a step of the adaptation (``kind``).
 
-        Raises :class:`~speck.errors.Busy`.
+        For a user, an operation of a loop at work is awaited; no other begins meanwhile.  Raises
+        :class:`~speck.errors.Busy`.
         """
         with self._lock:
+            if kind in BY_LOOP:
+                self.refuse_waiting(composition)
             self._users[composition] += 1
             planning = self._planning.setdefault(composition, threading.RLock())
-            at_work = self._at_work.get(composition)
         try:
-            if at_work is not None and at_work.kind == OperationKind.HEAL:
-                at_work.wait(self.settings.heal_patience)
+            if kind not in BY_LOOP:
+                self._await_loop(composition)
             with planning:
+                if kind not in BY_LOOP:  # a step may have begun while this one waited for its plan
+                    self._await_loop(composition)
                 self.refuse_busy(composition)
                 yield
         finally:
@@ -134,12 +138,27 @@ class Operations:
                 if not self._users[composition]:  # names of users may be of no composition
                     del self._users[composition], self._planning[composition]
 
+    def _await_loop(self, composition: str) -> None:
+        at_work = self._at_work.get(composition)
+        if at_work is not None and at_work.kind in BY_LOOP:
+            at_work.wait(self.settings.heal_patience)
+
     @contextmanager
-    def admission(self, composition: str) -> Iterator[None]:
-        """While the block runs, nothing else is accepted.  Raises as :meth:`refuse_busy`."""
+    def admission(self, composition: str, kind: str = OperationKind.APPLY) -> Iterator[None]:
+        """While the block runs, nothing else is accepted; a step (``kind``) gives way to users who wait.
+
+        Raises as :meth:`refuse_busy`.
+        """
         with self._lock:
+            if kind in BY_LOOP:
+                self.refuse_waiting(composition, own=1)
             self.refuse_busy(composition)
             yield
+
+    def refuse_waiting(self, composition: str, own: int = 0) -> None:
+        """Raise :class:`~speck.errors.Busy` if there are users of a composition besides its ``own`` one."""
+        if self._users[composition] > own:
+            raise Busy(f"composition {composition!r}: a user's request is at work (wait for its end)")
 
     @contextmanager
     def accepting(
@@ -165,7 +184,7 @@ class Operations:
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
                 f"{at_work.revision}) is at work (wait for its end)"
             )
-        users = [each for each in list(self._at_work.values()) if each.kind != OperationKind.HEAL]
+        users = [each for each in list(self._at_work.values()) if each.kind not in BY_LOOP]
         refuse_operation(self.settings.quotas, len(users))
 
     def new(
@@ -201,7 +220,7 @@ class Operations:
                 author=operation.author,
                 cause=operation.message,
                 intents=intents,
-                by_loop=operation.kind == OperationKind.HEAL,
+                by_loop=operation.kind in BY_LOOP,
             )
         )
 
@@ -283,9 +302,7 @@ class Operations:
         """Write the end of an operation, and the end of its composition if it was deleted."""
         kind, name, state = data["kind"], data["composition"], data["state"]
         message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-        end = Event(
-            self.clock(), state, message, name, operation=data["id"], by_loop=kind == OperationKind.HEAL
-        )
+        end = Event(self.clock(), state, message, name, operation=data["id"], by_loop=kind in BY_LOOP)
         with self.store.transaction() as transaction:
             transaction.put_operation(data["id"], data)
             for each in skipped:

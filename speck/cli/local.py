@@ -117,6 +117,11 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
 @click.option("--place", is_flag=True, help="All jobs begin in the cloud, and move as `speck advise` says.")
 @click.option(
+    "--adapt",
+    is_flag=True,
+    help="Sites on Flink in a wide area network; a link gets worse, and SpecK moves jobs by itself.",
+)
+@click.option(
     "--measure",
     type=click.FloatRange(30, 3600),
     default=60.0,
@@ -129,8 +134,8 @@ def demo(**options: Any) -> None:
     """Run road traffic over four sites: 17 jobs, an edit while data flows, every vehicle counted."""
     from speck.cli.demo import DemoOptions, run_demo
 
-    if options["mixed"] and options["place"]:
-        raise click.UsageError("--mixed and --place exclude each other.")
+    if sum(options[name] for name in ("mixed", "place", "adapt")) > 1:
+        raise click.UsageError("--mixed, --place and --adapt exclude each other.")
     raise SystemExit(run_demo(DemoOptions(**options)))
 
 

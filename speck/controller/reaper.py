@@ -22,7 +22,7 @@ from speck.apply.job_state import StateRecovered, lifecycle_of, write
 from speck.apply.operation import Operation
 from speck.binder import DisposableState, EngineBinder, OfflineState
 from speck.binder.pool import BinderPool
-from speck.core.lifecycle import EventKind, OperationKind
+from speck.core.lifecycle import BY_LOOP, EventKind
 from speck.core.runtime import JobState, State
 from speck.errors import (
     BinderError,
@@ -337,7 +337,7 @@ class _Reaping:
         messages: int = 0,
     ) -> None:
         operation = self.operation
-        by_loop = self.author is None and (operation is None or operation.kind == OperationKind.HEAL)
+        by_loop = self.author is None and (operation is None or operation.kind in BY_LOOP)
         transaction.add_event(
             Event(
                 self.clock(),

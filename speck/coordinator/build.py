@@ -11,11 +11,13 @@ from functools import partial
 from speck.apply.operations import Operations
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
+from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
+from speck.coordinator.mover import Mover
 from speck.coordinator.placer import Placer
 from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
@@ -51,6 +53,7 @@ class Services:
     metrics: Metrics
     doctor: Doctor
     proposals: Proposals
+    adaptation: Adaptation
     files: ServedFiles | None
 
 
@@ -96,6 +99,9 @@ def build(
     operations.on_applied.append(reaper.reap_after)
     operations.on_end.append(lambda operation, _, state: metrics.operation_ended(operation.to_dict(), state))
     reconciler = Reconciler(deployments, observer, pool, operations, reaper, clock, backoff, metrics)
+    adaptation = Adaptation(
+        deployments, operations, reconciler, sampler, measures, metrics, clock, settings.adapt
+    )
     queries = Queries(
         deployments=deployments,
         history=history,
@@ -128,10 +134,12 @@ def build(
         operations=operations,
         reaper=reaper,
         reconciler=reconciler,
+        adaptation=adaptation,
         backoff=backoff,
         placer=placer,
     )
+    adaptation.mover = Mover(coordinator)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
     proposals = Proposals(coordinator, placer, mint, clock)
-    return Services(coordinator, queries, sites, profiles, metrics, doctor, proposals, files)
+    return Services(coordinator, queries, sites, profiles, metrics, doctor, proposals, adaptation, files)

@@ -19,6 +19,7 @@ from speck.apply.operations import Operations
 from speck.apply.stamps import stamp_notes
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
+from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
@@ -27,7 +28,7 @@ from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_
 from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
-from speck.core.lifecycle import ActionState
+from speck.core.lifecycle import ActionState, OperationKind
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
@@ -64,6 +65,7 @@ class Coordinator:
     operations: Operations
     reaper: Reaper
     reconciler: Reconciler
+    adaptation: Adaptation
     backoff: Backoff
     placer: Placer
     _recovered: bool = field(default=False, init=False)
@@ -78,6 +80,7 @@ class Coordinator:
         if self.settings.period:
             self.reconciler.start(self.settings.period)
             self.sampler.watch()
+        self.adaptation.start()
         self._recovered = True
 
     def close(self) -> None:
@@ -91,6 +94,7 @@ class Coordinator:
     def finish_operations(self) -> None:
         """Accept nothing new, and wait for the running operations."""
         self.operations.refuse_new()
+        self.adaptation.close()
         self.reconciler.close()
         self.operations.join()
 
@@ -98,7 +102,7 @@ class Coordinator:
 
     def faults(self) -> list[str]:
         """The faults that only a restart can repair, one sentence each."""
-        return [each for each in (self.reconciler.fault(),) if each]
+        return [each for each in (self.reconciler.fault(), self.adaptation.fault()) if each]
 
     def unready_reasons(self) -> list[str]:
         """The reasons why this coordinator cannot do all of its work now, one sentence each."""
@@ -189,6 +193,7 @@ class Coordinator:
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
         place: str = NEW,
+        kind: str = "",
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and carry it out in the background.
 
@@ -196,12 +201,14 @@ class Coordinator:
         history, ``restored`` is the number of the revision that a rollback restores.  ``leave_behind`` names
         sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
         leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  ``give_up`` allows
-        the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  Raises
+        the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  ``kind`` is that of
+        the operation, if it is not of a user's request.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
-        with self.operations.exclusive(name):
+        kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
+        with self.operations.exclusive(name, kind):
             head = self._changeable_head(name)
             composition = self.placer.assign(composition, place)
             left_behind = self._abandoned(head, leave_behind)
@@ -212,9 +219,7 @@ class Coordinator:
             same = bool(head.revision) and not found and not options
             number = head.revision if same else head.revision + 1
             reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
-            operation = self.operations.new(
-                name, number, "rollback" if restored else "apply", author, message, reported
-            )
+            operation = self.operations.new(name, number, kind, author, message, reported)
             operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
             operation.plan(plan)
             added, removed, changed = count(found).values()
@@ -229,7 +234,7 @@ class Coordinator:
                 (added, removed, changed),
                 composition.placement,
             )
-            with self.operations.admission(name):
+            with self.operations.admission(name, kind):
                 # Again: another composition may have been accepted since.
                 refuse_claimed(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())

@@ -14,9 +14,9 @@ from speck.coordinator.admission import refuse_unplaced
 from speck.coordinator.portability import portable, reachable
 from speck.core.draft import FREE, Draft
 from speck.core.inventory import Inventory
-from speck.core.job import Composition, Job
+from speck.core.job import Composition, Job, changed_fields
 from speck.core.plan import Plan, Start
-from speck.errors import BinderError, Fault, InvalidInput, Overloaded
+from speck.errors import BinderError, Conflict, Fault, InvalidInput, Overloaded
 from speck.placement.advice import Advice, Comparison, advise, compare
 from speck.placement.explain import Verdict, verdicts
 from speck.placement.graph import Model, Surroundings, model_of
@@ -36,6 +36,7 @@ class Wishes:
 
     ``policy`` is a name (empty: the composition's own); ``constraints`` are the only sites of a job, by its
     name; ``pins`` the names of jobs that stay where they run.  ``explain`` are jobs to be explained in full.
+    ``forbidden`` are sites to which a job does not move, by its name; with ``homes_stay`` no topic moves.
     """
 
     policy: str = ""
@@ -43,13 +44,16 @@ class Wishes:
     pins: Collection[str] = ()
     explain: Collection[str] = ()
     compare: bool = False
+    forbidden: Mapping[str, Collection[str]] = field(default_factory=dict)
+    homes_stay: bool = False
 
 
 @dataclass(frozen=True)
 class Placed:
     """A composition with a place for everything, and how it came about.
 
-    ``comparisons`` are those of all policies, if asked for; ``inputs`` the profiles of that moment.
+    ``comparisons`` are those of all policies, if asked for; ``inputs`` the profiles of that moment;
+    ``shared`` the indices of jobs whose state all of their sites can read where it is.
     """
 
     composition: Composition
@@ -60,6 +64,7 @@ class Placed:
     verdicts: Sequence[Verdict]
     comparisons: Sequence[Comparison]
     inputs: Inputs
+    shared: Collection[int] = ()
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,27 @@ class Placer:
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
             rows = compare(model, self._others(), budget) if wishes.compare else []
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
-        return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs)
+        return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
+
+    def present(self, composition: Composition, inputs: Inputs) -> Model:
+        """The model of a composition as it runs; no engine is asked."""
+        return self._model(self._draft(composition), Wishes(), hold=True, inputs=inputs)
+
+    def moved(self, composition: Composition, jobs: Collection[str], site: str) -> Composition:
+        """A composition that runs, with some of its movable jobs at another site, and nothing else changed.
+
+        Raises :class:`~speck.errors.InvalidInput` for a job that may not run there, and
+        :class:`~speck.errors.Conflict` if a topic would move with it.
+        """
+        draft = self._draft(composition)
+        found = draft.settled({**draft.sites, **dict.fromkeys(jobs, site)}, draft.homes)
+        for name, job in found.jobs.items():
+            changed = {each.field for each in changed_fields(composition.jobs[name], job)}
+            if changed - ({"site", "spe_address"} if name in jobs else set()):
+                raise Conflict(
+                    f"job {name!r}: {', '.join(sorted(changed))} would change (expected a move alone)"
+                )
+        return found
 
     def _others(self) -> Sequence[Policy]:
         return list(policies().values())
@@ -186,8 +211,9 @@ class Placer:
             running=frozenset(draft.sites),
             unprofiled=frozenset(self._unprofiled(draft)),
             pinned=frozenset(wishes.pins),
-            constraints=wishes.constraints,
+            constraints={**_permitted(draft, wishes.forbidden), **wishes.constraints},
             hold=hold,
+            homes_stay=wishes.homes_stay,
             background=self._background(others, table, inputs),
         )
         return model_of(draft, around)
@@ -246,6 +272,15 @@ class Placer:
 
     def _budget(self) -> Budget:
         return Budget(SECONDS, clock=time.thread_time)
+
+
+def _permitted(draft: Draft, forbidden: Mapping[str, Collection[str]]) -> dict[str, Sequence[str]]:
+    """The sites that remain of each job with forbidden ones; its present site always does."""
+    return {
+        name: [each for each in draft.candidates[name] if each not in sites or each == draft.sites.get(name)]
+        for name, sites in forbidden.items()
+        if name in draft.jobs and draft.jobs[name].movable
+    }
 
 
 def _with_former_sources(draft: Draft, running: Mapping[str, Job]) -> Draft:

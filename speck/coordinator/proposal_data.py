@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from speck.coordinator.placer import Placed
 from speck.core.plan import Plan, plan_data
 from speck.placement.advice import Advice, Comparison, finite
-from speck.placement.cost import Figures, crossings
+from speck.placement.cost import Figures
 from speck.placement.explain import Load, Verdict, busiest
 from speck.placement.graph import Model
 from speck.placement.groups import Step
+from speck.placement.links import link_known, used_links
 from speck.placement.problem import Placement, Problem
-from speck.placement.profile import Inputs, Known
+from speck.placement.profile import Known
 
 
 def proposal_data(placed: Placed, plan: Plan, now: float) -> dict[str, Any]:
@@ -150,38 +150,9 @@ def _known_data(placed: Placed, now: float) -> dict[str, Any]:
             for name, each in model.sources.items()
         ],
         "links": [
-            {"from": one, "to": other, "known": _link_known(model, inputs, one, other).value}
-            for one, other in _used_links(
+            {"from": one, "to": other, "known": link_known(model, inputs, one, other).value}
+            for one, other in used_links(
                 model, (model.before(placed.advice.placement), placed.advice.placement)
             )
         ],
     }
-
-
-def _used_links(model: Model, placements: Iterable[Placement]) -> Sequence[tuple[str, str]]:
-    """The pairs of inventory sites (source, target) between which messages flow."""
-    problem, number = model.problem, model.table.number
-    found = {
-        (flow.source, flow.target)
-        for placement in placements
-        for channel, home in enumerate(placement.homes)
-        for flow in crossings(problem, channel, placement.sites, home)
-        if flow.source < number and flow.target < number
-    }
-    return [(model.table.name(one), model.table.name(other)) for one, other in sorted(found)]
-
-
-def _link_known(model: Model, inputs: Inputs, one: str, other: str) -> Known:
-    """The source of the bandwidth and latency of a path: the less certain of both."""
-    path = inputs.links.get((one, other))
-    values = (path.bandwidth, path.round_trip) if path is not None else (None, None)
-    uplinks = [model.draft.inventory.sites[name].uplink for name in (one, other)]
-    declared = (
-        all(each.bandwidth is not None for each in uplinks),
-        all(each.latency is not None for each in uplinks),
-    )
-    known = [
-        value.known if value is not None else Known.DECLARED if given else Known.ASSUMED
-        for value, given in zip(values, declared, strict=True)
-    ]
-    return max(known, key=list(Known).index)

@@ -95,7 +95,9 @@ class StepRecord:
     ``objective`` and ``age_p95`` (s) are the figures before it, ``predicted`` is the objective after it, at
     the rates of ``at``; it is judged from ``due`` on.  ``revision`` is the one made by it, ``operation`` the
     id of its operation (empty: not begun).  ``windows`` counts the windows in which it was looked at,
-    ``good`` those that held.  ``back``: the step takes a former one back.
+    ``good`` those that held; ``looked`` is the time of the last.  ``back``: the step takes a former one back.
+    ``costs`` are the processor times of a message (s, reference core) of its jobs as they were predicted;
+    ``catch_up`` is the predicted time (s) in which they work off what waited meanwhile.
     """
 
     jobs: tuple[str, ...]
@@ -111,7 +113,10 @@ class StepRecord:
     outcome: Outcome = Outcome.PENDING
     windows: int = 0
     good: int = 0
+    looked: float = 0.0
     back: bool = False
+    costs: Mapping[str, float] = field(default_factory=dict)
+    catch_up: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

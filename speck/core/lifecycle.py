@@ -42,6 +42,10 @@ class OperationKind(StrEnum):
     ROLLBACK = "rollback"
     DELETE = "delete"
     HEAL = "heal"  # by the reconciler
+    PLACE = "place"  # a step of the adaptation
+
+
+BY_LOOP = frozenset({OperationKind.HEAL, OperationKind.PLACE})  # without a user's request
 
 
 class OperationState(StrEnum):
@@ -65,6 +69,10 @@ class EventKind(StrEnum):
     ABANDONED = "left"
     DROPPED = "given up"  # messages that waited in a session which was deleted
     FORGOTTEN = "forgotten"
+    STEP = "step"  # of the adaptation; the next three likewise
+    BACK = "back"
+    BANNED = "banned"
+    FELL = "fell"  # to advice, as the steps of an hour or a day are made
     LOST = "lost"  # messages, counted by their reader; the next four likewise
     SUSPECT = "suspect"
     ASIDE = "set aside"

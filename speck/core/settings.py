@@ -142,8 +142,8 @@ class Settings:
     """The settings of a coordinator.
 
     ``roots`` are the directories under which job files may lie, ``advertise`` is the URL at which engines
-    fetch files (empty: they cannot).  ``drain``, ``period`` and ``heal_patience`` are in s, ``state_limit``
-    is in bytes.
+    fetch files (empty: they cannot).  ``drain``, ``period``, ``adapt`` and ``heal_patience`` are in s,
+    ``state_limit`` is in bytes.
     """
 
     roots: tuple[Path, ...] = setting(
@@ -177,6 +177,15 @@ class Settings:
         9.5,
         "--period",
         "Time between two rounds that look at all jobs and heal them; 0: none.",
+        kind=float,
+        unit="SECONDS",
+        least=0,
+        most=3600,
+    )
+    adapt: float = setting(
+        60.0,
+        "--adapt",
+        "Time between two decisions on the placement of compositions with the mode auto; 0: none.",
         kind=float,
         unit="SECONDS",
         least=0,

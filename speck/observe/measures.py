@@ -20,7 +20,7 @@ from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
 from speck.errors import SpeckError
-from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles
+from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles, reading_of
 from speck.observe.profile.estimates import Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
 from speck.observe.sites import site_profile
@@ -166,6 +166,9 @@ class Measures:
             self.on_oddities(oddities)
 
     def _note_crossings(self, copy: _Copy) -> None:
+        link, reading = self._link_from(copy), reading_of(copy.series)
+        if link is not None and reading is not None:
+            self._crossings.add(link, copy.job.job_name, reading)
         for acks in copy.series.samples[-1].sample.acks if copy.series.samples else ():
             link, crossing = self._link(copy, acks.broker), crossing_of(copy.series, acks.broker)
             if link is not None and crossing is not None:
@@ -177,6 +180,14 @@ class Measures:
         if site is None or target is None or site.broker_address == broker:
             return None
         return site.name, target
+
+    def _link_from(self, copy: _Copy) -> Link | None:
+        """The link from the broker that a copy reads to its site; as of :meth:`_link`."""
+        broker, site = copy.job.source_broker, self._sites.get(copy.handle.address)
+        source = self._places.get(broker)
+        if site is None or source is None or site.broker_address == broker:
+            return None
+        return source, site.name
 
     @cached_property
     def _sites(self) -> dict[str, Site]:
@@ -229,11 +240,16 @@ class Measures:
         """The best known profiles of all jobs, links and sites, for the placer; sampling goes on a minute."""
         self.request()
         forms = [form for each in self.deployments.snapshots() for form in each.forms.values()]
-        jobs = {name: each.estimate.profile for name, each in self.jobs(forms).items()}
+        found = self.jobs(forms)
         with self._lock:
             copies = dict(self._copies)
-        history = {name: rate_history(copy.series) for name, copy in copies.items()}
-        return Inputs(jobs=jobs, links=self.links(), sites=self.sites(), history=history)
+        return Inputs(
+            jobs={name: each.estimate.profile for name, each in found.items()},
+            links=self.links(),
+            sites=self.sites(),
+            history={name: rate_history(copy.series) for name, copy in copies.items()},
+            fresh=frozenset(name for name, each in found.items() if each.fresh and not each.error),
+        )
 
     def _measure(
         self, job: Job, copy: _Copy | None, stored: JobProfile | None, speeds: Mapping[str, float]

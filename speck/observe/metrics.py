@@ -14,6 +14,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from speck.binder.instrumented import Call
+from speck.core.adaptation import Decision, Outcome
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 from speck.observe.profile.screening import Oddity
@@ -106,6 +107,12 @@ class Metrics:
             ("reason",),
             registry=registry,
         )
+        self._decisions = Counter(
+            "speck_placement_decisions", "Decisions of the adaptation loop", ("decision",), registry=registry
+        )
+        self._steps = Counter(
+            "speck_placement_steps", "Judged steps of the adaptation loop", ("outcome",), registry=registry
+        )
         self._last_round = Gauge(
             "speck_round_timestamp_seconds",
             "Unix time at the end of the reconciler's last successful round (0: none yet)",
@@ -123,8 +130,21 @@ class Metrics:
                 self._operations.labels(kind, outcome)
         for drift in Drift:
             self._drifts.labels(drift.value)
+        for decision in Decision:
+            self._decisions.labels(decision.value)
+        for outcome in Outcome:
+            if outcome is not Outcome.PENDING:
+                self._steps.labels(outcome.value)
         for oddity in Oddity:
             self._rejected.labels(oddity.value)
+
+    def decided(self, decision: Decision) -> None:
+        """Count a decision of the adaptation loop."""
+        self._decisions.labels(decision.value).inc()
+
+    def step_ended(self, outcome: Outcome) -> None:
+        """Count a step of the adaptation loop that is judged."""
+        self._steps.labels(outcome.value).inc()
 
     def seen(self) -> Mapping[str, float]:
         """The time (Unix time, s) of each engine's and broker's last answer, by address."""

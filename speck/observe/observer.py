@@ -58,6 +58,11 @@ class Observer:
         """The last status of each job, by job name."""
         return dict(self._seen)
 
+    @property
+    def silent(self) -> Mapping[str, str]:
+        """The engines that did not answer in the last round, by address, with the reasons."""
+        return self._silent
+
     def close(self) -> None:
         """Ask no more, and wait for the calls that are under way."""
         self._threads.shutdown()

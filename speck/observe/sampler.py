@@ -124,6 +124,12 @@ class Sampler:
         with self._lock:
             return {name: track.samples[-1].details for name, track in self._tracks.items()}
 
+    def waiting(self) -> dict[str, int]:
+        """The messages that wait for each job by name, in its last sample, as far as it has them."""
+        with self._lock:
+            found = {name: track.samples[-1].waiting for name, track in self._tracks.items()}
+        return {name: count for name, count in found.items() if count is not None}
+
     def stamps(self) -> dict[str, str]:
         """The kind of each job's stamps by name, ``derived`` or ``counted``, as far as it is known now."""
         with self._lock:

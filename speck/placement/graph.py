@@ -113,8 +113,8 @@ class Surroundings:
 
     ``running`` are the names of its jobs that run; ``unprofiled`` those at engines whose binder reports no
     profile; ``pinned`` are fixed by the request, ``constraints`` allow a job some sites (names) alone.
-    ``hold`` keeps all running jobs and topics where they are.  ``background`` is the load of other
-    compositions.
+    ``hold`` keeps all running jobs and topics where they are, ``homes_stay`` the topics alone.
+    ``background`` is the load of other compositions.
     """
 
     table: SiteTable
@@ -124,6 +124,7 @@ class Surroundings:
     pinned: Collection[str] = ()
     constraints: Mapping[str, Sequence[str]] = field(default_factory=dict)
     hold: bool = False
+    homes_stay: bool = False
     background: Load | None = None
 
 
@@ -248,7 +249,8 @@ class _Builder:
 
     def _free_homes(self, name: str) -> tuple[int, ...]:
         present = self._draft.homes.get(name)
-        if present is not None and (self._around.hold or self._draft.options.mode == "off"):
+        stays = self._around.hold or self._around.homes_stay or self._draft.options.mode == "off"
+        if present is not None and stays:
             return (self._table.index(present),)
         return self._all_sites()
 

@@ -108,13 +108,15 @@ class SiteProfile:
 class Inputs:
     """All profiles: of jobs by name, of links by the names of both sites, of sites by name.
 
-    ``history`` has the past rates into jobs by name, messages/s, one every 10 s, the newest last.
+    ``history`` has the past rates into jobs by name, messages/s, one every 10 s, the newest last.  ``fresh``
+    are the names of the jobs whose rate is of the last minute.
     """
 
     jobs: Mapping[str, JobProfile] = field(default_factory=dict)
     links: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
     sites: Mapping[str, SiteProfile] = field(default_factory=dict)
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    fresh: frozenset[str] = frozenset()
 
 
 def assumed_profile(engine: str) -> JobProfile:

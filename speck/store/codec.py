@@ -18,6 +18,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     profile/job/NAME/FORM           the measured load of a job in a form (profile_fingerprint)
     profile/link/FROM/TO            the measurements of a link between two sites
     profile/site/NAME               those of a site
+    adapt/NAME                      the memory of a composition's adaptation (compressed)
     event/NUMBER                    the audit log, oldest first, bounded
     loop/NUMBER                     the loop's own entries of it, each with the number of the event that
                                     follows it, bounded
@@ -36,6 +37,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
+from speck.core.adaptation import Memory
 from speck.core.job import Job, client_id
 from speck.core.lifecycle import AttemptPhase
 from speck.core.placement import PlacementOptions
@@ -263,7 +265,7 @@ def decode_tries(value: bytes) -> RetryState:
     return RetryState(*_unpack(value))
 
 
-# --- operations and events
+# --- operations, adaptation and events
 
 
 def encode_operation(data: Mapping[str, Any]) -> bytes:
@@ -275,6 +277,16 @@ def decode_operation(value: bytes) -> dict[str, Any]:
     """An operation as plain data."""
     data: dict[str, Any] = _decompress(value)
     return data
+
+
+def encode_adaptation(memory: Memory) -> bytes:
+    """The inverse of :func:`decode_adaptation`."""
+    return _compress(memory.to_dict())
+
+
+def decode_adaptation(value: bytes) -> Memory:
+    """The memory of a composition's adaptation."""
+    return Memory.from_dict(_decompress(value))
 
 
 def encode_event(event: Event) -> bytes:

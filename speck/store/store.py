@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from speck.core.adaptation import Memory
 from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.placement.profile import JobProfile, SiteProfile
@@ -294,6 +295,12 @@ class Store:
     def tries(self) -> dict[str, RetryState]:
         """The tries of the jobs that do not come up, by job name."""
         return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
+
+    def adaptation(self, name: str) -> Memory:
+        """The memory of a composition's adaptation; empty if there is none."""
+        key = key_of("adapt", name)
+        value = self._database.get(key)
+        return Memory() if value is None else self._decoded(key, codec.decode_adaptation, value)
 
     def job_profiles(self) -> dict[tuple[str, str], JobProfile]:
         """The measured load of jobs, by name and form."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from speck.core.adaptation import Memory
+from speck.core.lifecycle import BY_LOOP
 from speck.core.runtime import Attempt
 from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
@@ -36,9 +38,14 @@ class Transaction:
         self._changes[key_of("composition", head.name)] = codec.encode_head(head)
 
     def delete_composition(self, name: str) -> None:
-        """Forget a composition and its revisions."""
+        """Forget a composition, its revisions, and the memory of its adaptation."""
         self._changes[key_of("composition", name)] = None
+        self._changes[key_of("adapt", name)] = None
         self._changes |= dict.fromkeys(self._keys(key_of("revision", name, "")))
+
+    def put_adaptation(self, name: str, memory: Memory) -> None:
+        """Write the memory of a composition's adaptation."""
+        self._changes[key_of("adapt", name)] = codec.encode_adaptation(memory)
 
     def put_revision(self, revision: Revision) -> None:
         """Write a revision; it is never changed afterwards."""
@@ -104,8 +111,8 @@ class Transaction:
         self._changes[key_of("left-session", session.key)] = None
 
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
-        """Write an operation as plain data; those of the kind ``heal`` are kept apart."""
-        kind = "healing" if data.get("kind") == "heal" else "operation"
+        """Write an operation as plain data; those of the loops are kept apart."""
+        kind = "healing" if data.get("kind") in BY_LOOP else "operation"
         self._changes[key_of(kind, identifier)] = codec.encode_operation(data)
 
     def delete_operation(self, identifier: str) -> None:

@@ -50,6 +50,15 @@ class View:
         for line in render.placement_lines(proposal):
             self._console.print(line)
 
+    def decision(self, entry: Data) -> None:
+        """Print a decision of the loop."""
+        self._console.print(render.decision_line(entry))
+
+    def adaptation(self, data: Data) -> None:
+        """Print the state of the loop, its decisions, steps and bans."""
+        for each in render.adaptation_lines(data):
+            self._console.print(each)
+
     def operation(self, operation: Data, printed: set[str]) -> None:
         """Print the ended actions of an operation that are not in ``printed``, and add them to it."""
         for action in operation["actions"]:

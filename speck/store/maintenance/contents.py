@@ -71,6 +71,8 @@ class Contents:
                 profiles.decode_link(source, target, value)
             case ["profile", "site", name]:
                 profiles.decode_site_profile(name, value)
+            case ["adapt", _]:
+                codec.decode_adaptation(value)
             case ["event", number]:
                 int(number)
                 self.events.append(codec.decode_event(value))

@@ -1,0 +1,6 @@
+"""The adaptation loop: has the placement of compositions with the mode ``auto`` follow what is measured."""
+
+from speck.controller.adaptation.adaptation import AUTHOR, Adaptation
+from speck.controller.adaptation.mover import Advised, Mover, Present
+
+__all__ = ["AUTHOR", "Adaptation", "Advised", "Mover", "Present"]

@@ -1,0 +1,462 @@
+"""The adaptation loop: monitors, decides, and has the coordinator carry out what was decided.
+
+One thread looks at the compositions with the mode ``auto`` every few seconds.  A decision is made by
+:mod:`speck.placement.adaptation` and stored before it is carried out, so that another process goes on with
+it if this one ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from speck.apply.operation import Operation
+from speck.apply.operations import Operations
+from speck.controller.adaptation.mover import Mover, Present
+from speck.controller.adaptation.sight import Sight
+from speck.controller.reconciler import Reconciler
+from speck.core.adaptation import Memory, StepRecord, Trigger
+from speck.core.lifecycle import BY_LOOP, EventKind, OperationKind, OperationState
+from speck.core.placement import PlacementOptions
+from speck.core.plan import Plan
+from speck.errors import Busy, NotFound, SpeckError, StaleRevision
+from speck.observe.measures import Measures
+from speck.observe.metrics import Metrics
+from speck.observe.sampler import Sampler
+from speck.placement.adaptation import limits, verdict
+from speck.placement.adaptation.decide import Answer, Back, Step, decide, held, with_last
+from speck.placement.adaptation.situation import Progress, Realised, Situation
+from speck.placement.profile import Known, SiteProfile, Value
+from speck.store import Event, Head, Store
+from speck.store.deployments import Deployments
+
+_log = logging.getLogger(__name__)
+
+AUTHOR = "placement"  # of the revisions that the loop makes
+LOOK = 10.0  # s between two looks at what is measured
+ATTENTION = 60.0  # s, for which a look keeps the measuring going
+STUCK = 300.0  # s
+SILENCE = 60.0  # s without an answer, after which a site counts as silent
+AFTER_HEAL = 60.0  # s without a step
+RECENT = 20  # operations among which that of a step is looked for
+
+
+@dataclass
+class Adaptation:
+    """Decides for the compositions with the mode ``auto``.  ``clock`` gives Unix time, s.
+
+    ``period`` is the time between two decisions, s (0: none are made).  ``mover`` acts for it.  Safe to use
+    from several threads.
+    """
+
+    deployments: Deployments
+    operations: Operations
+    reconciler: Reconciler
+    sampler: Sampler
+    measures: Measures
+    metrics: Metrics
+    clock: Callable[[], float]
+    period: float = 60.0
+    patience: float = STUCK
+    mover: Mover = field(init=False)
+    _sights: dict[str, Sight] = field(default_factory=dict, init=False)
+    _silent: dict[str, float] = field(default_factory=dict, init=False)
+    _healed: dict[str, float] = field(default_factory=dict, init=False)
+    _applied: set[str] = field(default_factory=set, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _begun: float | None = field(default=None, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _wake: threading.Event = field(default_factory=threading.Event, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Hear of the ends of operations."""
+        self.operations.on_end.append(self._note_end)
+
+    @property
+    def store(self) -> Store:
+        """The store of the memories."""
+        return self.deployments.store
+
+    # --- the thread
+
+    def start(self) -> None:
+        """Look and decide in the background, unless the period is 0."""
+        if self.period:
+            self._thread = threading.Thread(target=self._run, name="adaptation", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Decide no more."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def fault(self) -> str:
+        """The reason why no decisions are made any more; empty when they are."""
+        thread, begun = self._thread, self._begun
+        if thread is not None and not thread.is_alive() and not self._stop.is_set():
+            return "the adaptation loop has ended"
+        taken = 0.0 if begun is None else time.monotonic() - begun
+        return f"the adaptation loop is stuck in a round for {taken:.0f} s" if taken > self.patience else ""
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                self.look()
+            except Exception:
+                _log.exception("a round of the adaptation loop failed")
+            self._wake.wait(min(LOOK, self.period))
+
+    # --- queries
+
+    def all(self) -> dict[str, Any]:
+        """The state of the loop, and that of each composition without its lists."""
+        shown = [self._shown(head) for head in self.store.heads()]
+        lists = ("entries", "steps", "bans")
+        short = [{key: value for key, value in each.items() if key not in lists} for each in shown]
+        return {"enabled": self.period > 0, "period": self.period, "compositions": short}
+
+    def show(self, name: str) -> dict[str, Any]:
+        """The decisions on a composition.  Raises :class:`~speck.errors.NotFound`."""
+        return self._shown(self.deployments.known_head(name))
+
+    def pause(self, name: str, seconds: float) -> dict[str, Any]:
+        """Hold a composition for so many seconds: no step and no way back.
+
+        Raises :class:`~speck.errors.NotFound`.
+        """
+        return self._put_pause(name, self.clock() + seconds)
+
+    def resume(self, name: str) -> dict[str, Any]:
+        """End a pause, and decide at once.  Raises :class:`~speck.errors.NotFound`."""
+        shown = self._put_pause(name, 0.0)
+        self._sight(name).resumed = True
+        self._wake.set()
+        return shown
+
+    def _put_pause(self, name: str, until: float) -> dict[str, Any]:
+        head = self.deployments.known_head(name)
+        with self._lock:
+            self._write(name, replace(self.store.adaptation(name), paused=until, streak=None))
+        return self._shown(head)
+
+    def _shown(self, head: Head) -> dict[str, Any]:
+        memory, options, now = self.store.adaptation(head.name), self._options(head), self.clock()
+        sight, last = self._sights.get(head.name), next(reversed(memory.entries), None)
+        acts = self.period > 0 and options.mode == "auto"
+        return {
+            "composition": head.name,
+            "mode": options.mode,
+            "state": self._state(memory, options, now),
+            "revision": head.revision,
+            "paused_until": memory.paused if memory.paused > now else None,
+            "advises_until": memory.fell if memory.fell > now else None,
+            "next": sight.decided + self.period if acts and sight and sight.decided else None,
+            "steps_last_hour": len(limits.steps_since(memory, now - limits.HOUR)),
+            "steps_per_hour": options.steps_per_hour,
+            "steps_last_day": len(limits.steps_since(memory, now - limits.DAY)),
+            "last": None if last is None else asdict(last),
+            "entries": [asdict(each) for each in reversed(memory.entries)],
+            "steps": [asdict(each) for each in reversed(memory.steps)],
+            "bans": [asdict(each) for each in memory.bans if each.until > now],
+        }
+
+    def _state(self, memory: Memory, options: PlacementOptions, now: float) -> str:
+        if options.mode == "off" or (options.mode == "auto" and not self.period):
+            return "off"
+        if options.mode == "advise":
+            return "advising"
+        if memory.paused > now:
+            return "paused"
+        if memory.pending is not None:
+            return "judging" if memory.pending.due else "moving"
+        return "advising" if memory.fell > now else "watching"
+
+    def _options(self, head: Head) -> PlacementOptions:
+        if not head.revision:
+            return PlacementOptions()
+        return self.store.revision(head.name, head.revision).placement or PlacementOptions()
+
+    # --- monitoring
+
+    def look(self) -> None:
+        """Look at each composition with the mode ``auto`` once, and decide where that is due."""
+        self._begun = time.monotonic()
+        try:
+            heads = [each for each in self.store.heads() if self._options(each).mode == "auto"]
+            if heads:
+                self.sampler.measure(ATTENTION)
+            self._note_silence()
+            for head in heads:
+                if not head.deleting and not self._stop.is_set():
+                    self._look(head.name)
+            for name in self._sights.keys() - {each.name for each in heads}:
+                del self._sights[name]
+        finally:
+            self._begun = None
+
+    def _look(self, name: str) -> None:
+        try:
+            present = self.mover.present(name)
+        except SpeckError as error:
+            self._hold(name, f"its placement cannot be computed: {error}")
+            return
+        sight, now = self._sight(name), self.clock()
+        sight.take(present, self.sampler.waiting(), self.store.adaptation(name).rates, now)
+        trigger = sight.due(self.store.adaptation(name), self._silent_sites(name), self.period, now)
+        if trigger is not None:
+            self.decide(name, trigger, present)
+
+    def _sight(self, name: str) -> Sight:
+        return self._sights.setdefault(name, Sight())
+
+    def _note_silence(self) -> None:
+        """Note since when each engine is silent."""
+        silent, now = self.reconciler.observer.silent, self.clock()
+        self._silent = {address: self._silent.get(address, now) for address in silent}
+
+    def _silent_sites(self, name: str) -> dict[str, str]:
+        """The sites of a composition's jobs that have been silent for long, with the reasons."""
+        jobs, now = self._jobs(name), self.clock()
+        used = {job.spe_address for job in jobs.values()}
+        long = {each for each, since in self._silent.items() if now - since >= SILENCE and each in used}
+        inventory = self.measures.inventory
+        found = {}
+        for address in sorted(long):
+            site = inventory.site_of_engine(address)
+            found[site.name if site else address] = self.reconciler.observer.silent.get(address, "")
+        return found
+
+    def _jobs(self, name: str) -> Mapping[str, Any]:
+        return self.deployments.desired(self.deployments.head(name))
+
+    def _note_end(self, operation: Operation, plan: Plan, state: OperationState) -> None:
+        if operation.kind == OperationKind.HEAL:
+            self._healed[operation.composition] = self.clock()
+        elif operation.kind not in BY_LOOP:
+            self._applied.add(operation.composition)
+        else:
+            self._wake.set()
+
+    # --- deciding
+
+    def decide(self, name: str, trigger: Trigger, present: Present) -> Answer | None:
+        """Decide on a composition, store that, and carry it out; ``None`` if it is gone."""
+        now = self.clock()
+        sight = self._sight(name)
+        sight.decided = now
+        try:
+            seen = self._situation(name, trigger, present)
+        except SpeckError as error:
+            self._hold(name, f"its placement cannot be computed: {error}")
+            return None
+        with self._lock:
+            before = self.store.adaptation(name)
+            answer, after = decide(before, seen, now)
+            if not self._write(name, after, self._events(name, answer, before, after)):
+                return None
+        sight.baseline = present.inputs.links
+        self._count(name, answer, before, after, seen)
+        self._carry_out(name, answer, before, seen)
+        return answer
+
+    def _hold(self, name: str, reason: str) -> None:
+        """Note that no decision can be made."""
+        _log.warning("composition %r: %s", name, reason)
+        with self._lock:
+            memory = self.store.adaptation(name)
+            self._write(name, held(memory, reason, Situation(revision=memory.revision), self.clock()))
+
+    def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
+        memory, head, now = self.store.adaptation(name), self.deployments.head(name), self.clock()
+        options, figures, sight = self._options(head), present.figures, self._sight(name)
+        hold = self._obstacle(name, present)
+        pending = memory.pending
+        seen = Situation(
+            revision=head.revision,
+            trigger=trigger,
+            by_loop=self._author(head) == AUTHOR,
+            applied=self._take_applied(name),
+            options=options,
+            objective=figures.objective,
+            age_p95=figures.age_p95,
+            multiplier=figures.multiplier,
+            rates=present.rates,
+            hold=hold,
+            silent=self._silent_sites(name),
+            moving=self._moving(name),
+            lag_grows=bool(sight.lagging),
+            progress=None if pending is None else self._progress(name, pending, head),
+            realised=None if pending is None or hold else self._realised(pending, present, sight),
+        )
+        if pending is not None or hold or seen.silent or memory.paused > now:
+            return seen
+        advised = self.mover.advise(name, limits.forbidden(memory, now), options.min_gain)
+        return replace(seen, candidates=advised.candidates, gain=advised.gain, rewires=advised.rewires)
+
+    def _obstacle(self, name: str, present: Present) -> str:
+        """The reason why nothing of a composition may be moved now; empty if it may."""
+        jobs, now = self._jobs(name), self.clock()
+        stale = sorted(jobs.keys() - present.inputs.fresh)
+        drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
+        waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
+        used = {job.spe_address for job in jobs.values()}
+        reasons = {
+            "an operation is at work": not self.operations.is_idle(name),
+            f"job {_few(drifted)} is not as desired": bool(drifted),
+            f"job {_few(waiting)} waits for its next try": bool(waiting),
+            "a job was healed within the last minute": now - self._healed.get(name, 0.0) < AFTER_HEAL,
+            "an engine of its jobs does not answer": bool(used & self._silent.keys()),
+            f"the rate of job {_few(stale)} is not of the last minute": bool(stale),
+        }
+        return next((reason for reason, applies in reasons.items() if applies), "")
+
+    def _author(self, head: Head) -> str:
+        return self.store.revision(head.name, head.revision).author if head.revision else ""
+
+    def _take_applied(self, name: str) -> bool:
+        applied = name in self._applied
+        self._applied.discard(name)
+        return applied
+
+    def _moving(self, name: str) -> int:
+        at_work = self.operations.running()
+        return sum(each.kind == OperationKind.PLACE and each.composition != name for each in at_work)
+
+    def _progress(self, name: str, step: StepRecord, head: Head) -> Progress | None:
+        """The progress of the operation of a step; ``None`` if it was not begun."""
+        if head.revision < step.revision:
+            return None
+        data = self._operation(name, step)
+        if data is None:  # too long ago to be stored
+            return Progress(state=OperationState.SUCCEEDED)
+        state = OperationState(data["state"])
+        failed = [each for each in data["actions"] if each["state"] == "failed"]
+        why = "; ".join(filter(None, [data["error"], *(each["error"] for each in failed)]))
+        return Progress(state=state, ended=data["ended"] or 0.0, error=why)
+
+    def _operation(self, name: str, step: StepRecord) -> dict[str, Any] | None:
+        identifier = step.operation or next(
+            (
+                each["id"]
+                for each in self.operations.last(RECENT, composition=name)
+                if each["kind"] == OperationKind.PLACE and each["revision"] == step.revision
+            ),
+            "",
+        )
+        try:
+            return self.operations.data(identifier)
+        except NotFound:
+            return None
+
+    def _realised(self, step: StepRecord, present: Present, sight: Sight) -> Realised | None:
+        """The effect of a step, where its jobs' figures are measured at the target."""
+        if not step.due or not {step.source, step.target} <= self.measures.inventory.sites.keys():
+            return None
+        costs = {
+            name: profile.cost.value
+            for name, profile in present.inputs.jobs.items()
+            if profile.cost is not None and profile.cost.known is Known.MEASURED
+        }
+        lags = bool(set(sight.lagging) & set(step.jobs))
+        return verdict.realised(present.model, step, costs, lag_grows=lags)
+
+    # --- carrying out
+
+    def _carry_out(self, name: str, answer: Answer, before: Memory, seen: Situation) -> None:
+        """Begin the move that was decided; where it is refused, the memory is as before."""
+        if isinstance(answer, Step):
+            jobs, site = answer.about.jobs, answer.about.target
+        elif isinstance(answer, Back):
+            jobs, site = answer.record.jobs, answer.record.source
+            self._correct_speed(answer.record, seen)
+        else:
+            return
+        message = answer.reason if isinstance(answer, Step) else f"back: {answer.reason}"
+        try:
+            operation = self.mover.move(name, jobs, site, seen.revision, message)
+        except (Busy, StaleRevision) as error:
+            self._withdraw(name, before, seen, f"a user or a healing came first: {error}")
+        except SpeckError as error:
+            self._withdraw(name, before, seen, f"the move was refused: {error}")
+        else:
+            self._note_begun(name, operation)
+
+    def _withdraw(self, name: str, before: Memory, seen: Situation, reason: str) -> None:
+        _log.info("composition %r: %s", name, reason)
+        with self._lock:
+            paused = self.store.adaptation(name).paused
+            memory = held(replace(before, paused=paused), " ".join(reason.split()), seen, self.clock())
+            self._write(name, memory)
+
+    def _note_begun(self, name: str, operation: Operation) -> None:
+        """Note the id of the operation that carries out the pending step."""
+        with self._lock:
+            memory = self.store.adaptation(name)
+            pending = memory.pending
+            if pending is None or pending.revision != operation.revision:
+                return
+            entry = replace(memory.entries[-1], operation=operation.id)
+            memory = with_last(memory, replace(pending, operation=operation.id))
+            self._write(name, replace(memory, entries=(*memory.entries[:-1], entry)))
+
+    def _correct_speed(self, step: StepRecord, seen: Situation) -> None:
+        """Store the speed of a site as it was observed there."""
+        ratio = 1.0 if seen.realised is None else seen.realised.speed_ratio
+        former = self.measures.sites().get(step.target)
+        if former is None or former.speed is None or ratio == 1.0:
+            return
+        speed = Value(former.speed.value * ratio, Known.MEASURED, self.clock(), 1)
+        try:
+            self.measures.put_site(SiteProfile(name=step.target, speed=speed))
+        except SpeckError as error:
+            _log.warning("the speed of site %r could not be stored: %s", step.target, error)
+
+    # --- writing
+
+    def _write(self, name: str, memory: Memory, events: Iterable[Event] = ()) -> bool:
+        """Write a memory and events of it; False if the composition is gone."""
+        with self.store.transaction() as transaction:
+            if self.store.head(name) is None:
+                return False
+            transaction.put_adaptation(name, memory)
+            for event in events:
+                transaction.add_event(event)
+        return True
+
+    def _events(self, name: str, answer: Answer, before: Memory, after: Memory) -> Iterator[Event]:
+        if isinstance(answer, Step):
+            yield self._event(EventKind.STEP, name, answer.reason)
+        if isinstance(answer, Back):
+            jobs, ban = ", ".join(answer.record.jobs), answer.ban
+            yield self._event(EventKind.BACK, name, f"{jobs} to {answer.record.source}: {answer.reason}")
+            minutes = round((ban.until - self.clock()) / 60)
+            yield self._event(
+                EventKind.BANNED, name, f"{jobs} at {ban.target} for {minutes} min: {ban.reason}"
+            )
+        if after.fell > before.fell:
+            yield self._event(
+                EventKind.FELL, name, "its placement is only advised for a while: " + answer.reason
+            )
+
+    def _event(self, kind: EventKind, name: str, message: str) -> Event:
+        return Event(self.clock(), kind, message, name, by_loop=True)
+
+    def _count(self, name: str, answer: Answer, before: Memory, after: Memory, seen: Situation) -> None:
+        """Count a decision, and the step that was judged in it."""
+        self.metrics.decided(after.entries[-1].decision)
+        for old, new in zip(before.steps[-1:], after.steps[len(before.steps) - 1 :], strict=False):
+            if new.outcome is not old.outcome and not new.back:
+                self.metrics.step_ended(new.outcome)
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:3]))
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

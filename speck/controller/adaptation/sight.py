@@ -1,0 +1,66 @@
+"""The last minutes of a composition as the loop has seen them; in memory alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from speck.controller.adaptation.mover import Present
+from speck.core.adaptation import Memory, Trigger
+from speck.placement.adaptation import triggers
+from speck.placement.profile import LinkProfile
+
+_ORDER = list(Trigger)
+
+
+@dataclass
+class Sight:
+    """``decided`` is the time of the last decision, ``baseline`` has the links at that time.
+
+    ``lagging`` are the jobs that fall behind, ``resumed`` is set when a pause ends early.
+    """
+
+    decided: float = 0.0
+    resumed: bool = False
+    baseline: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
+    lagging: list[str] = field(default_factory=list)
+    present: Present | None = None
+    _watch: triggers.Watch = field(default_factory=triggers.Watch)
+    _reported: list[Trigger] = field(default_factory=list)
+    _waiting: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+
+    def take(
+        self, present: Present, waiting: Mapping[str, int], rates: Mapping[str, float], now: float
+    ) -> None:
+        """Take what is measured now; ``rates`` are those of the last decision."""
+        self.present = present
+        self._take_waiting(present, waiting, now)
+        holding = [
+            *triggers.loads(present.model.problem, present.figures),
+            *triggers.links(self.baseline, present.inputs.links),
+            *triggers.rates(rates, present.rates),
+        ]
+        self._watch, due = self._watch.with_next(holding, now)
+        self._reported += [trigger for trigger, _ in due]
+
+    def _take_waiting(self, present: Present, waiting: Mapping[str, int], now: float) -> None:
+        names = waiting.keys() & present.rates.keys()
+        self._waiting = {
+            name: triggers.recent([*self._waiting.get(name, ()), (now, waiting[name])], now) for name in names
+        }
+        former, self.lagging = self.lagging, triggers.lagging(self._waiting, present.rates)
+        if self.lagging and not former:
+            self._reported.append(Trigger.LAG)
+
+    def due(self, memory: Memory, silent: Mapping[str, str], period: float, now: float) -> Trigger | None:
+        """The cause of a decision now; ``None`` if none is due."""
+        found, self._reported = [*self._reported], []
+        if self.resumed:
+            self.resumed = False
+            found.append(Trigger.RESUMED)
+        if memory.pending is not None:
+            found.append(Trigger.VERDICT)
+        if now - self.decided >= period:
+            found.append(Trigger.SILENT if silent else Trigger.PERIOD)
+        # The most telling one is noted.
+        return max(found, key=_ORDER.index, default=None)

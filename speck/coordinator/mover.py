@@ -1,0 +1,58 @@
+"""Moves groups of jobs for the adaptation loop, by ordinary applies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from speck.apply.operation import Operation
+from speck.controller.adaptation import AUTHOR, Advised, Present
+from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.placer import Placed, Wishes
+from speck.core.lifecycle import OperationKind
+from speck.placement.adaptation.candidates import candidates
+
+
+@dataclass(frozen=True)
+class Mover:
+    """Implements :class:`speck.controller.adaptation.Mover` over a coordinator and its placer."""
+
+    coordinator: Coordinator
+
+    def present(self, name: str) -> Present:
+        """A composition as it runs; no engine is asked."""
+        placer = self.coordinator.placer
+        inputs = placer.inputs()
+        return Present(placer.present(self.coordinator.desired(name), inputs), inputs)
+
+    def advise(self, name: str, forbidden: Mapping[str, Collection[str]], least: float) -> Advised:
+        """The steps to a better placement in which topics stay."""
+        desired, placer = self.coordinator.desired(name), self.coordinator.placer
+        placed = placer.place(desired, Wishes(forbidden=forbidden, homes_stay=True))
+        steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
+        gain, rewires = _gain(placed), 0.0
+        if gain < least:
+            rewires = _gain(placer.place(desired, Wishes(forbidden=forbidden)))
+        return Advised(steps, gain, rewires)
+
+    def move(
+        self, name: str, jobs: Collection[str], site: str, base_revision: int, message: str
+    ) -> Operation:
+        """Apply what runs with some jobs at another site.
+
+        Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.Busy` where a user came first.
+        """
+        operation, _ = self.coordinator.apply(
+            self.coordinator.placer.moved(self.coordinator.desired(name), jobs, site),
+            base_revision=base_revision,
+            author=AUTHOR,
+            message=message,
+            kind=OperationKind.PLACE,
+        )
+        return operation
+
+
+def _gain(placed: Placed) -> float:
+    """The fall of the objective by advice, as a share of it."""
+    now, after = placed.advice.now, placed.advice.after
+    return 0.0 if now is None else (now.objective - after.objective) / now.objective

@@ -1,0 +1,90 @@
+"""The steps that advice names, each with its figures alone and the reason why it may not be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from speck.placement.adaptation.situation import Candidate
+from speck.placement.cost import Figures, evaluate
+from speck.placement.graph import Model
+from speck.placement.groups import steps
+from speck.placement.links import link_known, used_links
+from speck.placement.move import after_moving, break_even, move_cost
+from speck.placement.problem import Placement
+from speck.placement.profile import Inputs, Known, with_expected
+
+DOUBT = 10.0  # times an assumed cost, for which a target must have room
+
+
+def candidates(
+    model: Model, after: Placement, inputs: Inputs, shared: Collection[int] = ()
+) -> list[Candidate]:
+    """The steps from what runs to a placement, those of a better gain for their cost first.
+
+    ``shared`` is as of :func:`~speck.placement.move.move_cost`.  Groups have at most as many jobs as the
+    composition's options say.
+    """
+    problem, before = model.problem, model.before(after)
+    way = steps(problem, before, after, largest=model.draft.options.group, shared=shared)
+    now = evaluate(problem, before)
+    return [
+        _candidate(model, before, now, each.jobs, each.target, inputs, shared) for each in way if each.jobs
+    ]
+
+
+def _candidate(
+    model: Model,
+    before: Placement,
+    now: Figures,
+    jobs: tuple[int, ...],
+    target: int,
+    inputs: Inputs,
+    shared: Collection[int],
+) -> Candidate:
+    problem = model.problem
+    # The homes of topics stay: a step moves jobs alone.
+    following = Placement(after_moving(problem, before, jobs, target), before.homes)
+    then = evaluate(problem, following)
+    cost = move_cost(problem, before, following, then, shared)
+    names = [model.jobs[job] for job in jobs]
+    doubt = _doubt(model, jobs, inputs) / (problem.sites[target].speed * problem.sites[target].cores)
+    refusals = [*problem.faults(following.sites), *_assumed_links(model, before, following, inputs)]
+    return Candidate(
+        jobs=tuple(sorted(names)),
+        source=model.table.name(before.sites[jobs[0]]),
+        target=model.table.name(target),
+        gain=(now.objective - then.objective) / now.objective,
+        objective=then.objective,
+        age_p95=then.age_p95,
+        multiplier=then.multiplier,
+        utilisation=then.sites[target].cores + doubt,
+        pays_after=break_even(problem, cost, now.objective - then.objective),
+        standstill=cost.standstill,
+        catch_up=cost.catch_up,
+        state=cost.state,
+        costs={name: problem.jobs[job].cost for name, job in zip(names, jobs, strict=True)},
+        refused=next(iter(refusals), ""),
+    )
+
+
+def _doubt(model: Model, jobs: Collection[int], inputs: Inputs) -> float:
+    """The reference cores for which a site must have room besides, as the costs of jobs are assumed."""
+    total = 0.0
+    for job in jobs:
+        name, placed = model.jobs[job], model.problem.jobs[job]
+        profile = inputs.jobs.get(name)
+        cost = None if profile is None else with_expected(profile, model.draft.jobs[name].expects).cost
+        if cost is None or cost.known is Known.ASSUMED:
+            total += (DOUBT - 1) * placed.cost * model.problem.rates[0][job]
+    return total
+
+
+def _assumed_links(model: Model, before: Placement, after: Placement, inputs: Inputs) -> Iterator[str]:
+    """The links, used by one of two placements alone, of which nothing is measured or declared."""
+    pairs = set(used_links(model, [before])) ^ set(used_links(model, [after]))
+    for one, other in sorted(pairs):
+        if link_known(model, inputs, one, other) is Known.ASSUMED:
+            yield (
+                f"the link {one}-{other} is assumed "
+                "(expected: declared in the inventory, or measured: speck profile --links)"
+            )

@@ -1,0 +1,358 @@
+"""The decision of one round: hold, advise, take a step, or take one back.  Each has a reason.
+
+It is made of a :class:`~speck.placement.adaptation.situation.Situation` and the memory of the composition.
+:func:`decide` answers the memory to be stored before anything is carried out: a step is in it as pending,
+with its prediction, so that another process judges it if this one ends.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from speck.core.adaptation import (
+    ENTRIES,
+    Ban,
+    Decision,
+    Entry,
+    Memory,
+    Outcome,
+    StepRecord,
+    Streak,
+    Trigger,
+)
+from speck.core.lifecycle import OperationState
+from speck.placement.adaptation import verdict
+from speck.placement.adaptation.limits import (
+    ban_of,
+    banned,
+    limited_until,
+    steps_since,
+    trimmed,
+    with_ban,
+)
+from speck.placement.adaptation.situation import Candidate, Progress, Situation
+
+RUNNING = 3  # decisions in a row that name the same step
+OWN_SHARE = 1 / 3  # of the least gain, which a step must have by itself where several reach it together
+UTILISATION = 0.6  # most of a target's cores after a step
+EMERGENCY = 1.1  # least multiplier after a step that is taken at once
+EMERGENCY_COOLDOWN = 60.0  # s
+AT_ONCE = 2  # steps at work on all compositions
+REWIRED = "a better placement moves topics, too, which is not done by itself: speck advise"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing is done; ``about`` is the step that is not taken yet, if there is one."""
+
+    reason: str
+    about: Candidate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advise:
+    """Something better exists, which is a user's to do."""
+
+    reason: str
+    about: Candidate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step is to be carried out."""
+
+    reason: str
+    about: Candidate
+    emergency: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A step is to be taken back: the jobs of ``record``, from its target to its source."""
+
+    reason: str
+    record: StepRecord
+    ban: Ban
+
+
+Answer = Hold | Advise | Step | Back
+
+
+def decide(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
+    """The decision and the memory after it; ``now`` is Unix time, s."""
+    memory = _caught_up(trimmed(memory, now), seen)
+    answer, memory = _answer(memory, seen, now)
+    return answer, _noted(memory, answer, seen, now)
+
+
+def _caught_up(memory: Memory, seen: Situation) -> Memory:
+    """The memory in which a user's apply has ended the streak and the step that was pending."""
+    pending = memory.pending
+    if pending is not None and (seen.revision > pending.revision or not _is_own(pending, seen)):
+        memory = with_last(memory, replace(pending, outcome=Outcome.SUPERSEDED))
+    if seen.applied or seen.revision != memory.revision:
+        memory = replace(memory, revision=seen.revision, streak=None)
+    return memory
+
+
+def _is_own(pending: StepRecord, seen: Situation) -> bool:
+    """True if no user has applied anything since the step was decided."""
+    return seen.revision < pending.revision or seen.by_loop
+
+
+def _answer(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
+    if memory.paused > now:
+        return Hold("paused"), replace(memory, streak=None)
+    if memory.pending is not None:
+        return _judge(memory, memory.pending, seen, now)
+    if seen.silent:
+        return Advise(_silence(seen)), replace(memory, streak=None)
+    if seen.hold:
+        return Hold(seen.hold), replace(memory, streak=None)
+    return _choose(memory, seen, now)
+
+
+def _silence(seen: Situation) -> str:
+    names = ", ".join(seen.silent)
+    options = " ".join(f"--leave-behind {name}" for name in seen.silent)
+    return (
+        f"site {names} does not answer: speck apply FILE {options} moves its jobs, "
+        "and gives up their state and the messages that wait there"
+    )
+
+
+# --- a step that is pending
+
+
+def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
+    progress = seen.progress
+    if progress is None and seen.revision < step.revision:  # the server ended before it was begun
+        return _begun_anew(memory, step)
+    if progress is not None and progress.state in (OperationState.RUNNING, OperationState.WAITING):
+        return Hold(f"a step is at work ({progress.state.value})"), memory
+    failed = progress is not None and progress.state is OperationState.FAILED
+    if step.back:
+        outcome = Outcome.FAILED if failed else Outcome.KEPT
+        return Hold("the step is taken back"), with_last(memory, replace(step, outcome=outcome))
+    if failed and progress is not None:
+        return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
+    if not step.due:
+        return _await(memory, step, progress, now)
+    return _look(memory, step, seen, now)
+
+
+def _begun_anew(memory: Memory, step: StepRecord) -> tuple[Answer, Memory]:
+    """A step that was stored and not begun, as the server ended: it is forgotten, but not a way back."""
+    former = memory.steps[-2] if len(memory.steps) > 1 else step
+    bans = [each for each in memory.bans if each.jobs == step.jobs and each.target == step.source]
+    if step.back and bans:
+        return Back(bans[-1].reason, former, bans[-1]), memory
+    return Hold("the last step was not begun"), replace(memory, steps=memory.steps[:-1])
+
+
+def _await(memory: Memory, step: StepRecord, progress: Progress | None, now: float) -> tuple[Answer, Memory]:
+    """The step is carried out: note when it is judged."""
+    ended = progress.ended if progress is not None and progress.ended else now
+    when = verdict.due(ended, step.catch_up)
+    return Hold("the step settles"), with_last(memory, replace(step, due=when, looked=when))
+
+
+def _look(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
+    """Look at the step in one of its windows, and judge it in the last."""
+    if now < step.looked + verdict.WINDOW:
+        return Hold("the step settles" if now < step.due else "the step is judged"), memory
+    if seen.hold or seen.realised is None:
+        return Hold(f"the step cannot be judged yet: {seen.hold or 'no fresh figures'}"), memory
+    missing = verdict.shortfall(step, seen.realised)
+    step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
+    if step.windows < verdict.WINDOWS:
+        held = missing or "it holds its prediction"
+        return Hold(f"window {step.windows} of {verdict.WINDOWS}: {held}"), with_last(memory, step)
+    if step.good >= verdict.NEEDED:
+        memory = with_last(memory, replace(step, outcome=Outcome.KEPT))
+        return Hold(f"the step is kept: it gains {seen.realised.gain:.0%} of the objective"), memory
+    return _back(memory, step, missing or "it did not hold in two windows of three", seen, now)
+
+
+def _back(
+    memory: Memory, step: StepRecord, reason: str, seen: Situation, now: float
+) -> tuple[Answer, Memory]:
+    """Take a step back, once, and ban it."""
+    failed = seen.progress is not None and seen.progress.state is OperationState.FAILED
+    ban = ban_of(memory, step, reason, now)
+    ended = replace(step, outcome=Outcome.FAILED if failed else Outcome.BACK)
+    memory = with_ban(with_last(memory, ended), ban)
+    back = StepRecord(
+        jobs=step.jobs,
+        source=step.target,
+        target=step.source,
+        at=now,
+        due=0.0,
+        objective=step.predicted,
+        predicted=step.objective,
+        age_p95=step.age_p95,
+        revision=seen.revision + 1,
+        back=True,
+    )
+    return Back(reason, ended, ban), replace(memory, steps=(*memory.steps, back), streak=None)
+
+
+def with_last(memory: Memory, step: StepRecord) -> Memory:
+    """The memory with another version of its last step."""
+    return replace(memory, steps=(*memory.steps[:-1], step))
+
+
+# --- a new step
+
+
+def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
+    """Choose the first candidate without an objection, and take it if it is due."""
+    found, objection = None, ""
+    for each in seen.candidates:
+        why = _objection(memory, each, seen, now)
+        if not why:
+            found = each
+            break
+        objection = objection or why
+    if found is None:
+        memory = replace(memory, streak=None)
+        if seen.rewires >= seen.options.min_gain:
+            return Advise(REWIRED), memory
+        about = seen.candidates[0] if seen.candidates else None
+        return Hold(objection or "nothing is better", about), memory
+    memory = _with_streak(memory, found)
+    if memory.fell > now:
+        return Advise("the steps of this hour or day are made: speck advise", found), memory
+    return _time(memory, found, seen, now)
+
+
+def _objection(memory: Memory, step: Candidate, seen: Situation, now: float) -> str:
+    """The reason why a step is not taken, however long it has been the best; empty if there is none."""
+    least = seen.options.min_gain
+    if not step.is_finite:
+        return "its figures are not finite"
+    if (ban := banned(memory, step, now)) is not None:
+        return f"{_name(step)} is banned: {ban.reason}"
+    if not (step.gain >= least or (seen.gain >= least and step.gain >= least * OWN_SHARE)):
+        return f"a gain of {max(step.gain, seen.gain):.0%} of the objective is below {least:.0%}"
+    if step.refused:
+        return step.refused
+    if not step.utilisation <= UTILISATION:
+        return f"{step.target} would be at {step.utilisation:.0%} of its cores (at most {UTILISATION:.0%})"
+    if not step.pays_after <= seen.options.horizon / 2:
+        return f"it would pay back after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
+    return ""
+
+
+def _with_streak(memory: Memory, step: Candidate) -> Memory:
+    last = memory.streak
+    same = last is not None and (last.jobs, last.target) == (step.jobs, step.target)
+    count = last.count + 1 if last is not None and same else 1
+    return replace(memory, streak=Streak(jobs=step.jobs, target=step.target, count=count))
+
+
+def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple[Answer, Memory]:
+    """Take a step, unless it is too early for it."""
+    count = memory.streak.count if memory.streak is not None else 0
+    emergency = seen.multiplier < 1 and step.multiplier >= EMERGENCY and seen.lag_grows
+    if not emergency and count < RUNNING:
+        reason = f"{_name(step)} is the best in {count} of {RUNNING} decisions"
+        return Hold(reason, step), memory
+    cooldown = min(EMERGENCY_COOLDOWN, seen.options.cooldown) if emergency else seen.options.cooldown
+    last = max((each.at for each in memory.steps), default=-math.inf)
+    if now < last + cooldown:
+        return Hold(f"the last step is less than {cooldown:.0f} s ago", step), memory
+    if seen.moving >= AT_ONCE:
+        return Hold(f"{AT_ONCE} other steps are at work", step), memory
+    if (until := limited_until(memory, seen.options, now)) > 0:
+        hour = len(steps_since(memory, now - 3600.0))
+        reason = f"{hour} steps were made in an hour, {len(memory.steps)} in a day: only advises for a while"
+        return Advise(reason, step), replace(memory, fell=until, streak=None)
+    return _taken(memory, step, seen, emergency, now)
+
+
+def _taken(
+    memory: Memory, step: Candidate, seen: Situation, emergency: bool, now: float
+) -> tuple[Answer, Memory]:
+    record = StepRecord(
+        jobs=step.jobs,
+        source=step.source,
+        target=step.target,
+        at=now,
+        due=0.0,
+        objective=seen.objective,
+        predicted=step.objective,
+        age_p95=seen.age_p95,
+        revision=seen.revision + 1,
+        costs=dict(step.costs),
+        catch_up=step.catch_up if math.isfinite(step.catch_up) else verdict.LONGEST_SETTLING,
+    )
+    memory = replace(memory, steps=(*memory.steps, record), streak=None)
+    return Step(step_reason(step, seen, emergency), step, emergency), memory
+
+
+def step_reason(step: Candidate, seen: Situation, emergency: bool) -> str:
+    """The message of a step's revision, with its figures."""
+    why = "the rates are not sustained" if emergency else f"the objective falls by {step.gain:.0%}"
+    return (
+        f"{_name(step)}: {why} ({seen.objective:.3g} to {step.objective:.3g}; "
+        f"age p95 {seen.age_p95:.3g} s to {step.age_p95:.3g} s; "
+        f"multiplier {seen.multiplier:.2g} to {step.multiplier:.2g}), "
+        f"standing still {step.standstill:.1f} s pays back after {step.pays_after:.0f} s"
+    )
+
+
+def _name(step: Candidate | StepRecord) -> str:
+    return f"{', '.join(step.jobs)} from {step.source} to {step.target}"
+
+
+# --- entries
+
+
+def held(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
+    """The memory with an entry for a round in which nothing could be decided."""
+    return _noted(replace(memory, streak=None), Hold(reason), seen, now)
+
+
+def _noted(memory: Memory, answer: Answer, seen: Situation, now: float) -> Memory:
+    """The memory with an entry of the answer, and the rates that it was made with."""
+    trigger = Trigger.VERDICT if isinstance(answer, Back) else seen.trigger
+    entry = replace(_entry(answer), at=now, since=now, trigger=trigger)
+    entries = memory.entries
+    if entries and _same(entries[-1], entry):
+        entry = replace(entry, since=entries[-1].since, repeated=entries[-1].repeated + 1)
+        entries = entries[:-1]
+    rates = {name: rate for name, rate in seen.rates.items() if math.isfinite(rate)}
+    return replace(memory, entries=(*entries, entry)[-ENTRIES:], rates=rates or memory.rates)
+
+
+def _entry(answer: Answer) -> Entry:
+    blank = Entry(
+        at=0.0, since=0.0, decision=_DECISIONS[type(answer)], trigger=Trigger.PERIOD, reason=answer.reason
+    )
+    if isinstance(answer, Back):
+        step = answer.record
+        return replace(blank, jobs=step.jobs, source=step.target, target=step.source)
+    if answer.about is None:
+        return blank
+    about = answer.about
+    gain = about.gain if math.isfinite(about.gain) else None
+    return replace(blank, jobs=about.jobs, source=about.source, target=about.target, gain=gain)
+
+
+_DECISIONS: dict[type, Decision] = {
+    Hold: Decision.HOLD,
+    Advise: Decision.ADVISE,
+    Step: Decision.STEP,
+    Back: Decision.BACK,
+}
+
+
+def _same(one: Entry, other: Entry) -> bool:
+    return (one.decision, one.reason, one.jobs, one.target) == (
+        other.decision,
+        other.reason,
+        other.jobs,
+        other.target,
+    )

@@ -1,0 +1,110 @@
+"""The values that a decision on a composition's placement is made of.  Times are Unix time, s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from speck.core.adaptation import Trigger
+from speck.core.lifecycle import OperationState
+from speck.core.placement import PlacementOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A step: ``jobs`` (sorted names) from one site to another, and its figures at present rates, alone.
+
+    ``gain`` is the fall of the objective as a share of it; ``objective``, ``age_p95`` (s) and ``multiplier``
+    are those after it; ``utilisation`` is the share of the target's cores in use then, for which assumed
+    costs count tenfold.  ``pays_after``, ``standstill`` and ``catch_up`` are s; ``state`` is bytes.
+    ``costs`` are processor times of a message by job, s.  ``refused`` is the reason why it may not be taken.
+    """
+
+    jobs: tuple[str, ...]
+    source: str
+    target: str
+    gain: float
+    objective: float
+    age_p95: float
+    multiplier: float
+    utilisation: float
+    pays_after: float
+    standstill: float = 0.0
+    catch_up: float = 0.0
+    state: float = 0.0
+    costs: Mapping[str, float] = field(default_factory=dict)
+    refused: str = ""
+
+    @property
+    def is_finite(self) -> bool:
+        """True if all figures that a decision needs are numbers."""
+        return all(map(math.isfinite, (self.gain, self.objective, self.age_p95, self.utilisation)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The operation of a step: its state, its end (0: none) and its error."""
+
+    state: OperationState
+    ended: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Realised:
+    """A step as it turned out: the objective with it and without it, at present rates and measured costs.
+
+    ``age_p95`` (s) and ``multiplier`` are with it, ``age_p95_without`` and ``multiplier_without`` are not.
+    ``speed_ratio`` is the observed speed of the target relative to the one that was counted with.
+    ``lag_grows``: one of its jobs falls behind.
+    """
+
+    objective: float
+    without: float
+    age_p95: float
+    age_p95_without: float
+    multiplier: float
+    multiplier_without: float
+    speed_ratio: float = 1.0
+    lag_grows: bool = False
+
+    @property
+    def gain(self) -> float:
+        """The fall of the objective as a share of it."""
+        return (self.without - self.objective) / self.without if self.without else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """A composition at the moment of a decision.
+
+    ``revision`` is the last one, ``by_loop`` is true if a step made it; ``applied``: a user has applied
+    something since the last decision.  ``objective``, ``age_p95`` (s) and
+    ``multiplier`` are the present figures; ``gain`` is that of all candidates together, as a share.
+    ``rates`` are those into each job, messages/s.  ``candidates`` are the steps in the order of the advice.
+    ``hold`` is the reason why nothing of it may be moved now (empty: it may), ``silent`` has the sites it
+    uses that do not answer, with their reasons.  ``moving`` counts the steps at work on other compositions.
+    ``rewires`` is the gain of advice that also moves topics, which is a user's to accept.  ``progress`` is
+    that of the pending step's operation (``None``: there is none), ``realised`` its effect (``None``: not
+    measured).
+    """
+
+    revision: int
+    trigger: Trigger = Trigger.PERIOD
+    by_loop: bool = False
+    applied: bool = False
+    options: PlacementOptions = field(default_factory=PlacementOptions)
+    objective: float = 0.0
+    age_p95: float = 0.0
+    multiplier: float = math.inf
+    gain: float = 0.0
+    rates: Mapping[str, float] = field(default_factory=dict)
+    candidates: Sequence[Candidate] = ()
+    hold: str = ""
+    silent: Mapping[str, str] = field(default_factory=dict)
+    moving: int = 0
+    lag_grows: bool = False
+    rewires: float = 0.0
+    progress: Progress | None = None
+    realised: Realised | None = None

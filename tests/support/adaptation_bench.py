@@ -1,0 +1,209 @@
+"""A composition with the mode ``auto`` over two edges and a cloud in memory, and a clock that a test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from speck.coordinator import Services, build
+from speck.core.adaptation import Memory
+from speck.core.inventory import Engine, Inventory, Site, Uplink
+from speck.core.job import Composition, Job
+from speck.core.placement import PlacementOptions
+from speck.core.settings import Settings
+from speck.placement.profile import Inputs, JobProfile, Known, LinkProfile, Value
+from speck.store import Store
+from tests.support.doubles import World
+from tests.support.jobs_by_hand import write_code
+from tests.support.placement_bench import NOW, broker_at, engine_at, kinds, movable
+
+EDGES = ("A", "B")
+NAME = "plant"
+AUTO = PlacementOptions(mode="auto")
+
+
+def inventory() -> Inventory:
+    """Two edges and the cloud D, each with a Flink engine and a broker."""
+    return Inventory({name: _site(name) for name in (*EDGES, "D")})
+
+
+def _site(name: str) -> Site:
+    return Site(
+        name=name,
+        engines=(Engine(spe_address=engine_at(name)),),
+        broker_address=broker_at(name),
+        uplink=Uplink(bandwidth=1e9 if name == "D" else 20e6, latency=2 if name == "D" else 20),
+        cores=16 if name == "D" else 4,
+        tier="cloud" if name == "D" else "edge",
+    )
+
+
+def plant(options: PlacementOptions | None = AUTO, at: str = "D", **fields: Any) -> Composition:
+    """Readings born at each edge, cleaned, and counted for D; all topics have an address, all jobs run at D."""
+    jobs = []
+    for edge in EDGES:
+        low = edge.lower()
+        jobs += [
+            movable(f"clean-{low}", "sensors", f"clean/{low}", source=edge, sink=edge, **fields),
+            movable(f"count-{low}", f"clean/{low}", f"counts/{low}", source=edge, sink="D", **fields),
+        ]
+    placed = {job.job_name: _at(job, at) for job in jobs}
+    return Composition(NAME, placed, options)
+
+
+def _at(job: Job, site: str) -> Job:
+    return replace(job, site=site, spe_address=engine_at(site))
+
+
+@dataclass
+class Conditions:
+    """The measured load, which a test changes; ``fresh`` (``None``: all) are the jobs with present figures.
+
+    ``speeds`` are the true speeds of sites: costs are measured with those that the coordinator counts with.
+    """
+
+    rate: float = 900.0
+    cost: float = 30e-6
+    bandwidth: dict[str, float] = field(default_factory=dict)  # bytes/s of edges, measured
+    fresh: set[str] | None = None
+    unknown: set[str] = field(default_factory=set)
+    factors: dict[str, float] = field(default_factory=dict)  # of a job's measured cost
+    now: float = NOW
+
+    def __call__(self) -> Inputs:
+        jobs = {}
+        for low in map(str.lower, EDGES):
+            jobs[f"clean-{low}"] = self._job(f"clean-{low}", self.rate, 0.5)
+            jobs[f"count-{low}"] = self._job(f"count-{low}", self.rate * 0.5, 0.01)
+        known = {name: each for name, each in jobs.items() if name not in self.unknown}
+        return Inputs(
+            jobs=known,
+            links={path: each for path, each in self._links()},
+            sites={},
+            fresh=frozenset(known if self.fresh is None else self.fresh & known.keys()),
+        )
+
+    def _job(self, name: str, rate: float, selectivity: float) -> JobProfile:
+        return JobProfile(
+            rate_in=self._value(rate),
+            rate_out=self._value(rate * selectivity),
+            bytes_in=self._value(110),
+            bytes_out=self._value(110),
+            cost=self._value(self.cost * self.factors.get(name, 1.0)),
+            fixed=self._value(0.009),
+            selectivity=self._value(selectivity),
+        )
+
+    def _links(self) -> Iterator[tuple[tuple[str, str], LinkProfile]]:
+        for edge, rate in self.bandwidth.items():
+            for source, target in ((edge, "D"), ("D", edge)):
+                trip, value = self._value(0.044), self._value(rate)
+                yield (
+                    (source, target),
+                    LinkProfile(source=source, target=target, round_trip=trip, bandwidth=value),
+                )
+
+    def _value(self, value: float) -> Value:
+        return Value(value, Known.MEASURED, self.now, 12)
+
+
+@dataclass
+class Bench:
+    """One coordinator after the other on one store; the loop looks when a test says so."""
+
+    world: World
+    directory: Path
+    conditions: Conditions
+    services: Services = field(init=False)
+    store: Store = field(init=False)
+    period: float = 0.0
+
+    def begin(self) -> None:
+        """Start a coordinator."""
+        self.store = Store(self.directory / "store")
+        self.services = build(
+            self.store,
+            kinds(self.world),
+            inventory(),
+            Settings(roots=(write_code(self.directory),), period=0, adapt=self.period),
+            clock=lambda: self.conditions.now,
+            inputs=self.conditions,
+        )
+        self.services.adaptation.period = 60.0
+        self.services.coordinator.start()
+
+    def end(self) -> None:
+        """End the coordinator."""
+        self.services.coordinator.close()
+        self.store.close()
+
+    def restart(self) -> None:
+        """Begin another coordinator on the same store."""
+        self.end()
+        self.begin()
+
+    def apply(self, desired: Composition, **how: Any) -> None:
+        """Apply, and wait for the end."""
+        operation, _ = self.services.coordinator.apply(desired, **how)
+        assert operation.wait(30)
+        assert operation.state == "succeeded", operation.to_dict()
+
+    def look(self, seconds: float = 10.0, times: int = 1) -> None:
+        """Let time pass and the loop look, and wait for what that began."""
+        for _ in range(times):
+            self.conditions.now += seconds
+            self.services.adaptation.look()
+            self.finish()
+
+    def decide(self, times: int = 1) -> None:
+        """Let so many periods pass, with a decision in each."""
+        self.look(60.0, times)
+
+    def finish(self) -> None:
+        """Wait for all operations."""
+        for operation in self.services.coordinator.operations.running():
+            assert operation.wait(30)
+
+    @property
+    def memory(self) -> Memory:
+        """What the loop remembers."""
+        return self.store.adaptation(NAME)
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reasons of the decisions, oldest first."""
+        return [each.reason for each in self.memory.entries]
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The site of each job that runs, by name."""
+        sites = {engine_at(name): name for name in (*EDGES, "D")}
+        return {job: sites[address] for job, address in self.world.where().items()}
+
+    @property
+    def steps(self) -> list[str]:
+        """The outcomes of the steps, oldest first."""
+        return [each.outcome.value for each in self.memory.steps]
+
+    @property
+    def events(self) -> list[str]:
+        """The kinds of the loop's events, oldest first."""
+        kinds = ("step", "back", "banned", "fell")
+        return [each["kind"] for each in self.services.queries.events(1000) if each["kind"] in kinds]
+
+
+@contextmanager
+def bench_at(directory: Path, **conditions: Any) -> Iterator[Bench]:
+    """A bench whose composition runs in the cloud."""
+    world = World()
+    bench = Bench(world, directory, Conditions(**conditions))
+    bench.begin()
+    try:
+        bench.apply(plant())
+        yield bench
+    finally:
+        bench.end()
+    assert world.violations == []
