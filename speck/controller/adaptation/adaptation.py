@@ -19,7 +19,7 @@ from speck.apply.operations import Operations
 from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.sight import Sight
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import Memory, StepRecord, Trigger
+from speck.core.adaptation import Memory, Outcome, StepRecord, Trigger
 from speck.core.lifecycle import BY_LOOP, EventKind, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
@@ -66,6 +66,7 @@ class Adaptation:
     _sights: dict[str, Sight] = field(default_factory=dict, init=False)
     _silent: dict[str, float] = field(default_factory=dict, init=False)
     _healed: dict[str, float] = field(default_factory=dict, init=False)
+    _started: float = field(default=0.0, init=False)  # Unix time: a heal of the minute before is unknown
     _applied: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _begun: float | None = field(default=None, init=False)
@@ -87,6 +88,7 @@ class Adaptation:
     def start(self) -> None:
         """Look and decide in the background, unless the period is 0."""
         if self.period:
+            self._started = self.clock()
             self._thread = threading.Thread(target=self._run, name="adaptation", daemon=True)
             self._thread.start()
 
@@ -196,11 +198,18 @@ class Adaptation:
             self._note_silence()
             for head in heads:
                 if not head.deleting and not self._stop.is_set():
-                    self._look(head.name)
+                    self._look_safely(head.name)
             for name in self._sights.keys() - {each.name for each in heads}:
                 del self._sights[name]
         finally:
             self._begun = None
+
+    def _look_safely(self, name: str) -> None:
+        """Look at one composition; its trouble keeps no other one from being looked at."""
+        try:
+            self._look(name)
+        except Exception:
+            _log.exception("the adaptation of composition %r failed", name)
 
     def _look(self, name: str) -> None:
         try:
@@ -263,7 +272,7 @@ class Adaptation:
             if not self._write(name, after, self._events(name, answer, before, after)):
                 return None
         sight.baseline = present.inputs.links
-        self._count(name, answer, before, after, seen)
+        self._count(before, after)
         self._carry_out(name, answer, before, seen)
         return answer
 
@@ -272,6 +281,7 @@ class Adaptation:
         _log.warning("composition %r: %s", name, reason)
         with self._lock:
             memory = self.store.adaptation(name)
+            memory = replace(memory, streak=None)
             self._write(name, held(memory, reason, Situation(revision=memory.revision), self.clock()))
 
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
@@ -303,7 +313,7 @@ class Adaptation:
 
     def _obstacle(self, name: str, present: Present) -> str:
         """The reason why nothing of a composition may be moved now; empty if it may."""
-        jobs, now = self._jobs(name), self.clock()
+        jobs, healed = self._jobs(name), self._healed.get(name, self._started)
         stale = sorted(jobs.keys() - present.inputs.fresh)
         drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
         waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
@@ -312,7 +322,7 @@ class Adaptation:
             "an operation is at work": not self.operations.is_idle(name),
             f"job {_few(drifted)} is not as desired": bool(drifted),
             f"job {_few(waiting)} waits for its next try": bool(waiting),
-            "a job was healed within the last minute": now - self._healed.get(name, 0.0) < AFTER_HEAL,
+            "a job was healed within the last minute": self.clock() - healed < AFTER_HEAL,
             "an engine of its jobs does not answer": bool(used & self._silent.keys()),
             f"the rate of job {_few(stale)} is not of the last minute": bool(stale),
         }
@@ -449,12 +459,14 @@ class Adaptation:
     def _event(self, kind: EventKind, name: str, message: str) -> Event:
         return Event(self.clock(), kind, message, name, by_loop=True)
 
-    def _count(self, name: str, answer: Answer, before: Memory, after: Memory, seen: Situation) -> None:
+    def _count(self, before: Memory, after: Memory) -> None:
         """Count a decision, and the step that was judged in it."""
         self.metrics.decided(after.entries[-1].decision)
-        for old, new in zip(before.steps[-1:], after.steps[len(before.steps) - 1 :], strict=False):
-            if new.outcome is not old.outcome and not new.back:
-                self.metrics.step_ended(new.outcome)
+        former = before.pending
+        for each in after.steps:
+            judged = each.outcome is not Outcome.PENDING and not each.back
+            if former is not None and each.at == former.at and judged:
+                self.metrics.step_ended(each.outcome)
 
 
 def _few(names: list[str]) -> str:
