@@ -26,11 +26,11 @@ from typing import Any
 from benchmarks.placement.graphs import CLOUD, EDGES, GRAPHS, SITES, Graph
 from benchmarks.placement.scores import q_error, quantile, spearman, top_loss
 from benchmarks.wan.__main__ import PROFILES
-from benchmarks.wan.network import Link, unavailable
 from benchmarks.wan.platform import Feed, Platform, Read
 from benchmarks.wan.servers import Place
 from speck.coordinator.placer import Placed
 from speck.core.job import Composition
+from speck.local.wan.network import Link, unavailable
 from speck.placement.cost import PENALTY, Figures
 from speck.placement.profile import Inputs
 
@@ -82,12 +82,17 @@ class Bench:
     inputs: Inputs | None = None
 
     def calibrate(self) -> None:
-        """Have SpecK measure the jobs in the cloud, at half of the rate and at the rate."""
+        """Have SpecK measure the jobs in the cloud, at half of the rate and at the rate.
+
+        Raises :class:`RuntimeError` for jobs without a measured cost.
+        """
         self.deploy(self.graph.placements[0], CALIBRATED)
         self._set_rate(0.5)
         self.platform.profile(_SLOW)
         self._set_rate(1.0)
         self.inputs = self.platform.profile(_FAST)
+        if missing := self.platform.unmeasured():
+            raise RuntimeError(f"jobs without a measured cost: {missing}")
 
     def deploy(self, placement: str, profile: str) -> tuple[Placed, float]:
         """Move the jobs; returns the placement with its prediction, and the gap in the results, s."""
@@ -293,19 +298,21 @@ def objective(run: Run, reference: Run) -> float:
     Cores are without those of the idle engines, as no placement saves them.
     """
     now, base = run["measured"], reference["measured"]
-    over = sum(max(0.0, used / 0.7 - 1) for used in now["cores"].values())
+    over: float = sum(max(0.0, used / 0.7 - 1) for used in now["cores"].values())
     bandwidth = PROFILES[run["profile"]][0]
     if bandwidth is not None:
         ends = (now[way][site] for way in ("up", "down") for site in EDGES)
         over += sum(max(0.0, 8 * each / (0.8 * bandwidth) - 1) for each in ends)
-    age, wan = float(now["age"] / base["age"]), float(now["wan"] / base["wan"])
+    age: float = now["age"] / base["age"]
+    wan: float = now["wan"] / base["wan"]
     return 0.5 * age + 0.4 * wan + 0.1 * _cores(run) / _cores(reference) + PENALTY * over
 
 
 def _cores(run: Run) -> float:
     cores = {site: place.cores for site, place in places().items()}
     found = run["measured"]
-    return max(0.01, sum(used * cores[site] - found["idle"][site] for site, used in found["cores"].items()))
+    used: float = sum(share * cores[site] - found["idle"][site] for site, share in found["cores"].items())
+    return max(0.01, used)
 
 
 # --- the command

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.wan.network import ROOT, Link, Network
+from benchmarks.wan.measure import ROOT
 from benchmarks.wan.servers import BROKER, Place, Servers
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -21,6 +21,7 @@ from speck.coordinator import Services, build
 from speck.coordinator.placer import Placed, Wishes
 from speck.core.job import Composition
 from speck.core.settings import Settings
+from speck.local.wan.network import Link, Network
 from speck.placement.profile import Inputs, Known
 from speck.schema import load_composition
 from speck.store import Store
@@ -132,18 +133,19 @@ class Platform:
         return operation
 
     def profile(self, seconds: float) -> Inputs:
-        """Have all jobs measured for so many seconds; returns the profiles.
-
-        Raises :class:`RuntimeError` for jobs without a measured cost.
-        """
+        """Have all jobs measured for so many seconds; returns the profiles."""
         profiles = self.services.profiles
         profiles.measure("", seconds)
         time.sleep(seconds)
-        found = profiles.profile()["jobs"]
-        missing = [each for each in found if not each["cost"] or each["cost"]["known"] != Known.MEASURED]
-        if missing:
-            raise RuntimeError(f"jobs without a measured cost: {missing}")
         return profiles.measures.inputs()
+
+    def unmeasured(self) -> dict[str, str]:
+        """The jobs without a measured cost by name, and why."""
+        return {
+            each["job_name"]: each["error"] or "too few samples"
+            for each in self.services.profiles.profile()["jobs"]
+            if not each["cost"] or each["cost"]["known"] != Known.MEASURED
+        }
 
     # --- traffic
 
