@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.placement.graphs import CLOUD, EDGES, GRAPHS, SITES, Graph
 from benchmarks.placement.scores import q_error, quantile, spearman, top_loss
 from benchmarks.wan.__main__ import PROFILES
-from benchmarks.wan.platform import Feed, Platform, Read
+from benchmarks.wan.platform import Feed, Platform, Read, feed, read
 from benchmarks.wan.servers import Place
 from speck.coordinator.placer import Placed
 from speck.core.job import Composition
@@ -48,6 +48,7 @@ BOUNDS = {
 }
 LEAST_SPEARMAN, MOST_LOSS = 0.9, 0.1
 _BUSY = 0.1  # share of a site's cores, below which its utilisation is not judged
+_LEAST_WAN = 1000.0  # bytes/s, below which traffic is not judged: heartbeats
 _SLOW, _FAST = 35.0, 65.0  # s, at half of the rate and at the rate, while the jobs are measured
 _SETTLED = 20.0  # s, the longest wait for a backlog to be worked off
 _WINDOW = 3  # of the day, in which all readings fall
@@ -118,12 +119,13 @@ class Bench:
             "homes": placed.model.homes_by_name(placed.advice.placement.homes),
             "moved": placed.advice.cost.jobs,
             "predicted": predicted(placed),
-            "measured": measured(results, counted, self.graph, gap) | {"idle": dict(self.idle)},
+            "measured": measured(results, counted, self.graph, self.platform.servers.places)
+            | {"gap": gap, "idle": dict(self.idle)},
         }
 
     def _set_rate(self, share: float) -> None:
-        for feed in self.feeds:
-            feed.set_rate("sensors/1", share * self.graph.rate)
+        for each in self.feeds:
+            each.set_rate("sensors/1", share * self.graph.rate)
 
     def _settle(self) -> float:
         """Wait until the results are as old in one second as in the one before; returns the longest gap."""
@@ -163,22 +165,26 @@ def _finite(figures: Figures) -> float:
 
 
 def measured(
-    results: Mapping[str, Mapping[str, float]], counted: Mapping[str, Any], graph: Graph, gap: float
+    results: Mapping[str, Mapping[str, float]],
+    counted: Mapping[str, Any],
+    graph: Graph,
+    sites: Mapping[str, Place],
 ) -> dict[str, Any]:
     """The same figures as they were."""
     found = [results.get(topic, {}) for topic in graph.results]
     ages = [each for each in found if "p95" in each]
+    rates = {topic: each["readings"] / each["seconds"] for topic, each in results.items()}
     return {
-        "rate": sum(each["readings"] / each["seconds"] for each in found if each),
+        "rate": sum(rates.values()),
+        "rates": rates,
         "wan": counted["wan"],
         "age": statistics.fmean(each["mean"] for each in ages) if ages else 0.0,
         "p50": max((each["p50"] for each in ages), default=0.0),
         "p95": max((each["p95"] for each in ages), default=0.0),
-        "cores": {site: used / places()[site].cores for site, used in counted["cores"].items()},
+        "cores": {site: used / sites[site].cores for site, used in counted["cores"].items()},
         "brokers": counted["brokers"],
         "up": counted["up"],
         "down": counted["down"],
-        "gap": gap,
     }
 
 
@@ -221,10 +227,14 @@ def runs_of(
         idle = idle_cores(platform)
         composition = platform.composition(graph.text, graph.name)
         feeds = [
-            stack.enter_context(platform.feed(site, _WINDOW, graph.malformed, {"sensors/1": graph.rate}))
+            stack.enter_context(
+                feed(platform.network, site, _WINDOW, graph.malformed, {"sensors/1": graph.rate})
+            )
             for site in graph.sources
         ]
-        reader = stack.enter_context(platform.read(CLOUD, _WINDOW, len(graph.sources), graph.results))
+        reader = stack.enter_context(
+            read(platform.network, CLOUD, _WINDOW, len(graph.sources), graph.results)
+        )
         bench = Bench(platform, graph, warm_up(platform, graph, composition), feeds, reader, idle)
         bench.calibrate()
         for profile, placement in left:
@@ -272,7 +282,7 @@ def _errors(run: Run, quantity: str) -> Iterator[float]:
     elif quantity == "gap":
         if run["moved"]:
             yield q_error(one["gap"], other["gap"])
-    elif quantity != "wan" or max(one["wan"], other["wan"]) > 1000:
+    elif quantity != "wan" or max(one["wan"], other["wan"]) > _LEAST_WAN:
         yield q_error(one[quantity], other[quantity])
 
 

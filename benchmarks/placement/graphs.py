@@ -71,7 +71,7 @@ CHAIN = Graph(
     },
     sources=["A"],
     results=["chain/out"],
-    placements=["DDD", "ADD", "AAD", "AAA", "DAD", "BDD", "DDA"],
+    placements=["DDD", "ADD", "DAD", "BDD", "ABD", "BAD"],
     rate=400.0,
     malformed=0.5,
 )
@@ -86,7 +86,7 @@ FAN_IN = Graph(
     },
     sources=["A", "B"],
     results=["fan/out"],
-    placements=["DDDD", "ABDD", "ADDD", "ABAD", "ABAA", "DDAD", "BADD"],
+    placements=["DDDD", "ABDD", "ADDD", "DDAD", "BADD", "ABAD"],
     rate=300.0,
     malformed=0.3,
 )
@@ -114,7 +114,7 @@ ROAD_TRAFFIC = Graph(
     | {"global": _job("GlobalStats", "road/readings", "D:road/stats/all", _STATS)},
     sources=["A", "B"],
     results=["road/stats/a", "road/stats/b", "road/stats/all"],
-    placements=["DDDDDDD", "AAABBBD", "AADBBDD", "ADDBDDD", "AAADDDD", "ADADDDD", "AAABBBA"],
+    placements=["DDDDDDD", "AAABBBD", "AAADDDD", "ABADDDD", "BBBAAAD", "AAABBBA"],
     rate=300.0,
     malformed=0.02,
 )

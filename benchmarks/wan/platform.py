@@ -64,6 +64,52 @@ def _say(process: subprocess.Popen[str], line: str) -> None:
     process.stdin.flush()
 
 
+@contextmanager
+def feed(
+    network: Network, site: str, window: int, malformed: float, rates: Mapping[str, float]
+) -> Iterator[Feed]:
+    """While the block runs, readings are sent to topics of a site's broker, from within the site."""
+    arguments = [f"--malformed={malformed}", *(f"{topic}={rate}" for topic, rate in rates.items())]
+    with _traffic(network, site, "feed", network.address(site), str(window), *arguments) as process:
+        yield Feed(process)
+
+
+@contextmanager
+def read(
+    network: Network,
+    site: str,
+    window: int,
+    streams: int,
+    topics: Sequence[str],
+    *,
+    broker: str = "",
+    quality: int = 0,
+) -> Iterator[Read]:
+    """While the block runs, results are read at a site, from its own broker or that of another site.
+
+    ``quality`` is the quality of service, at 1 of which each message is acknowledged at once.
+    """
+    address = network.address(broker or site)
+    arguments = [str(window), str(streams), str(quality), *topics]
+    with _traffic(network, site, "read", address, *arguments) as process:
+        yield Read(process)
+
+
+@contextmanager
+def _traffic(
+    network: Network, site: str, what: str, address: str, *arguments: str
+) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", _TRAFFIC, what, address, str(BROKER), *arguments]
+    inside = network.command(site, command)
+    with subprocess.Popen(
+        inside, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @dataclass
 class Platform:
     """The network, its servers and the coordinator; a context manager."""
@@ -146,34 +192,6 @@ class Platform:
             for each in self.services.profiles.profile()["jobs"]
             if not each["cost"] or each["cost"]["known"] != Known.MEASURED
         }
-
-    # --- traffic
-
-    @contextmanager
-    def feed(self, site: str, window: int, malformed: float, rates: Mapping[str, float]) -> Iterator[Feed]:
-        """While the block runs, readings are sent to topics of a site's broker."""
-        arguments = [f"--malformed={malformed}", *(f"{topic}={rate}" for topic, rate in rates.items())]
-        with self._traffic(site, "feed", str(window), *arguments) as process:
-            yield Feed(process)
-
-    @contextmanager
-    def read(self, site: str, window: int, streams: int, topics: Sequence[str]) -> Iterator[Read]:
-        """While the block runs, results are read at a site's broker."""
-        with self._traffic(site, "read", str(window), str(streams), *topics) as process:
-            yield Read(process)
-
-    @contextmanager
-    def _traffic(self, site: str, what: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        address = self.network.address(site)
-        command = [sys.executable, "-m", _TRAFFIC, what, address, str(BROKER), *arguments]
-        inside = self.network.command(site, command)
-        with subprocess.Popen(
-            inside, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
 
     # --- counters
 

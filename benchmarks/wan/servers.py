@@ -38,7 +38,7 @@ _QUICK_START = ("-XX:TieredStopAtLevel=1",)  # the optimizing compiler would tak
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A site: its ``cores``, the kind of its ``engine`` (``flink``, ``spark``), its ``tier``.
+    """A site: its ``cores``, the kind of its ``engine`` (``flink``, ``spark``, empty: none), its ``tier``.
 
     ``broker`` are further lines of the broker's configuration, which take precedence.
     """
@@ -150,6 +150,8 @@ class Servers:
         broker = [find_mosquitto(), "-c", str(_broker_configuration(folder, address, place.broker))]
         self._run(stack, site, "broker", broker, dict(os.environ))
         ready = {f"the broker of {site}": lambda: accepts(address, BROKER)}
+        if not place.engine:
+            return ready
         if place.engine == "spark":
             command, environment = _spark(folder, address, self.heap)
             self._run(stack, site, "spark", command, environment)

@@ -7,10 +7,10 @@ the time since the reading before (since the epoch of the clock, for the first),
 vehicles is the time of its latest reading.  All readings fall into one window of 15 minutes, the WINDOW-th of
 a day.
 
-``read ADDRESS PORT WINDOW STREAMS TOPIC...`` reads results at QoS 0, which are readings or statistics of so
-many streams.  For each line of standard input it prints a JSON object with what came since the line before,
-by topic: ``messages``, ``readings`` (that the results count), ``seconds``, the ages ``mean``, ``p50`` and
-``p95``, s, and ``gap``, the longest time between two results, s.
+``read ADDRESS PORT WINDOW STREAMS QOS TOPIC...`` reads results, which are readings or statistics of so many
+streams; at QoS 1 each is acknowledged at once.  For each line of standard input it prints a JSON object with
+what came since the line before, by topic: ``messages``, ``readings`` (that the results count), ``seconds``,
+the ages ``mean``, ``p50`` and ``p95``, s, and ``gap``, the longest time between two results, s.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _SLICE = 0.005  # s, between two sends of what is due
-_CONNECT, _PUBLISH_QOS_1, _SUBSCRIBE, _PING = 0x10, 0x32, 0x82, 0xC0
+_CONNECT, _PUBLISH, _PUBLISH_QOS_1, _PUBACK, _SUBSCRIBE = 0x10, 0x30, 0x32, 0x40, 0x82
+_QOS = 0x06  # the bits of a packet's first byte
 _KEEP_ALIVE = 0  # none
 
 
@@ -187,11 +188,11 @@ class Reader:
         return {topic: each.taken(seconds) for topic, each in self.results.items()}
 
 
-def read(address: str, port: int, reader: Reader, topics: Sequence[str]) -> None:
+def read(address: str, port: int, reader: Reader, topics: Sequence[str], quality: int) -> None:
     """Read until standard input ends."""
     connection = connect(address, port, f"read-{random.getrandbits(32):08x}")
     for number, topic in enumerate(topics, start=1):
-        connection.sendall(packet(_SUBSCRIBE, number.to_bytes(2, "big") + text(topic) + b"\0"))
+        connection.sendall(packet(_SUBSCRIBE, number.to_bytes(2, "big") + text(topic) + bytes([quality])))
     buffer = b""
     while True:
         ready, _, _ = select.select([sys.stdin, connection], [], [])
@@ -199,34 +200,40 @@ def read(address: str, port: int, reader: Reader, topics: Sequence[str]) -> None
             received = connection.recv(1 << 18)
             if not received:
                 raise OSError("the broker has closed the connection")
-            buffer = _packets(buffer + received, reader)
+            buffer, acknowledgements = _packets(buffer + received, reader)
+            connection.sendall(acknowledgements)
         if sys.stdin in ready:
             if not sys.stdin.readline():
                 return
             print(json.dumps(reader.taken()), flush=True)
 
 
-def _packets(buffer: bytes, reader: Reader) -> bytes:
-    """Take all whole packets; returns the rest."""
-    at = 0
-    while len(buffer) - at >= 2:
-        length, shift, body = 0, 0, at + 1
-        while body < len(buffer):
-            digit = buffer[body]
-            length |= (digit & 127) << shift
-            shift, body = shift + 7, body + 1
-            if digit < 128:
-                break
-        else:
-            break
-        if body + length > len(buffer):
-            break
-        if buffer[at] & 0xF0 == 0x30:
-            size = int.from_bytes(buffer[body : body + 2], "big")
-            topic = buffer[body + 2 : body + 2 + size].decode()
-            reader.take(topic, buffer[body + 2 + size : body + length].decode())
-        at = body + length
-    return buffer[at:]
+def _packets(buffer: bytes, reader: Reader) -> tuple[bytes, bytes]:
+    """Take all whole packets; returns the rest, and the acknowledgements."""
+    at, acknowledgements = 0, []
+    while (found := _body(buffer, at)) is not None:
+        body, end = found
+        if buffer[at] & 0xF0 == _PUBLISH:
+            start = body + 2 + int.from_bytes(buffer[body : body + 2], "big")
+            topic = buffer[body + 2 : start].decode()
+            if buffer[at] & _QOS:
+                acknowledgements.append(packet(_PUBACK, buffer[start : start + 2]))
+                start += 2
+            reader.take(topic, buffer[start:end].decode())
+        at = end
+    return buffer[at:], b"".join(acknowledgements)
+
+
+def _body(buffer: bytes, at: int) -> tuple[int, int] | None:
+    """The start and end of a packet's body; ``None`` if it is not whole."""
+    length, shift, body = 0, 0, at + 1
+    while body < len(buffer):
+        digit = buffer[body]
+        length |= (digit & 127) << shift
+        shift, body = shift + 7, body + 1
+        if digit < 128:
+            return (body, body + length) if body + length <= len(buffer) else None
+    return None
 
 
 def main() -> None:
@@ -238,8 +245,8 @@ def main() -> None:
         streams = [Stream(topic, float(rate), int(window)) for topic, _, rate in pairs]
         feed(address, int(port), int(window), malformed, streams)
     else:
-        streams_of_one, *topics = rest
-        read(address, int(port), Reader(int(window), int(streams_of_one)), topics)
+        count, quality, *topics = rest
+        read(address, int(port), Reader(int(window), int(count)), topics, int(quality))
 
 
 if __name__ == "__main__":
