@@ -9,25 +9,19 @@ statistics, ``d4`` of the global ones.  The graph is :data:`benchmarks.placement
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from benchmarks.placement.gates import CALIBRATED, HELD_OUT, Bench, Run, idle_cores, links, warm_up
+from benchmarks.placement.gates import CALIBRATED, HELD_OUT, Bench, Run, bench
 from benchmarks.placement.graphs import CLOUD, EDGES, ROAD_TRAFFIC
-from benchmarks.wan.platform import Platform, feed, read
 from benchmarks.wan.servers import Place
 
 FOG, ALL_CLOUD = "AAABBBD", "DDDDDDD"
 RATES = (100, 500, 2000)  # messages/s a site
 EDGE_CORES, CLOUD_CORES = 0.5, 1.0
 SAME = 3.0  # percent, within which fog and cloud count as equally good
-_QUARTER = 3
 _MEASURED = 45.0  # s, for which SpecK measures the jobs at each rate
-_MALFORMED = 0.02
 
 Row = dict[str, Any]
 
@@ -49,27 +43,14 @@ def measure(runs: int, seconds: float, profiles: Sequence[str] = HELD_OUT) -> It
     """All rows, one for each rate and profile."""
     places = {site: Place(cores=EDGE_CORES) for site in EDGES}
     places[CLOUD] = Place(cores=CLOUD_CORES, tier="cloud")
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
-        platform = stack.enter_context(Platform(links(CALIBRATED), places, folder))
-        idle = idle_cores(platform)
-        feeds = [
-            stack.enter_context(feed(platform.network, site, _QUARTER, _MALFORMED, {"sensors/1": RATES[0]}))
-            for site in EDGES
-        ]
-        reader = stack.enter_context(
-            read(platform.network, CLOUD, _QUARTER, len(EDGES), ROAD_TRAFFIC.results)
-        )
-        composition = platform.composition(ROAD_TRAFFIC.text, ROAD_TRAFFIC.name)
-        composition = warm_up(platform, ROAD_TRAFFIC, composition)
-        bench = Bench(platform, ROAD_TRAFFIC, composition, feeds, reader, idle)
+    with bench(ROAD_TRAFFIC, places) as running:
         for rate in RATES:
-            for each in feeds:
+            for each in running.feeds:
                 each.set_rate("sensors/1", rate)
-            bench.deploy(ALL_CLOUD, CALIBRATED)
-            bench.inputs = platform.profile(_MEASURED)
+            running.deploy(ALL_CLOUD, CALIBRATED)
+            running.inputs = running.platform.profile(_MEASURED)
             for profile in profiles:
-                yield _cell(bench, rate, profile, runs, seconds)
+                yield _cell(running, rate, profile, runs, seconds)
 
 
 def _cell(bench: Bench, rate: float, profile: str, runs: int, seconds: float) -> Row:

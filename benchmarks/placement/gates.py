@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ LEAST_SPEARMAN, MOST_LOSS = 0.9, 0.1
 _BUSY = 0.1  # share of a site's cores, below which its utilisation is not judged
 _LEAST_WAN = 1000.0  # bytes/s, below which traffic is not judged: heartbeats
 _SLOW, _FAST = 35.0, 65.0  # s, at half of the rate and at the rate, while the jobs are measured
+_WARMING = 4.0  # s at each site
 _SETTLED = 20.0  # s, the longest wait for a backlog to be worked off
 _WINDOW = 3  # of the day, in which all readings fall
 
@@ -188,15 +189,37 @@ def measured(
     }
 
 
-def warm_up(platform: Platform, graph: Graph, composition: Composition) -> Composition:
-    """Run the graph at each site in turn without bounds, so that all classes are loaded and compiled."""
-    platform.servers.without_bounds()
+@contextmanager
+def bench(graph: Graph, sites: Mapping[str, Place]) -> Iterator[Bench]:
+    """A platform of its own with a graph in the cloud, fed, and with engines that have run all of its jobs."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-gates-")))
+        platform = stack.enter_context(Platform(links(CALIBRATED), sites, folder))
+        idle = idle_cores(platform)
+        platform.servers.without_bounds()
+        composition = platform.composition(graph.text, graph.name)
+        composition = platform.placed(composition, graph.sites(graph.placements[0])).composition
+        platform.apply(composition)
+        # From here on: the first reading of a stream must be counted, since the later ones have differences.
+        rates = {"sensors/1": graph.rate}
+        feeds = [
+            stack.enter_context(feed(platform.network, site, _WINDOW, graph.malformed, rates))
+            for site in graph.sources
+        ]
+        reader = stack.enter_context(
+            read(platform.network, CLOUD, _WINDOW, len(graph.sources), graph.results)
+        )
+        composition = _warm_up(platform, graph, composition)
+        platform.servers.bound()
+        yield Bench(platform, graph, composition, feeds, reader, idle)
+
+
+def _warm_up(platform: Platform, graph: Graph, composition: Composition) -> Composition:
+    """Run the graph at each site in turn, so that all classes are loaded and compiled."""
     for site in (*EDGES, CLOUD):
-        placed = platform.placed(composition, dict.fromkeys(graph.jobs, site))
-        platform.apply(placed.composition)
-        composition = placed.composition
-        time.sleep(4)
-    platform.servers.bound()
+        composition = platform.placed(composition, dict.fromkeys(graph.jobs, site)).composition
+        platform.apply(composition)
+        time.sleep(_WARMING)
     return composition
 
 
@@ -221,24 +244,10 @@ def runs_of(
     ]
     if not left:
         return
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-gates-")))
-        platform = stack.enter_context(Platform(links(CALIBRATED), places(), folder))
-        idle = idle_cores(platform)
-        composition = platform.composition(graph.text, graph.name)
-        feeds = [
-            stack.enter_context(
-                feed(platform.network, site, _WINDOW, graph.malformed, {"sensors/1": graph.rate})
-            )
-            for site in graph.sources
-        ]
-        reader = stack.enter_context(
-            read(platform.network, CLOUD, _WINDOW, len(graph.sources), graph.results)
-        )
-        bench = Bench(platform, graph, warm_up(platform, graph, composition), feeds, reader, idle)
-        bench.calibrate()
+    with bench(graph, places()) as running:
+        running.calibrate()
         for profile, placement in left:
-            yield bench.run(placement, profile, seconds)
+            yield running.run(placement, profile, seconds)
 
 
 # --- judging
