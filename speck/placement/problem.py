@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -37,7 +37,8 @@ class Site:
 
     ``cores`` is a number of cores of ``speed`` (1: the reference core) and ``price`` each; ``slots`` a number
     of tasks, ``memory`` bytes (``None``: unlimited); ``up`` and ``down`` the link's bandwidths, bytes/s;
-    ``latency`` the one-way delay to the middle of the network, s.
+    ``latency`` the one-way delay to the middle of the network, s.  ``idle`` is the number of cores that its
+    engine and broker use without any job.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Site:
     up: float = 12.5e6
     down: float = 12.5e6
     latency: float = 0.01
+    idle: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,10 @@ class Problem:
     utilisation: float = 0.7
     link_utilisation: float = 0.8
     max_age: float | None = None
-    overhead: float = 95.0  # bytes on the wire beside payload and topic, a message
+    # Bytes on the wire beside payload and topic, a message: headers and acknowledgements of MQTT and TCP/IP in
+    # both directions; and of one that a job writes besides, whose stamps and PUBACK are sent one by one.
+    overhead: float = 85.0
+    written_overhead: float = 95.0
     broker_cost: float = 10e-6  # processor time of a broker, s a message and reader
     max_wan: float | None = None
     background: Load | None = None
@@ -182,8 +187,10 @@ class Problem:
 
     @cached_property
     def others(self) -> Load:
-        """The load of all other jobs at the sites."""
-        return self.background or Load.none(len(self.sites))
+        """The load of all other jobs at the sites, and of their idle engines."""
+        none = Load.none(len(self.sites))
+        idle = replace(none, cores=[site.idle for site in self.sites])
+        return (self.background or none) + idle
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:

@@ -15,6 +15,7 @@ from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Val
 CORES = 4.0
 BANDWIDTH = 12.5e6  # bytes/s
 LATENCY = 0.01  # s one way between a site and the middle of the network
+IDLE = 0.02  # reference cores of an engine without jobs that is asked for its load (benchmarks.placement gates)
 # Cores of a place that is not in the inventory: nothing is placed there, nothing is refused.
 ELSEWHERE = 1000.0
 _ROUNDS = 50
@@ -68,10 +69,11 @@ def _site(site: inventory.Site, inputs: Inputs) -> Site:
     profile, uplink = inputs.sites.get(site.name) or SiteProfile(name=site.name), site.uplink
     up = uplink.bandwidth / 8 if uplink.bandwidth else BANDWIDTH
     declared, measured = site.mean_speed or 1.0, profile.speed
+    speed = measured.value if measured is not None and measured.known is Known.MEASURED else declared
     return Site(
         name=site.name,
         cores=site.all_cores or (profile.cores.value if profile.cores else CORES),
-        speed=measured.value if measured is not None and measured.known is Known.MEASURED else declared,
+        speed=speed,
         price=1.0 if site.mean_price is None else site.mean_price,
         tier=Tier(site.tier) if site.tier else Tier.EDGE,
         slots=_total([engine.slots for engine in site.engines]),
@@ -79,6 +81,7 @@ def _site(site: inventory.Site, inputs: Inputs) -> Site:
         up=up,
         down=uplink.downlink / 8 if uplink.downlink else up,
         latency=uplink.latency / 1000 if uplink.latency is not None else LATENCY,
+        idle=IDLE * len(site.engines) / speed,
     )
 
 

@@ -1,0 +1,137 @@
+"""Figure 8 of the paper: local-stats near the data or remote, by the interval between messages.
+
+Two streams are born at A; the job that counts them runs at A (local) or at D (remote), 18.6 ms away.
+
+* ``window``: a plain MQTT client that acknowledges each message at once, and a broker that keeps 20 messages
+  in flight (the paper's client library, and Mosquitto's default): at most 20 a round trip arrive.
+* ``speck``: SpecK's job, and a broker as SpecK recommends it.
+* ``narrow``: the same over 2 Mbit/s.
+
+Each row has the ratio of readings counted, remote to local, and that of the median ages.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import Figure
+from benchmarks.wan.platform import Platform, Read, feed, read
+from benchmarks.wan.servers import Place, Servers
+from speck.local.wan.network import Link, Network
+
+ROUND_TRIP = 0.0186  # s
+NARROW = 2e6  # bit/s
+WINDOW = 20  # messages in flight
+INTERVALS = (10, 2, 1)  # ms between two messages of a stream
+STREAMS = 2
+TOPICS = tuple(f"sensors/{number}" for number in range(1, STREAMS + 1))
+_LOCAL, _REMOTE = "A", "D"
+_QUARTER = 3  # of an hour, of the day, into which all readings fall
+_SETTLE = 4.0  # s, from a change to a measurement
+
+_JOB = """\
+jobs:
+- job_name: local-stats
+  site: any
+  engine: flink
+  source_broker: A
+  source_topic: sensors/+
+  sink_broker: A
+  sink_topic: local-stats
+  entry_class: io.speck.flink.jobs.LocalStats
+  job_path: jars_and_apps/flink/speck-flink-jobs.jar
+  arguments: {site: A, lateness: 36500 days}
+"""
+
+Row = dict[str, Any]
+
+
+def rate(interval: float) -> float:
+    """Messages/s of a stream with an interval of so many ms."""
+    return 1000 / interval
+
+
+def measure(runs: int, seconds: float) -> Iterator[Row]:
+    """All rows, one for each curve and interval."""
+    yield from window_rows(runs, seconds)
+    yield from speck_rows(runs, seconds)
+
+
+def expected(interval: float) -> float:
+    """The ratio that a window of :data:`WINDOW` messages leaves of a rate: its size over the round trip."""
+    return min(1.0, WINDOW / (ROUND_TRIP * STREAMS * rate(interval)))
+
+
+def window_rows(runs: int, seconds: float) -> Iterator[Row]:
+    """The paper's window, with a client in place of its job."""
+    link = Link.of(None, ROUND_TRIP)
+    settings = f"max_inflight_messages {WINDOW}"
+    places = {_LOCAL: Place(cores=1.0, engine="", broker=settings), _REMOTE: Place(cores=1.0, engine="")}
+    for interval in INTERVALS:
+        found = []
+        for _ in range(runs):
+            pair = {}
+            for site in (_LOCAL, _REMOTE):
+                with ExitStack() as stack:
+                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
+                    network = stack.enter_context(Network(dict.fromkeys((_LOCAL, _REMOTE), link)))
+                    stack.enter_context(Servers(network, places, folder))
+                    reader = stack.enter_context(
+                        read(network, site, _QUARTER, 1, TOPICS, broker=_LOCAL, quality=1)
+                    )
+                    rates = dict.fromkeys(TOPICS, rate(interval))
+                    stack.enter_context(feed(network, _LOCAL, _QUARTER, 0.0, rates))
+                    pair[site] = _counted(reader, seconds)
+            found.append(pair)
+        yield _row("window", interval, found) | {"expected": expected(interval)}
+
+
+def speck_rows(runs: int, seconds: float) -> Iterator[Row]:
+    """SpecK's job over an unbounded and a narrow link."""
+    curves = {"speck": Link.of(None, ROUND_TRIP), "narrow": Link.of(NARROW, ROUND_TRIP)}
+    places = {_LOCAL: Place(cores=1.0), _REMOTE: Place(cores=1.0, tier="cloud")}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
+        platform = stack.enter_context(Platform(dict.fromkeys(places, curves["speck"]), places, folder))
+        composition = platform.composition(_JOB, "figure-8")
+        rates = dict.fromkeys(TOPICS, rate(INTERVALS[0]))
+        sensors = stack.enter_context(feed(platform.network, _LOCAL, _QUARTER, 0.0, rates))
+        reader = stack.enter_context(read(platform.network, _LOCAL, _QUARTER, STREAMS, ["local-stats"]))
+        for interval in INTERVALS:
+            for topic in TOPICS:
+                sensors.set_rate(topic, rate(interval))
+            for curve, link in curves.items():
+                found = []
+                for _ in range(runs):
+                    pair = {}
+                    for site in (_LOCAL, _REMOTE):
+                        platform.network.set_link(_LOCAL, link)
+                        composition = platform.placed(composition, {"local-stats": site}).composition
+                        platform.apply(composition)
+                        before = platform.counters()
+                        pair[site] = _counted(reader, seconds)
+                        pair[site]["wan"] = platform.counters().since(before)["wan"]
+                    found.append(pair)
+                yield _row(curve, interval, found)
+
+
+def _counted(reader: Read, seconds: float) -> dict[str, float]:
+    """The readings/s that were counted, and their median age, s; after a while to settle."""
+    time.sleep(_SETTLE)
+    reader.taken()
+    time.sleep(seconds)
+    found = [each for each in reader.taken().values() if each["messages"]]
+    counted = sum(each["readings"] / each["seconds"] for each in found)
+    return {"rate": counted, "age": max((each["p50"] for each in found), default=float("nan"))}
+
+
+def _row(curve: str, interval: float, found: Sequence[dict[str, dict[str, float]]]) -> Row:
+    ratios = Figure.of(each[_REMOTE]["rate"] / max(1e-9, each[_LOCAL]["rate"]) for each in found)
+    ages = Figure.of(each[_REMOTE]["age"] / each[_LOCAL]["age"] for each in found)
+    row: Row = {"figure": 8, "curve": curve, "interval_ms": interval, "runs": list(found)}
+    return row | dict(ratios.named("ratio")) | dict(ages.named("age_ratio"))

@@ -1,0 +1,7 @@
+"""A wide area network on this machine: network namespaces as sites, joined by links of given quality."""
+
+from __future__ import annotations
+
+from speck.local.wan.network import Link, Network, unavailable
+
+__all__ = ["Link", "Network", "unavailable"]
