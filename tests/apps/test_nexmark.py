@@ -5,13 +5,17 @@ All on one real Flink cluster, which stands for three sites, and on three real b
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
+from types import ModuleType
 
 import pytest
+from pyspark.sql import SparkSession
 
 from binders.common.java import java
 from speck.binder import installed
@@ -31,6 +35,7 @@ from tests.support.spark_bench import MqttFriend
 JAR = ROOT / "jars_and_apps" / "nexmark" / "speck-nexmark.jar"
 EVENTS, RATE = 5000, 100  # 50 s of event time: five windows of 10 s
 END = "W,9223372036854775807"
+RESULTS = "+/+"  # results/QUERY and one/QUERY, and perhaps topics between parts
 PATIENCE = 120.0
 EDGES = {"a": "A", "b": "B"}  # the last level of a topic, and the site where it is born
 
@@ -138,43 +143,45 @@ def one_job(queries: Sequence[str]) -> str:
 
 @contextmanager
 def friends(brokers: Mapping[str, MosquittoServer]) -> Iterator[dict[str, MqttFriend]]:
-    made = {site: MqttFriend(broker.port, "results/#") for site, broker in brokers.items()}
+    made = {site: MqttFriend(broker.port, RESULTS) for site, broker in brokers.items()}
     yield made
     for friend in made.values():
         friend.close()
 
 
-@pytest.mark.parametrize("queries", BATCHES, ids="-".join)
-def test_parts_at_two_edges_give_the_results_of_one_job(
-    queries: Sequence[str], bench: Bench, events: list[Event]
-) -> None:
-    """Every query but q12 gives exactly the same rows, each as often; q12 counts every bid once."""
+Results = Mapping[str, tuple[list[str], list[str]]]
+
+
+@pytest.fixture(scope="module", name="results")
+def results_fixture(bench: Bench, events: list[Event]) -> Results:
+    """By query what its one job wrote, and what its parts did."""
+    return {query: found for queries in BATCHES for query, found in run(bench, queries, events).items()}
+
+
+def run(bench: Bench, queries: Sequence[str], events: Sequence[Event]) -> Results:
     for query in queries:
         bench.apply((PIPELINES / "nexmark" / f"{query}.yaml").read_text(encoding="utf-8"))
         sites = bench.sites_of(f"nexmark-{query}")
         assert all(sites[name] == EDGES[name[-1]] for name in sites if name[-2:] in ("-a", "-b"))
     bench.apply(one_job(queries))
     with friends(bench.brokers) as at:
-        collector = MqttFriend(bench.brokers["D"].port, "one/#")
-        for site in ("A", "B", "D"):
-            send(at[site], [event for event in events if site in ("D", event.site)])
+        for site, friend in at.items():
+            send(friend, [event for event in events if site in ("D", event.site)])
         for query in queries:
-            ends = len(EDGES) if query in STATELESS else 1
-            for friend, topic in ((at["D"], f"results/{query}"), (collector, f"one/{query}")):
-                eventually(
-                    lambda friend=friend, topic=topic: rows(friend, topic).count(END),  # type: ignore[misc]
-                    lambda found, ends=ends: found == ends,  # type: ignore[misc]
-                    PATIENCE,
-                )
-        results = {
-            query: (rows(collector, f"one/{query}"), rows(at["D"], f"results/{query}")) for query in queries
+            await_end(at["D"], f"results/{query}", query)
+            await_end(at["D"], f"one/{query}", query)
+        found = {
+            query: (rows(at["D"], f"one/{query}"), rows(at["D"], f"results/{query}")) for query in queries
         }
-        collector.close()
     for query in queries:
         bench.delete(f"nexmark-{query}")
     bench.delete("nexmark-one")
-    for query, (one, split) in results.items():
-        check(query, one, split, events)
+    return found
+
+
+def await_end(friend: MqttFriend, topic: str, query: str) -> None:
+    ends = len(EDGES) if query in STATELESS else 1
+    eventually(lambda: rows(friend, topic).count(END), lambda found: found == ends, PATIENCE)
 
 
 def send(friend: MqttFriend, events: Sequence[Event]) -> None:
@@ -187,16 +194,72 @@ def rows(friend: MqttFriend, topic: str) -> list[str]:
     return [line for name, line in list(friend.received) if name == topic]
 
 
-def check(query: str, one: Sequence[str], split: Sequence[str], events: Sequence[Event]) -> None:
-    wanted, found = (Counter(line for line in each if line[0] != "W") for each in (one, split))
-    if query == "q12":
-        bids = sum(event.line[0] == "B" for event in events)
-        for each in (wanted, found):
-            assert sum(int(row.split(",")[3]) for row in each.elements()) == bids
-        return
-    assert found == wanted, query
-    assert len(wanted) >= LEAST[query], query
+def counted(lines: Sequence[str]) -> Counter[str]:
+    """The rows without marks of progress, and how often each came."""
+    return Counter(line for line in lines if line[0] != "W")
 
 
 # So many different rows there are at least: none of the comparisons is of nothing.
 LEAST = {"q0": 4000, "q1": 4000, "q2": 10, "q3": 5, "q4": 200, "q5": 25, "q7": 5, "q8": 10, "q11": 100}
+
+
+def load_queries() -> ModuleType:
+    path = ROOT / "jars_and_apps" / "nexmark" / "queries.py"
+    specification = importlib.util.spec_from_file_location("nexmark_queries", path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module", name="spark")
+def spark_fixture() -> Iterator[SparkSession]:
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "600m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.mark.parametrize("query", LEAST)
+def test_parts_at_two_edges_give_the_results_of_one_job(query: str, results: Results) -> None:
+    """Exactly the same rows, each as often."""
+    one, parts = (counted(each) for each in results[query])
+    assert parts == one
+    assert len(one) >= LEAST[query]
+
+
+def test_q12_counts_every_bid_once_in_windows_of_a_clock(results: Results, events: list[Event]) -> None:
+    bids = Counter(event.line.split(",")[3] for event in events if event.line[0] == "B")
+    for each in results["q12"]:
+        found: Counter[str] = Counter()
+        for row in counted(each).elements():
+            _, _, bidder, count, start, end = row.split(",")
+            assert int(end) - int(start) == 10_000
+            found[bidder] += int(count)
+        assert found == bids
+
+
+@pytest.mark.parametrize("query", ["q1", "q2", "q7"])
+def test_pyspark_gives_the_results_of_flink(
+    query: str, spark: SparkSession, results: Results, events: list[Event]
+) -> None:
+    """On all events at once, and on those of each edge, for q7 once more on the results of both."""
+    program = getattr(load_queries(), query)
+
+    def run(values: Sequence[str]) -> list[str]:
+        rows = [("topic", value, datetime(2026, 1, 1)) for value in values]
+        frame = spark.createDataFrame(rows, "topic STRING, value STRING, timestamp TIMESTAMP")
+        return [row.value for row in program(frame).collect()]
+
+    wanted = counted(results[query][0])
+    assert Counter(run([event.line for event in events])) == wanted
+    edges = [
+        row for site in EDGES.values() for row in run([event.line for event in events if event.site == site])
+    ]
+    assert Counter(run(edges) if query == "q7" else edges) == wanted
