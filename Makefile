@@ -14,10 +14,11 @@ PYFLINK := .pyflink
 BIN := $(VENV)/bin
 CONNECTORS := jars_and_apps/connectors
 FLINK_JOBS := jars_and_apps/flink
+NEXMARK := jars_and_apps/nexmark
 JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
-BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar
-JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
+BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar
+JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 PIP := $(BIN)/pip --disable-pip-version-check -q install --use-pep517 -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
@@ -128,4 +129,4 @@ system:
 
 clean:
 	@rm -rf $(VENV) $(PYFLINK) binders/jars/*.jar $(BUILT) build *.egg-info
-	@find $(CONNECTORS) $(FLINK_JOBS) -name target -type d -prune -exec rm -rf {} +
+	@find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -type d -prune -exec rm -rf {} +

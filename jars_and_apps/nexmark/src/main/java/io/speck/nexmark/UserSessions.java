@@ -1,0 +1,104 @@
+package io.speck.nexmark;
+
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import org.apache.flink.api.common.functions.AggregateFunction;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.java.tuple.Tuple3;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
+import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
+import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
+import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.util.Collector;
+
+/**
+ * q11: the bids of each user in each session, which ends 10 s after the last bid: rows {@code R,last time of the
+ * session,bidder,bids,start,end}. In parts, each site gives out the first and last time and the count of a user's bids in
+ * every 2 s, less than the gap of a session, and sessions are made of these spans.
+ */
+final class UserSessions {
+    private static final Duration GAP = Duration.ofSeconds(10);
+    private static final Duration SLIDE = Duration.ofSeconds(2);
+    /** The fields of a span. */
+    private static final int BIDDER = 2;
+    private static final int FIRST = 3;
+    private static final int LAST = 4;
+    private static final int COUNT = 5;
+
+    private UserSessions() {}
+
+    static DataStream<String> of(Events events) {
+        Counts counts = Counts.of(Bid.BIDDER, Counts.one()).withBounds();
+        return Events.ordered(counts.in(events.timed(Line.BID), EventTimeSessionWindows.withGap(GAP),
+                events.parallelism()), 0);
+    }
+
+    /** The spans of each user's bids at one site, {@code R,last time of the slide,bidder,first time,last time,bids}. */
+    static DataStream<String> spans(Events events) {
+        DataStream<String> spans = events.timed(Line.BID).keyBy(line -> Line.number(line, Bid.BIDDER), Types.LONG)
+                .window(TumblingEventTimeWindows.of(SLIDE)).aggregate(new Span(), new Row())
+                .name("spans").uid("spans").setParallelism(events.parallelism());
+        return Events.ordered(spans, SLIDE.toMillis());
+    }
+
+    /** The result, from the spans of several sites. */
+    static DataStream<String> sessions(Events events) {
+        Counts counts = Counts.of(BIDDER, Counts.field(COUNT)).withBounds();
+        return Events.ordered(counts.in(events.timed(Line.ROW), new OfSpans(GAP), events.parallelism()), 0);
+    }
+
+    /** The windows of spans, which merge as those of the bids in them do. */
+    private static final class OfSpans extends EventTimeSessionWindows {
+        private static final long serialVersionUID = 1L;
+
+        OfSpans(Duration gap) {
+            super(gap.toMillis());
+        }
+
+        @Override
+        public Collection<TimeWindow> assignWindows(Object span, long time, WindowAssignerContext context) {
+            String row = (String) span;
+            return List.of(new TimeWindow(Line.number(row, FIRST), Line.number(row, LAST) + sessionTimeout));
+        }
+    }
+
+    /** First time, last time, and count. */
+    private static final class Span
+            implements AggregateFunction<String, Tuple3<Long, Long, Long>, Tuple3<Long, Long, Long>> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public Tuple3<Long, Long, Long> createAccumulator() {
+            return Tuple3.of(Long.MAX_VALUE, Long.MIN_VALUE, 0L);
+        }
+
+        @Override
+        public Tuple3<Long, Long, Long> add(String bid, Tuple3<Long, Long, Long> span) {
+            long time = Line.time(bid);
+            return merge(span, Tuple3.of(time, time, 1L));
+        }
+
+        @Override
+        public Tuple3<Long, Long, Long> getResult(Tuple3<Long, Long, Long> span) {
+            return span;
+        }
+
+        @Override
+        public Tuple3<Long, Long, Long> merge(Tuple3<Long, Long, Long> one, Tuple3<Long, Long, Long> other) {
+            return Tuple3.of(Math.min(one.f0, other.f0), Math.max(one.f1, other.f1), one.f2 + other.f2);
+        }
+    }
+
+    private static final class Row extends ProcessWindowFunction<Tuple3<Long, Long, Long>, String, Long, TimeWindow> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void process(Long bidder, Context context, Iterable<Tuple3<Long, Long, Long>> spans,
+                Collector<String> out) {
+            Tuple3<Long, Long, Long> span = spans.iterator().next();
+            out.collect(Line.row(context.window().maxTimestamp(), bidder, span.f0, span.f1, span.f2));
+        }
+    }
+}
