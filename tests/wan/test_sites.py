@@ -1,4 +1,4 @@
-"""Local sites in the namespaces of a network: the addresses of their servers, and what is declared of them."""
+"""Local sites in the namespaces of a network: addresses of their servers, and what is declared of them."""
 
 from __future__ import annotations
 
