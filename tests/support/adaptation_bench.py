@@ -1,9 +1,10 @@
-"""A composition with the mode ``auto`` over two edges and a cloud in memory, and a clock that a test moves."""
+"""A composition with the mode ``auto`` over two edges and a cloud in memory, by the clock of a test."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,35 +15,39 @@ from speck.core.inventory import Engine, Inventory, Site, Uplink
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.core.settings import Settings
+from speck.errors import StoreError
 from speck.placement.profile import Inputs, JobProfile, Known, LinkProfile, Value
 from speck.store import Store
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import write_code
-from tests.support.placement_bench import NOW, broker_at, engine_at, kinds, movable
+from tests.support.killed_coordinator import ShortLife
+from tests.support.placement_bench import NOW, Profiler, broker_at, engine_at, kinds, movable
 
 EDGES = ("A", "B")
 NAME = "plant"
 AUTO = PlacementOptions(mode="auto")
 
 
-def inventory() -> Inventory:
-    """Two edges and the cloud D, each with a Flink engine and a broker."""
-    return Inventory({name: _site(name) for name in (*EDGES, "D")})
+def inventory(declared: bool = True) -> Inventory:
+    """Two edges and the cloud D, each with a Flink engine and a broker; the links are ``declared`` or not."""
+    return Inventory({name: _site(name, declared) for name in (*EDGES, "D")})
 
 
-def _site(name: str) -> Site:
+def _site(name: str, declared: bool) -> Site:
     return Site(
         name=name,
         engines=(Engine(spe_address=engine_at(name)),),
         broker_address=broker_at(name),
-        uplink=Uplink(bandwidth=1e9 if name == "D" else 20e6, latency=2 if name == "D" else 20),
+        uplink=Uplink(bandwidth=1e9 if name == "D" else 20e6, latency=2 if name == "D" else 20)
+        if declared
+        else Uplink(),
         cores=16 if name == "D" else 4,
         tier="cloud" if name == "D" else "edge",
     )
 
 
 def plant(options: PlacementOptions | None = AUTO, at: str = "D", **fields: Any) -> Composition:
-    """Readings born at each edge, cleaned, and counted for D; all topics have an address, all jobs run at D."""
+    """Readings of each edge, cleaned, and counted for D; all topics have addresses, all jobs run at D."""
     jobs = []
     for edge in EDGES:
         low = edge.lower()
@@ -62,7 +67,7 @@ def _at(job: Job, site: str) -> Job:
 class Conditions:
     """The measured load, which a test changes; ``fresh`` (``None``: all) are the jobs with present figures.
 
-    ``speeds`` are the true speeds of sites: costs are measured with those that the coordinator counts with.
+    ``factors`` multiply the measured cost of jobs.
     """
 
     rate: float = 900.0
@@ -70,10 +75,16 @@ class Conditions:
     bandwidth: dict[str, float] = field(default_factory=dict)  # bytes/s of edges, measured
     fresh: set[str] | None = None
     unknown: set[str] = field(default_factory=set)
+    speeds: dict[str, float] = field(default_factory=dict)  # that the coordinator counts with, measured
     factors: dict[str, float] = field(default_factory=dict)  # of a job's measured cost
     now: float = NOW
+    declared: bool = True
+    traffic: bool = False  # the jobs are those of road traffic
 
     def __call__(self) -> Inputs:
+        if self.traffic:
+            found = Profiler()()
+            return replace(found, fresh=frozenset(found.jobs))
         jobs = {}
         for low in map(str.lower, EDGES):
             jobs[f"clean-{low}"] = self._job(f"clean-{low}", self.rate, 0.5)
@@ -81,7 +92,7 @@ class Conditions:
         known = {name: each for name, each in jobs.items() if name not in self.unknown}
         return Inputs(
             jobs=known,
-            links={path: each for path, each in self._links()},
+            links=dict(self._links()),
             sites={},
             fresh=frozenset(known if self.fresh is None else self.fresh & known.keys()),
         )
@@ -119,21 +130,27 @@ class Bench:
     conditions: Conditions
     services: Services = field(init=False)
     store: Store = field(init=False)
-    period: float = 0.0
+    life: ShortLife = field(init=False)
+    place: Path = field(init=False)
+    killed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.place = self.directory / "store"
 
     def begin(self) -> None:
         """Start a coordinator."""
-        self.store = Store(self.directory / "store")
+        self.store, self.life = Store(self.place), ShortLife(self.world, self.place)
+        self.life.writes(self.store._database)
         self.services = build(
             self.store,
-            kinds(self.world),
-            inventory(),
-            Settings(roots=(write_code(self.directory),), period=0, adapt=self.period),
+            kinds(self.life),  # type: ignore[arg-type]  # it stands for its world
+            inventory(self.conditions.declared),
+            Settings(roots=(write_code(self.directory),), period=0, adapt=0),
             clock=lambda: self.conditions.now,
             inputs=self.conditions,
         )
-        self.services.adaptation.period = 60.0
         self.services.coordinator.start()
+        self.services.adaptation.period = 60.0  # its thread does not run
 
     def end(self) -> None:
         """End the coordinator."""
@@ -141,8 +158,11 @@ class Bench:
         self.store.close()
 
     def restart(self) -> None:
-        """Begin another coordinator on the same store."""
-        self.end()
+        """Begin another coordinator on the same store, or on what a killed one left."""
+        with suppress(StoreError):
+            self.end()
+        if self.life.dead:
+            self.place, self.killed = self.life.killed_store, True
         self.begin()
 
     def apply(self, desired: Composition, **how: Any) -> None:
@@ -198,12 +218,27 @@ class Bench:
 @contextmanager
 def bench_at(directory: Path, **conditions: Any) -> Iterator[Bench]:
     """A bench whose composition runs in the cloud."""
-    world = World()
+    world, troubles = World(), _Troubles()
     bench = Bench(world, directory, Conditions(**conditions))
+    log = logging.getLogger("speck.controller.adaptation")
+    log.addHandler(troubles)
     bench.begin()
     try:
         bench.apply(plant())
         yield bench
     finally:
         bench.end()
+        log.removeHandler(troubles)
     assert world.violations == []
+    assert troubles.messages == [] or bench.killed
+
+
+class _Troubles(logging.Handler):
+    """The unexpected errors of the loop."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(self.format(record))

@@ -19,7 +19,7 @@ from speck.apply.operations import Operations
 from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.sight import Sight
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import Memory, StepRecord, Trigger
+from speck.core.adaptation import Memory, Outcome, StepRecord, Trigger
 from speck.core.lifecycle import BY_LOOP, EventKind, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
@@ -66,6 +66,7 @@ class Adaptation:
     _sights: dict[str, Sight] = field(default_factory=dict, init=False)
     _silent: dict[str, float] = field(default_factory=dict, init=False)
     _healed: dict[str, float] = field(default_factory=dict, init=False)
+    _started: float = field(default=0.0, init=False)  # Unix time: a heal of the minute before is unknown
     _applied: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _begun: float | None = field(default=None, init=False)
@@ -87,6 +88,7 @@ class Adaptation:
     def start(self) -> None:
         """Look and decide in the background, unless the period is 0."""
         if self.period:
+            self._started = self.clock()
             self._thread = threading.Thread(target=self._run, name="adaptation", daemon=True)
             self._thread.start()
 
@@ -122,6 +124,14 @@ class Adaptation:
         lists = ("entries", "steps", "bans")
         short = [{key: value for key, value in each.items() if key not in lists} for each in shown]
         return {"enabled": self.period > 0, "period": self.period, "compositions": short}
+
+    def sights(self) -> dict[str, Sight]:
+        """The last minutes of each composition with the mode ``auto``, by name."""
+        return dict(self._sights)
+
+    def is_fallen(self, name: str) -> bool:
+        """True if steps of a composition are only advised, as those of an hour or a day are made."""
+        return self.store.adaptation(name).fell > self.clock()
 
     def show(self, name: str) -> dict[str, Any]:
         """The decisions on a composition.  Raises :class:`~speck.errors.NotFound`."""
@@ -196,11 +206,18 @@ class Adaptation:
             self._note_silence()
             for head in heads:
                 if not head.deleting and not self._stop.is_set():
-                    self._look(head.name)
+                    self._look_safely(head.name)
             for name in self._sights.keys() - {each.name for each in heads}:
                 del self._sights[name]
         finally:
             self._begun = None
+
+    def _look_safely(self, name: str) -> None:
+        """Look at one composition; its trouble keeps no other one from being looked at."""
+        try:
+            self._look(name)
+        except Exception:
+            _log.exception("the adaptation of composition %r failed", name)
 
     def _look(self, name: str) -> None:
         try:
@@ -263,7 +280,7 @@ class Adaptation:
             if not self._write(name, after, self._events(name, answer, before, after)):
                 return None
         sight.baseline = present.inputs.links
-        self._count(name, answer, before, after, seen)
+        self._count(before, after)
         self._carry_out(name, answer, before, seen)
         return answer
 
@@ -272,6 +289,7 @@ class Adaptation:
         _log.warning("composition %r: %s", name, reason)
         with self._lock:
             memory = self.store.adaptation(name)
+            memory = replace(memory, streak=None)
             self._write(name, held(memory, reason, Situation(revision=memory.revision), self.clock()))
 
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
@@ -299,11 +317,12 @@ class Adaptation:
         if pending is not None or hold or seen.silent or memory.paused > now:
             return seen
         advised = self.mover.advise(name, limits.forbidden(memory, now), options.min_gain)
+        sight.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
         return replace(seen, candidates=advised.candidates, gain=advised.gain, rewires=advised.rewires)
 
     def _obstacle(self, name: str, present: Present) -> str:
         """The reason why nothing of a composition may be moved now; empty if it may."""
-        jobs, now = self._jobs(name), self.clock()
+        jobs, healed = self._jobs(name), self._healed.get(name, self._started)
         stale = sorted(jobs.keys() - present.inputs.fresh)
         drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
         waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
@@ -312,7 +331,7 @@ class Adaptation:
             "an operation is at work": not self.operations.is_idle(name),
             f"job {_few(drifted)} is not as desired": bool(drifted),
             f"job {_few(waiting)} waits for its next try": bool(waiting),
-            "a job was healed within the last minute": now - self._healed.get(name, 0.0) < AFTER_HEAL,
+            "a job was healed within the last minute": self.clock() - healed < AFTER_HEAL,
             "an engine of its jobs does not answer": bool(used & self._silent.keys()),
             f"the rate of job {_few(stale)} is not of the last minute": bool(stale),
         }
@@ -366,7 +385,10 @@ class Adaptation:
             if profile.cost is not None and profile.cost.known is Known.MEASURED
         }
         lags = bool(set(sight.lagging) & set(step.jobs))
-        return verdict.realised(present.model, step, costs, lag_grows=lags)
+        found = verdict.realised(present.model, step, costs, lag_grows=lags)
+        predicted = verdict.predicted_gain(step)
+        sight.realised = found.gain / predicted if predicted else None
+        return found
 
     # --- carrying out
 
@@ -449,12 +471,14 @@ class Adaptation:
     def _event(self, kind: EventKind, name: str, message: str) -> Event:
         return Event(self.clock(), kind, message, name, by_loop=True)
 
-    def _count(self, name: str, answer: Answer, before: Memory, after: Memory, seen: Situation) -> None:
+    def _count(self, before: Memory, after: Memory) -> None:
         """Count a decision, and the step that was judged in it."""
         self.metrics.decided(after.entries[-1].decision)
-        for old, new in zip(before.steps[-1:], after.steps[len(before.steps) - 1 :], strict=False):
-            if new.outcome is not old.outcome and not new.back:
-                self.metrics.step_ended(new.outcome)
+        former = before.pending
+        for each in after.steps:
+            judged = each.outcome is not Outcome.PENDING and not each.back
+            if former is not None and each.at == former.at and judged:
+                self.metrics.step_ended(each.outcome)
 
 
 def _few(names: list[str]) -> str:

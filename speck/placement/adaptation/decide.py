@@ -39,6 +39,7 @@ UTILISATION = 0.6  # most of a target's cores after a step
 EMERGENCY = 1.1  # least multiplier after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 AT_ONCE = 2  # steps at work on all compositions
+LONGEST_REASON = 300  # characters
 REWIRED = "a better placement moves topics, too, which is not done by itself: speck advise"
 
 
@@ -134,7 +135,8 @@ def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tup
     failed = progress is not None and progress.state is OperationState.FAILED
     if step.back:
         outcome = Outcome.FAILED if failed else Outcome.KEPT
-        return Hold("the step is taken back"), with_last(memory, replace(step, outcome=outcome))
+        what = "the way back failed (see its operation)" if failed else "the step is taken back"
+        return Hold(what), with_last(memory, replace(step, outcome=outcome))
     if failed and progress is not None:
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
     if not step.due:
@@ -234,8 +236,10 @@ def _objection(memory: Memory, step: Candidate, seen: Situation, now: float) -> 
         return "its figures are not finite"
     if (ban := banned(memory, step, now)) is not None:
         return f"{_name(step)} is banned: {ban.reason}"
-    if not (step.gain >= least or (seen.gain >= least and step.gain >= least * OWN_SHARE)):
+    if not max(step.gain, seen.gain) >= least:
         return f"a gain of {max(step.gain, seen.gain):.0%} of the objective is below {least:.0%}"
+    if not step.gain >= least * OWN_SHARE:
+        return f"a gain of {step.gain:.0%} of the objective by one step is below {least * OWN_SHARE:.0%}"
     if step.refused:
         return step.refused
     if not step.utilisation <= UTILISATION:
@@ -312,7 +316,7 @@ def _name(step: Candidate | StepRecord) -> str:
 
 def held(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
     """The memory with an entry for a round in which nothing could be decided."""
-    return _noted(replace(memory, streak=None), Hold(reason), seen, now)
+    return _noted(memory, Hold(reason), seen, now)
 
 
 def _noted(memory: Memory, answer: Answer, seen: Situation, now: float) -> Memory:
@@ -339,6 +343,12 @@ def _entry(answer: Answer) -> Entry:
     about = answer.about
     gain = about.gain if math.isfinite(about.gain) else None
     return replace(blank, jobs=about.jobs, source=about.source, target=about.target, gain=gain)
+
+
+def _short(reason: str) -> str:
+    """A reason on one line, of bounded length: a memory has many."""
+    line = " ".join(reason.split())
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
 
 
 _DECISIONS: dict[type, Decision] = {

@@ -14,6 +14,7 @@ PER_DAY = 20  # steps of a composition
 BAN = 600.0  # s, the first one; each further one of a group and site is twice as long
 LONGEST_BAN = DAY
 REMEMBERED = 40  # steps, and bans
+LONGEST = 200  # characters of a reason
 
 
 def steps_since(memory: Memory, oldest: float) -> list[StepRecord]:
@@ -65,7 +66,7 @@ def ban_of(memory: Memory, step: StepRecord, reason: str, now: float) -> Ban:
     former = [each for each in memory.bans if (each.jobs, each.target) == (step.jobs, step.target)]
     times = 1 + max((each.times for each in former), default=0)
     seconds = min(LONGEST_BAN, BAN * 2.0 ** (times - 1))
-    return Ban(jobs=step.jobs, target=step.target, until=now + seconds, times=times, reason=reason)
+    return Ban(jobs=step.jobs, target=step.target, until=now + seconds, times=times, reason=reason[:LONGEST])
 
 
 def with_ban(memory: Memory, ban: Ban) -> Memory:

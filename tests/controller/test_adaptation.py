@@ -1,0 +1,453 @@
+"""The adaptation loop over engines and brokers in memory: its steps, and all that it must never do."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.core.adaptation import Memory, Outcome
+from speck.core.job import Composition
+from speck.core.placement import PlacementOptions
+from speck.errors import Busy, NoCapacity, NotFound
+from tests.support.adaptation_bench import AUTO, EDGES, NAME, Bench, bench_at, plant
+from tests.support.placement_bench import broker_at, engine_at, road_traffic
+
+GROUP = {"clean-a", "count-a"}
+PROBES = {"probe_link", "probe_core"}
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
+    with bench_at(tmp_path) as bench:
+        yield bench
+
+
+def first_step(bench: Bench) -> None:
+    """Have the first step made, which moves the jobs of A to A."""
+    bench.decide(3)
+    assert {job for job, site in bench.where.items() if site == "A"} == GROUP
+
+
+# --- steps
+
+
+def test_jobs_move_to_their_data_in_groups_and_then_stay(bench: Bench) -> None:
+    bench.look(times=90)
+    assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}
+    assert bench.steps == ["kept", "kept"]
+    assert bench.events == ["step", "step"]
+    before = bench.world.changes()
+    bench.decide(30)
+    assert bench.world.changes() == before
+    assert bench.reasons[-1] == "nothing is better"
+
+
+def test_a_step_is_a_revision_with_its_figures(bench: Bench) -> None:
+    first_step(bench)
+    last = bench.services.queries.revisions(NAME)[-1]
+    assert (last["number"], last["author"]) == (2, "placement")
+    assert "clean-a, count-a from D to A: the objective falls by" in last["message"]
+    operation = bench.store.operations()[-1]
+    assert (operation["kind"], operation["author"]) == ("place", "placement")
+    assert operation["id"] == bench.memory.steps[-1].operation == bench.memory.entries[-1].operation
+    metrics = bench.services.metrics.registry
+    assert metrics.get_sample_value("speck_placement_decisions_total", {"decision": "step"}) == 1
+    assert metrics.get_sample_value("speck_operations_total", {"kind": "place", "outcome": "succeeded"}) == 1
+
+
+def test_topics_stay_when_jobs_move(bench: Bench) -> None:
+    before = bench.services.coordinator.desired(NAME).jobs
+    bench.look(times=90)
+    after = bench.services.coordinator.desired(NAME).jobs
+    for name in before:
+        assert replace(after[name], site=None, spe_address="") == replace(
+            before[name], site=None, spe_address=""
+        )
+
+
+def test_the_prediction_is_stored_before_the_step_is_begun(bench: Bench) -> None:
+    seen: list[Memory] = []
+    mover = bench.services.adaptation.mover
+    move = mover.move
+
+    class Watched:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            seen.append(bench.memory)
+            return move(*arguments)
+
+    bench.services.adaptation.mover = Watched()
+    first_step(bench)
+    [memory] = seen
+    assert memory.pending is not None
+    assert memory.pending.operation == ""
+    assert memory.pending.predicted < memory.pending.objective
+    assert bench.memory.pending is not None
+    assert bench.memory.pending.operation
+
+
+# --- what it must never do
+
+
+@pytest.mark.parametrize("mode", ["advise", "off"])
+def test_never_moves_without_the_mode_auto(bench: Bench, mode: str) -> None:
+    bench.apply(plant(PlacementOptions(mode=mode)))
+    before = bench.world.changes()
+    bench.decide(10)
+    assert bench.world.changes() == before
+    assert bench.memory == Memory()
+
+
+def test_never_moves_pinned_jobs_nor_fixed_ones(bench: Bench) -> None:
+    jobs = dict(plant().jobs)
+    jobs["clean-a"] = replace(jobs["clean-a"], pin=True)
+    jobs["count-a"] = replace(jobs["count-a"], sites=(), placed=())
+    bench.apply(Composition(NAME, jobs, AUTO))
+    bench.look(times=90)
+    assert bench.where == {"clean-a": "D", "count-a": "D", "clean-b": "B", "count-b": "B"}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"fresh": {"clean-a", "count-a", "clean-b"}}, "the rate of job 'count-b' is not of the last minute"),
+        ({"fresh": set()}, "is not of the last minute"),
+        ({"unknown": {"clean-a"}}, "the rate of job 'clean-a' is not of the last minute"),
+    ],
+)
+def test_never_acts_on_stale_figures(bench: Bench, change: dict[str, Any], reason: str) -> None:
+    for name, value in change.items():
+        setattr(bench.conditions, name, value)
+    before = bench.world.changes()
+    bench.decide(10)
+    assert bench.world.changes() == before
+    assert reason in bench.reasons[-1]
+
+
+def test_never_acts_on_assumed_links(tmp_path: Path) -> None:
+    with bench_at(tmp_path, declared=False) as bench:
+        before = bench.world.changes()
+        bench.decide(10)
+        assert bench.world.changes() == before
+        assert "is assumed (expected: declared in the inventory" in bench.reasons[-1]
+        bench.conditions.bandwidth = dict.fromkeys(EDGES, 2.5e6)
+        bench.decide(3)
+        assert bench.steps == ["pending"]
+
+
+def test_never_rewires_a_topic(bench: Bench) -> None:
+    bench.apply(Composition(NAME, {}))
+    traffic = replace(road_traffic(), name="traffic", placement=AUTO)
+    operation, _ = bench.services.coordinator.apply(_in_the_cloud(traffic))
+    assert operation.wait(30)
+    bench.conditions.traffic = True
+    before = bench.world.changes()
+    bench.decide(6)
+    assert bench.world.changes() == before
+    memory = bench.store.adaptation("traffic")
+    assert memory.entries[-1].decision == "advise"
+    assert "speck advise" in memory.entries[-1].reason
+
+
+def _in_the_cloud(desired: Composition) -> Composition:
+    jobs = {
+        name: replace(
+            job,
+            site="D",
+            spe_address=engine_at("D"),
+            source_broker=job.source_broker or broker_at("D"),
+            sink_broker=job.sink_broker or broker_at("D"),
+        )
+        for name, job in desired.jobs.items()
+        if name[-1] in "ab"
+    }
+    return replace(desired, jobs=jobs)
+
+
+def test_never_probes(bench: Bench) -> None:
+    bench.look(times=90)
+    assert not PROBES & bench.world.counts().keys()
+
+
+@pytest.mark.parametrize("site", ["A", "D"])
+def test_never_moves_to_or_from_a_silent_site(bench: Bench, site: str) -> None:
+    bench.world.down(engine_at(site))
+    for _ in range(12):
+        bench.services.coordinator.reconciler.round()
+        bench.look()
+    moved = [call for call in bench.world.changes() if call[1] == engine_at("A")]
+    assert moved == []
+    if site == "D":  # where all jobs run
+        assert bench.memory.entries[-1].decision == "advise"
+        assert "--leave-behind D" in bench.reasons[-1]
+        assert bench.services.coordinator.deployments.head(NAME).revision == 1
+
+
+def test_never_leaves_a_site_behind_nor_gives_up_messages(bench: Bench) -> None:
+    bench.look(times=90)
+    head = bench.services.coordinator.deployments.head(NAME)
+    assert (head.left_behind, head.give_up) == ((), False)
+    assert bench.store.abandoned_attempts() == []
+    assert bench.store.abandoned_sessions() == []
+    assert all(not each["give_up"] for each in bench.store.operations())
+
+
+def test_never_loses_a_state(bench: Bench) -> None:
+    first_step(bench)
+    [running] = bench.world.running("count-a")
+    assert running.attempt.state is not None
+    assert running.attempt.state.location in bench.world.states
+
+
+def test_never_beside_an_operation(bench: Bench) -> None:
+    bench.decide(2)
+    hold = bench.world.hold("submit", "clean-b")
+    jobs = dict(plant().jobs)
+    jobs["clean-b"] = replace(jobs["clean-b"], arguments={"x": 1})
+    operation, _ = bench.services.coordinator.apply(Composition(NAME, jobs, AUTO))
+    assert hold.reached.wait(30)
+    for _ in range(4):
+        bench.conditions.now += 60
+        bench.services.adaptation.look()
+    assert bench.reasons[-1] == "an operation is at work"
+    hold.release()
+    assert operation.wait(30)
+    assert bench.steps == []
+
+
+def test_never_while_a_job_is_not_as_desired_nor_soon_after_it_was_healed(bench: Bench) -> None:
+    bench.decide(2)
+    bench.world.crash("clean-b")
+    hold = bench.world.hold("submit", "clean-b")
+    bench.services.coordinator.reconciler.round()
+    assert hold.reached.wait(30)
+    bench.conditions.now += 60
+    bench.services.adaptation.look()
+    assert bench.reasons[-1] == "an operation is at work"
+    bench.conditions.now += 10
+    hold.release()
+    bench.finish()
+    bench.services.coordinator.reconciler.round()
+    bench.look(50)
+    assert bench.reasons[-1] == "a job was healed within the last minute"
+    bench.decide(3)
+    assert bench.steps == ["pending"]
+
+
+def test_never_two_steps_of_a_composition_at_a_time(bench: Bench) -> None:
+    hold = bench.world.hold("submit", "clean-a")
+    bench.decide(2)
+    bench.conditions.now += 60
+    bench.services.adaptation.look()
+    assert hold.reached.wait(30)
+    for _ in range(5):
+        bench.conditions.now += 400
+        bench.services.adaptation.look()
+    assert bench.steps == ["pending"]
+    assert bench.reasons[-1] == "a step is at work (running)"
+    hold.release()
+    bench.finish()
+
+
+# --- beside users
+
+
+def test_a_users_apply_while_a_step_is_at_work_waits_for_it(bench: Bench) -> None:
+    hold = bench.world.hold("submit", "clean-a")
+    bench.decide(2)
+    bench.conditions.now += 60
+    bench.services.adaptation.look()
+    assert hold.reached.wait(30)
+    hold.release()
+    bench.apply(plant())  # all in the cloud
+    assert set(bench.where.values()) == {"D"}
+    bench.look()
+    assert bench.steps == ["superseded"]
+    assert bench.memory.streak is None
+    assert bench.memory.bans == ()
+
+
+def test_a_step_gives_way_to_a_user_who_waits(bench: Bench) -> None:
+    bench.decide(2)
+    operations = bench.services.coordinator.operations
+    with operations.exclusive(NAME):
+        bench.decide(1)
+    assert bench.steps == []
+    assert "an operation is at work" in bench.reasons[-1]
+
+
+def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Bench) -> None:
+    adaptation, coordinator = bench.services.adaptation, bench.services.coordinator
+    mover = adaptation.mover
+
+    class Slow:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            with coordinator.operations.exclusive(NAME):
+                raise_busy = pytest.raises(Busy, match="a user's request is at work")
+                with raise_busy:
+                    mover.move(*arguments)
+                raise Busy("a user's request is at work")
+
+    adaptation.mover = Slow()
+    bench.decide(3)
+    assert bench.steps == []
+    assert "a user or a healing came first" in bench.reasons[-1]
+    adaptation.mover = mover
+    bench.decide(1)
+    assert bench.steps == ["pending"]
+
+
+def test_an_apply_of_the_user_between_decision_and_step_wins(bench: Bench) -> None:
+    adaptation, mover = bench.services.adaptation, bench.services.adaptation.mover
+    changed = plant(PlacementOptions(mode="auto", min_gain=0.2))
+
+    class Late:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            bench.apply(changed)
+            return mover.move(*arguments)
+
+    adaptation.mover = Late()
+    bench.decide(3)
+    assert bench.steps == []
+    assert bench.services.coordinator.deployments.head(NAME).revision == 2
+    assert set(bench.where.values()) == {"D"}
+    assert "base_revision 1 is stale" in bench.reasons[-1]
+
+
+def test_an_apply_of_the_same_file_begins_the_row_anew(bench: Bench) -> None:
+    bench.decide(2)
+    bench.apply(plant())
+    bench.decide(2)
+    assert bench.steps == []
+    bench.decide(1)
+    assert bench.steps == ["pending"]
+
+
+# --- back
+
+
+def test_a_lied_about_speed_leads_back_once_and_is_banned(bench: Bench) -> None:
+    first_step(bench)
+    bench.conditions.factors = dict.fromkeys(GROUP, 30.0)  # as if A had a speed of 1/30 only
+    bench.conditions.cost = 60e-6
+    bench.look(times=12)
+    assert set(bench.where.values()) == {"D"}
+    assert bench.steps == ["back", "kept"]
+    assert bench.events == ["step", "back", "banned"]
+    [ban] = bench.memory.bans
+    assert (set(ban.jobs), ban.target) == (GROUP, "A")
+    speed = bench.store.site_profiles()["A"].speed
+    assert speed is not None
+    assert speed.value < 0.5
+    bench.conditions.factors = {}
+    bench.look(times=50)  # within the ban
+    assert {job for job, site in bench.where.items() if site == "A"} == set()
+
+
+def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
+    bench.world.fail(
+        "submit",
+        NoCapacity("no slot is free", address=engine_at("A")),
+        name="clean-a",
+        address=engine_at("A"),
+        times=None,
+    )
+    bench.look(60, 3)
+    bench.look(times=6)
+    desired = bench.services.coordinator.desired(NAME).jobs
+    assert {job.site for job in desired.values()} == {"D"}
+    assert set(bench.where.values()) == {"D"}
+    assert bench.memory.steps[0].outcome in (Outcome.FAILED, Outcome.BACK)
+    assert [ban.target for ban in bench.memory.bans] == ["A"]
+
+
+# --- restarts
+
+
+def test_another_server_judges_the_step(bench: Bench) -> None:
+    first_step(bench)
+    bench.restart()
+    bench.look(times=12)
+    assert bench.steps[0] == "kept"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_server_killed_at_any_moment_of_a_step(bench: Bench, seed: int) -> None:
+    """Another server goes on: the step is carried out once, or not begun; it is judged or made anew."""
+    bench.decide(2)
+    moment = random.Random(seed).randrange(60)
+    bench.life.moments = moment
+    bench.look(60)
+    bench.restart()
+    bench.finish()
+    assert len(bench.world.running()) == 4
+    bench.look(times=100)
+    assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}
+    assert [each for each in bench.steps if each != "failed"][-2:] == ["kept", "kept"]
+    assert all(each.times == 1 for each in bench.memory.bans)
+
+
+# --- the commands
+
+
+def test_pause_and_resume(bench: Bench) -> None:
+    adaptation = bench.services.adaptation
+    bench.decide(2)
+    shown = adaptation.pause(NAME, 3600)
+    assert (shown["state"], shown["paused_until"]) == ("paused", bench.conditions.now + 3600)
+    bench.decide(10)
+    assert bench.steps == []
+    assert bench.reasons[-1] == "paused"
+    assert adaptation.resume(NAME)["state"] == "watching"
+    bench.look(1)
+    assert bench.memory.entries[-1].trigger == "resumed"
+    bench.decide(2)
+    assert bench.steps == ["pending"]
+
+
+def test_shown_data(bench: Bench) -> None:
+    adaptation = bench.services.adaptation
+    first_step(bench)
+    shown = adaptation.show(NAME)
+    assert shown["state"] == "moving"
+    assert shown["entries"][0] == shown["last"]
+    assert shown["last"]["decision"] == "step"
+    assert shown["next"] == bench.conditions.now + 60
+    assert (shown["steps_last_hour"], shown["steps_per_hour"], shown["steps_last_day"]) == (1, 6, 1)
+    bench.look(times=2)
+    assert adaptation.show(NAME)["state"] == "judging"
+    [short] = adaptation.all()["compositions"]
+    assert short.keys() == shown.keys() - {"entries", "steps", "bans"}
+    with pytest.raises(NotFound, match="did you mean 'plant'"):
+        adaptation.show("plan")
+    for call in (lambda: adaptation.pause("plan", 1), lambda: adaptation.resume("plan")):
+        with pytest.raises(NotFound):
+            call()
+
+
+def test_the_memory_goes_with_its_composition(bench: Bench) -> None:
+    bench.decide(1)
+    assert bench.services.coordinator.delete_composition(NAME).wait(30)
+    assert bench.memory == Memory()
+    bench.look()
+    assert bench.memory == Memory()
+
+
+def test_the_end_of_the_thread_is_a_fault(bench: Bench) -> None:
+    adaptation = bench.services.adaptation
+    assert bench.services.coordinator.faults() == []
+    adaptation._run = lambda: None  # type: ignore[method-assign]
+    adaptation.start()
+    assert adaptation._thread is not None
+    adaptation._thread.join()
+    assert bench.services.coordinator.faults() == ["the adaptation loop has ended"]

@@ -1,0 +1,480 @@
+"""Decisions of the adaptation loop, as a table: each trigger, each hold, each verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from speck.core.adaptation import ENTRIES, Ban, Decision, Memory, Outcome, StepRecord, Streak, Trigger
+from speck.core.lifecycle import OperationState
+from speck.core.placement import PlacementOptions
+from speck.placement.adaptation import limits, triggers, verdict
+from speck.placement.adaptation.decide import Advise, Back, Hold, Step, decide
+from speck.placement.adaptation.situation import Candidate, Progress, Realised, Situation
+from speck.placement.profile import Known, LinkProfile, Value
+from speck.store.codec import decode_adaptation, encode_adaptation
+
+NOW = 1_000_000.0
+GOOD = Candidate(
+    jobs=("clean", "count"),
+    source="D",
+    target="A",
+    gain=0.4,
+    objective=0.6,
+    age_p95=0.1,
+    multiplier=6.0,
+    utilisation=0.3,
+    pays_after=40.0,
+)
+SEEN = Situation(
+    revision=3,
+    options=PlacementOptions(mode="auto"),
+    objective=1.0,
+    age_p95=0.2,
+    multiplier=2.0,
+    gain=0.4,
+    rates={"clean": 100.0, "count": 50.0},
+    candidates=(GOOD,),
+)
+READY = Memory(revision=3, streak=Streak(jobs=GOOD.jobs, target="A", count=2))
+STEP = StepRecord(
+    jobs=GOOD.jobs,
+    source="D",
+    target="A",
+    at=NOW,
+    due=0.0,
+    objective=1.0,
+    predicted=0.6,
+    age_p95=0.2,
+    revision=4,
+    operation="op",
+)
+DONE = Progress(state=OperationState.SUCCEEDED, ended=NOW + 5)
+HELD = Realised(
+    objective=0.6,
+    without=1.0,
+    age_p95=0.1,
+    age_p95_without=0.2,
+    multiplier=6.0,
+    multiplier_without=2.0,
+)
+
+
+def kept(at: float) -> StepRecord:
+    return replace(STEP, at=at, due=at, outcome=Outcome.KEPT)
+
+
+def test_third_decision_for_the_same_step_takes_it() -> None:
+    memory = Memory(revision=3)
+    found = []
+    for minute in range(3):
+        answer, memory = decide(memory, SEEN, NOW + 60 * minute)
+        found.append(type(answer))
+    assert found == [Hold, Hold, Step]
+    assert memory.pending is not None
+    assert (memory.pending.objective, memory.pending.predicted, memory.pending.revision) == (1.0, 0.6, 4)
+    assert [each.decision for each in memory.entries] == [Decision.HOLD, Decision.HOLD, Decision.STEP]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"hold": "an operation is at work"}, "an operation is at work"),
+        ({"candidates": ()}, "nothing is better"),
+        (
+            {"candidates": (replace(GOOD, gain=0.1),), "gain": 0.1},
+            "a gain of 10% of the objective is below 15%",
+        ),
+        (
+            {"candidates": (replace(GOOD, gain=0.01),), "gain": 0.4},
+            "a gain of 1% of the objective by one step",
+        ),
+        ({"candidates": (replace(GOOD, gain=math.nan),)}, "not finite"),
+        ({"candidates": (replace(GOOD, utilisation=0.61),)}, "A would be at 61% of its cores"),
+        ({"candidates": (replace(GOOD, utilisation=math.nan),)}, "not finite"),
+        ({"candidates": (replace(GOOD, pays_after=1900.0),)}, "pay back after 1900 s (at most 1800 s)"),
+        ({"candidates": (replace(GOOD, pays_after=math.nan),)}, "pay back after"),
+        ({"candidates": (replace(GOOD, refused="the link A-D is assumed"),)}, "the link A-D is assumed"),
+        ({"candidates": (replace(GOOD, target="B"),)}, "is the best in 1 of 3 decisions"),
+        ({"candidates": (replace(GOOD, jobs=("clean",)),)}, "is the best in 1 of 3 decisions"),
+        ({"moving": 2}, "2 other steps are at work"),
+        ({"revision": 4}, "is the best in 1 of 3 decisions"),
+        ({"applied": True}, "is the best in 1 of 3 decisions"),
+    ],
+)
+def test_holds(change: dict[str, Any], reason: str) -> None:
+    answer, memory = decide(READY, replace(SEEN, **change), NOW)
+    assert isinstance(answer, Hold)
+    assert reason in answer.reason
+    assert memory.pending is None
+    assert memory.entries[-1].reason == answer.reason
+
+
+@pytest.mark.parametrize(
+    ("memory", "reason"),
+    [
+        (replace(READY, paused=NOW + 1), "paused"),
+        (replace(READY, steps=(kept(NOW - 299),)), "the last step is less than 300 s ago"),
+        (
+            replace(
+                READY, bans=(Ban(jobs=("clean",), target="A", until=NOW + 1, times=1, reason="it was slow"),)
+            ),
+            "is banned: it was slow",
+        ),
+    ],
+)
+def test_memories_that_hold(memory: Memory, reason: str) -> None:
+    answer, after = decide(memory, SEEN, NOW)
+    assert isinstance(answer, Hold)
+    assert reason in answer.reason
+    assert after.pending is None
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        READY,
+        replace(READY, paused=NOW),
+        replace(READY, steps=(kept(NOW - 300),)),
+        replace(READY, bans=(Ban(jobs=("clean",), target="A", until=NOW, times=1, reason="over"),)),
+        replace(READY, bans=(Ban(jobs=("other",), target="A", until=NOW + 1, times=1, reason="other"),)),
+        replace(READY, bans=(Ban(jobs=("clean",), target="B", until=NOW + 1, times=1, reason="other"),)),
+    ],
+)
+def test_memories_that_do_not_hold(memory: Memory) -> None:
+    assert isinstance(decide(memory, SEEN, NOW)[0], Step)
+
+
+def test_a_banned_step_gives_way_to_the_next_one() -> None:
+    other = replace(GOOD, target="B")
+    memory = limits.with_ban(READY, Ban(jobs=GOOD.jobs, target="A", until=NOW + 1, times=1, reason="slow"))
+    memory = replace(memory, streak=Streak(jobs=other.jobs, target="B", count=2))
+    answer, _ = decide(memory, replace(SEEN, candidates=(GOOD, other)), NOW)
+    assert isinstance(answer, Step)
+    assert answer.about is other
+
+
+def test_several_small_steps_may_reach_the_least_gain_together() -> None:
+    small = replace(GOOD, gain=0.06)
+    assert isinstance(decide(READY, replace(SEEN, candidates=(small,), gain=0.2), NOW)[0], Step)
+
+
+@pytest.mark.parametrize(
+    ("now", "after", "lag", "taken"),
+    [
+        (0.9, 1.2, True, True),
+        (0.9, 1.2, False, False),  # nothing falls behind
+        (0.9, 1.05, True, False),
+        (1.0, 1.2, True, False),
+    ],
+)
+def test_emergency_takes_one_decision(now: float, after: float, lag: bool, taken: bool) -> None:
+    seen = replace(SEEN, multiplier=now, lag_grows=lag, candidates=(replace(GOOD, multiplier=after),))
+    answer, _ = decide(Memory(revision=3, steps=(kept(NOW - 61),)), seen, NOW)
+    assert isinstance(answer, Step if taken else Hold)
+
+
+def test_emergency_has_a_cooldown_of_its_own() -> None:
+    seen = replace(SEEN, multiplier=0.5, lag_grows=True)
+    answer, _ = decide(Memory(revision=3, steps=(kept(NOW - 59),)), seen, NOW)
+    assert isinstance(answer, Hold)
+    assert answer.reason == "the last step is less than 60 s ago"
+
+
+def test_a_break_in_a_row_begins_it_anew() -> None:
+    memory = READY
+    for seen in (replace(SEEN, hold="the rate of job 'clean' is not of the last minute"), SEEN, SEEN):
+        answer, memory = decide(memory, seen, NOW)
+        assert isinstance(answer, Hold)
+    assert isinstance(decide(memory, SEEN, NOW)[0], Step)
+
+
+# --- advice
+
+
+def test_silent_site_is_advised_upon_and_nothing_else() -> None:
+    answer, memory = decide(READY, replace(SEEN, silent={"C": "no answer"}), NOW)
+    assert isinstance(answer, Advise)
+    assert "--leave-behind C" in answer.reason
+    assert "gives up" in answer.reason
+    assert memory.streak is None
+
+
+def test_topics_are_moved_by_users_alone() -> None:
+    answer, _ = decide(READY, replace(SEEN, candidates=(), gain=0.0, rewires=0.3), NOW)
+    assert isinstance(answer, Advise)
+    assert "speck advise" in answer.reason
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        tuple(kept(NOW - 3599 + 301 * number) for number in range(6)),
+        tuple(kept(NOW - 86_399 + 3700 * number) for number in range(20)),
+    ],
+    ids=["hour", "day"],
+)
+def test_beyond_its_limits_the_loop_falls_to_advice(steps: tuple[StepRecord, ...]) -> None:
+    answer, memory = decide(replace(READY, steps=steps), SEEN, NOW)
+    assert isinstance(answer, Advise)
+    assert memory.fell > NOW
+    again, memory = decide(memory, SEEN, NOW + 0.5)
+    assert isinstance(again, Advise)
+    assert "speck advise" in again.reason
+    later, _ = decide(replace(memory, streak=READY.streak), SEEN, memory.fell + 1)
+    assert isinstance(later, Step)
+
+
+def test_ways_back_do_not_count_as_steps() -> None:
+    steps = tuple(replace(kept(NOW - 3000 + number), back=True) for number in range(10))
+    assert isinstance(decide(replace(READY, steps=steps), SEEN, NOW)[0], Step)
+
+
+# --- verdicts
+
+
+def judged(realised: Realised | None, windows: int = 3, **pending: Any) -> tuple[Any, Memory]:
+    memory = Memory(revision=3, steps=(replace(STEP, **pending),))
+    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=realised)
+    answer, memory = decide(memory, seen, NOW + 6)
+    for number in range(windows):
+        answer, memory = decide(memory, seen, NOW + 5 + 30 + 20 * (number + 1))
+    return answer, memory
+
+
+def test_a_step_that_holds_is_kept_after_three_windows() -> None:
+    answer, memory = judged(HELD)
+    assert isinstance(answer, Hold)
+    assert "the step is kept: it gains 40%" in answer.reason
+    assert memory.pending is None
+    assert memory.steps[-1].outcome is Outcome.KEPT
+    assert (memory.steps[-1].windows, memory.steps[-1].good) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("realised", "why"),
+    [
+        (replace(HELD, objective=0.85), "it gains 15% of the objective, 40% was predicted"),
+        (replace(HELD, objective=1.2), "it gains -20%"),
+        (replace(HELD, objective=math.nan), "it gains nan%"),
+        (replace(HELD, age_p95=0.23), "the age of results (p95) is 0.23 s, it was 0.2 s"),
+        (replace(HELD, multiplier=0.9), "the rates are not sustained (multiplier 0.9)"),
+        (replace(HELD, lag_grows=True), "its jobs fall behind"),
+    ],
+)
+def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realised, why: str) -> None:
+    answer, memory = judged(realised)
+    assert isinstance(answer, Back)
+    assert why in answer.reason
+    assert [each.outcome for each in memory.steps] == [Outcome.BACK, Outcome.PENDING]
+    assert memory.steps[-1].back
+    assert (memory.steps[-1].source, memory.steps[-1].target) == ("A", "D")
+    [ban] = memory.bans
+    assert (ban.jobs, ban.target, ban.times) == (GOOD.jobs, "A", 1)
+    assert ban.until == NOW + 95 + 600
+    seen = replace(SEEN, revision=5, by_loop=True, progress=DONE, realised=realised)
+    after, memory = decide(memory, seen, NOW + 100)
+    assert isinstance(after, Hold)
+    assert memory.pending is None
+    assert [each.outcome for each in memory.steps] == [Outcome.BACK, Outcome.KEPT]
+
+
+def test_growth_of_the_load_is_no_regret() -> None:
+    answer, _ = judged(replace(HELD, multiplier=0.8, multiplier_without=0.5))
+    assert isinstance(answer, Hold)
+    answer, _ = judged(replace(HELD, age_p95=0.5, age_p95_without=0.6))
+    assert isinstance(answer, Hold)
+
+
+def test_one_bad_window_of_three_is_forgiven() -> None:
+    memory = Memory(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
+    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE)
+    answers = []
+    for number, found in enumerate((HELD, replace(HELD, objective=2.0), HELD)):
+        answer, memory = decide(memory, replace(seen, realised=found), NOW + 20 * (number + 1))
+        answers.append(answer)
+    assert isinstance(answers[-1], Hold)
+    assert memory.steps[-1].outcome is Outcome.KEPT
+
+
+def test_a_step_is_not_judged_without_fresh_figures() -> None:
+    _, memory = judged(None, windows=30)
+    assert memory.pending is not None
+    assert memory.pending.windows == 0
+    assert "cannot be judged yet: no fresh figures" in memory.entries[-1].reason
+
+
+@pytest.mark.parametrize(("catch_up", "seconds"), [(0.0, 30.0), (40.0, 80.0), (1000.0, 300.0)])
+def test_a_step_settles_before_it_is_judged(catch_up: float, seconds: float) -> None:
+    _, memory = judged(HELD, windows=0, catch_up=catch_up)
+    assert memory.pending is not None
+    assert memory.pending.due == NOW + 5 + seconds == verdict.due(NOW + 5, catch_up)
+
+
+def test_bans_double_up_to_a_day() -> None:
+    memory, times = Memory(), []
+    for number in range(12):
+        ban = limits.ban_of(memory, STEP, "slow", NOW + number)
+        memory = limits.with_ban(memory, ban)
+        times.append(ban.until - NOW - number)
+    assert times[:4] == [600, 1200, 2400, 4800]
+    assert times[-1] == 86_400
+    assert len(memory.bans) == 1
+
+
+def test_failed_move_goes_back_and_is_banned() -> None:
+    failed = Progress(state=OperationState.FAILED, ended=NOW + 3, error="no slot is free")
+    seen = replace(SEEN, revision=4, by_loop=True, progress=failed)
+    answer, memory = decide(Memory(revision=3, steps=(STEP,)), seen, NOW + 5)
+    assert isinstance(answer, Back)
+    assert "the move failed: no slot is free" in answer.reason
+    assert memory.steps[0].outcome is Outcome.FAILED
+    assert len(memory.bans) == 1
+
+
+@pytest.mark.parametrize("state", [OperationState.RUNNING, OperationState.WAITING])
+def test_nothing_is_decided_while_a_step_is_at_work(state: OperationState) -> None:
+    seen = replace(SEEN, revision=4, by_loop=True, progress=Progress(state=state))
+    answer, memory = decide(Memory(revision=3, steps=(STEP,)), seen, NOW + 5)
+    assert isinstance(answer, Hold)
+    assert memory.pending == STEP
+
+
+@pytest.mark.parametrize(("revision", "by_loop"), [(5, False), (4, False), (5, True)])
+def test_a_users_apply_ends_a_pending_step(revision: int, by_loop: bool) -> None:
+    seen = replace(SEEN, revision=revision, by_loop=by_loop, progress=DONE, realised=HELD)
+    answer, memory = decide(Memory(revision=4, steps=(STEP,)), seen, NOW + 400)
+    assert isinstance(answer, Hold)
+    assert memory.steps[0].outcome is Outcome.SUPERSEDED
+    assert memory.pending is None
+    assert not memory.bans
+
+
+def test_a_step_that_was_stored_and_not_begun_is_forgotten() -> None:
+    answer, memory = decide(Memory(revision=3, steps=(STEP,)), SEEN, NOW + 5)
+    assert isinstance(answer, Hold)
+    assert memory.steps == ()
+
+
+def test_a_way_back_that_was_stored_and_not_begun_is_begun() -> None:
+    _, memory = judged(replace(HELD, objective=2.0))
+    seen = replace(SEEN, revision=4, by_loop=True)
+    answer, after = decide(memory, seen, NOW + 200)
+    assert isinstance(answer, Back)
+    assert (answer.record.source, answer.record.target) == ("D", "A")
+    assert after.steps == memory.steps
+    assert after.bans == memory.bans
+
+
+def test_a_pause_also_holds_a_way_back() -> None:
+    memory = Memory(revision=4, steps=(replace(STEP, due=NOW, looked=NOW, windows=2),), paused=NOW + 900)
+    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=replace(HELD, objective=2.0))
+    assert isinstance(decide(memory, seen, NOW + 800)[0], Hold)
+    assert isinstance(decide(memory, seen, NOW + 900)[0], Back)
+
+
+# --- the memory
+
+
+def test_the_same_decisions_are_one_entry() -> None:
+    memory = Memory(revision=3)
+    for minute in range(10):
+        _, memory = decide(memory, replace(SEEN, candidates=()), NOW + 60 * minute)
+    [entry] = memory.entries
+    assert (entry.repeated, entry.since, entry.at) == (10, NOW, NOW + 540)
+
+
+def test_the_memory_stays_small() -> None:
+    names = tuple(f"a-job-with-a-long-name-{number}" for number in range(6))
+    memory = Memory(revision=3)
+    for number in range(3000):
+        step = replace(GOOD, jobs=names, refused=f"{number} " + "why " * 200, target=f"site-{number}")
+        seen = replace(SEEN, candidates=(step,), rates=dict.fromkeys(names, 100.0 + number))
+        ban = Ban(jobs=names, target=f"site-{number}", until=NOW + 100 * number, times=1, reason="x" * 200)
+        memory = limits.with_ban(memory, ban)
+        done = tuple(replace(kept(NOW + 60 * number), jobs=names) for _ in range(2))
+        _, memory = decide(replace(memory, steps=(*memory.steps, *done)), seen, NOW + 60 * number)
+    assert len(memory.entries) == ENTRIES
+    assert len(memory.bans) <= limits.REMEMBERED + 1
+    assert len(memory.steps) <= limits.REMEMBERED + 1
+    assert len(encode_adaptation(memory)) <= 16_384
+    assert decode_adaptation(encode_adaptation(memory)) == memory
+
+
+def test_memory_goes_through_json() -> None:
+    _, memory = judged(replace(HELD, objective=2.0))
+    assert Memory.from_dict(json.loads(json.dumps(memory.to_dict()))) == memory
+
+
+# --- triggers
+
+
+def link(bandwidth: float | None, trip: float | None, *, at_least: bool = False) -> dict[Any, LinkProfile]:
+    def measured(value: float | None) -> Value | None:
+        return None if value is None else Value(value, Known.MEASURED)
+
+    profile = LinkProfile(
+        source="A",
+        target="D",
+        bandwidth=measured(bandwidth),
+        round_trip=measured(trip),
+        at_least=at_least,
+    )
+    return {("A", "D"): profile}
+
+
+@pytest.mark.parametrize(
+    ("now", "fires"),
+    [
+        (link(49.0, 0.1), True),
+        (link(51.0, 0.1), False),
+        (link(49.0, 0.1, at_least=True), False),
+        (link(100.0, 0.31), True),
+        (link(100.0, 0.29), False),
+        (link(None, None), False),
+        ({}, False),
+    ],
+)
+def test_links(now: dict[Any, LinkProfile], fires: bool) -> None:
+    found = list(triggers.links(link(100.0, 0.1), now))
+    assert found == ([(Trigger.LINK, "A-D")] if fires else [])
+
+
+def test_rates() -> None:
+    before = {"big": 100.0, "small": 1.0, "gone": 5.0}
+    assert list(triggers.rates(before, {"big": 121.0, "small": 1.9, "new": 9.0})) == [(Trigger.RATES, "big")]
+    assert not list(triggers.rates(before, {"big": 119.0}))
+
+
+def test_a_condition_is_reported_once_when_it_has_lasted() -> None:
+    watch, reported = triggers.Watch(), []
+    condition = (Trigger.CORES, "A")
+    for second in range(0, 100, 10):
+        watch, due = watch.with_next([condition], NOW + second)
+        reported += [second] * len(due)
+    assert reported == [30]
+    watch, due = watch.with_next([], NOW + 100)
+    assert due == []
+    for second in range(110, 150, 10):
+        watch, due = watch.with_next([condition], NOW + second)
+        reported += [second] * len(due)
+    assert reported == [30, 140]
+
+
+@pytest.mark.parametrize(
+    ("counts", "lags"),
+    [
+        ([0, 400, 900, 1600], True),
+        ([0, 400, 390, 1600], False),  # it does not grow all the time
+        ([0, 10, 20, 30], False),  # less than 10 s of input
+        ([1600, 1600, 1600, 1600], False),
+        ([0, 1600], False),  # too short a time
+    ],
+)
+def test_lag(counts: list[int], lags: bool) -> None:
+    samples = [(NOW + 20.0 * number, count) for number, count in enumerate(counts)]
+    assert triggers.lagging({"clean": samples}, {"clean": 100.0}) == (["clean"] if lags else [])
