@@ -63,7 +63,8 @@ class AdaptedDemo(PlacedDemo):
             self._follow_step(self._steps[0])
             self._until("the step is judged", lambda: self._is_judged() or self._all_sent())
             self._view.phase("The verdict")
-            self._view.step(self._steps[0])
+            for step in reversed(self._steps):
+                self._view.step(step)
             for feeder in self._feeders:
                 feeder.finish()
             self._until("the last lines are sent", self._all_sent)
