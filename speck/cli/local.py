@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +138,18 @@ def demo(**options: Any) -> None:
 
     if sum(options[name] for name in ("mixed", "place", "adapt")) > 1:
         raise click.UsageError("--mixed, --place and --adapt exclude each other.")
+    if options["adapt"] and os.geteuid() != 0:
+        _begin_in_own_namespaces()
     raise SystemExit(run_demo(DemoOptions(**options)))
+
+
+def _begin_in_own_namespaces() -> None:
+    """Replace this process by the same command in namespaces of its own, where it may make a network."""
+    from speck.local.wan import in_own_namespaces
+
+    same = [sys.executable, "-m", "speck.cli", *sys.argv[1:]]
+    command, environment = in_own_namespaces(same, os.environ)
+    os.execvpe(command[0], command, environment)  # noqa: S606 - no shell is meant
 
 
 def _show_local(sites: LocalSites, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The dashboard's view of the adaptation loop: its decisions with their reasons, its steps and bans, its pause."""
+"""The dashboard's view of the adaptation loop: decisions with their reasons, steps and bans, the pause."""
 
 from __future__ import annotations
 

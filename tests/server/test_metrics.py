@@ -22,7 +22,9 @@ from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState
 from speck.errors import OutcomeUnknown, Rejected
 from speck.observe.metrics import OUTCOMES
+from speck.placement.profile import Known, LinkProfile, Value
 from speck.server.api.exposition import FRESH, MOST_JOBS, _rates
+from speck.store.profiles import MeasuredLink
 from tests.server.test_http import raw
 from tests.support import ROOT
 from tests.support.binder_contract import eventually
@@ -35,7 +37,7 @@ ALERTS = ROOT / "docs" / "alerts.yaml"
 PAGE = ROOT / "docs" / "metrics.md"
 
 ENGINE, BROKER = "sc://e1:15002", "tcp://b1:1883"
-TWO = yaml_of("a t0 t1", "b t1 t2 restart: never")
+TWO = yaml_of("a t0 t1", "b t1 t2 restart: never") + "placement: {mode: auto}\n"
 HISTOGRAM = ("_bucket", "_sum", "_count")
 
 Families = Mapping[str, Metric]
@@ -84,7 +86,8 @@ def observe_once(rest: RestServer) -> None:
 @pytest.fixture(name="busy", scope="module")
 def busy_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
     """A server that has been through an apply, a failure, a drift, a healing, and was asked for rates."""
-    sites = Inventory({"north": one_site("north", ENGINE, BROKER)})
+    south = one_site("south", "sc://e2:15002", "tcp://b2:1883")
+    sites = Inventory({"north": one_site("north", ENGINE, BROKER), "south": south})
     with rest_server(tmp_path_factory.mktemp("busy"), sites) as rest:
         rest.world.fail("submit", Rejected("no", address=ENGINE), name="b")
         assert post(rest, TWO)["state"] == "failed"
@@ -108,7 +111,18 @@ def busy_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServe
         rest.world.crash("b", state=JobState.FINISHED)
         observe_once(rest)
         measure(rest, "a")
+        adapt(rest)
         yield rest
+
+
+def adapt(rest: RestServer) -> None:
+    """Let the adaptation loop look once at a composition whose mode is ``auto``."""
+    known = [Value(value, Known.MEASURED, time.time(), 5) for value in (0.04, 1e6, 2e5)]
+    link = LinkProfile(source="north", target="south", round_trip=known[0], bandwidth=known[1], load=known[2])
+    rest.services.profiles.measures.put_link(("north", "south"), MeasuredLink(passive=link))
+    rest.services.adaptation.look()
+    sight = rest.services.adaptation.sights()["demo"]
+    sight.regret, sight.realised = 0.1, 0.9
 
 
 def measure(rest: RestServer, name: str) -> None:
@@ -179,6 +193,7 @@ def test_labels_hold_no_text_of_anybody(reported: Families) -> None:
     allowed = {
         *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
         *("method", "outcome", "part", "reason", "route", "site", "state", "status", "version", "wanted"),
+        *("decision", "resource", "source", "target"),
     }
     mine = [each for name, each in reported.items() if name.startswith("speck_")]
     assert {label for each in mine for sample in each.samples for label in sample.labels} <= allowed

@@ -149,8 +149,8 @@ class Bench:
             clock=lambda: self.conditions.now,
             inputs=self.conditions,
         )
-        self.services.adaptation.period = 60.0
         self.services.coordinator.start()
+        self.services.adaptation.period = 60.0  # its thread does not run
 
     def end(self) -> None:
         """End the coordinator."""

@@ -11,8 +11,8 @@ from speck.cli.demo.stages import CLOUD, COMPOSITION, by_kind
 from speck.errors import LocalError, SpeckError
 from speck.local.wan import Link, Network, unavailable
 
-PERIOD = 10.0  # s between two decisions
-RATE = 1000.0  # lines/s, at which the generated day lasts for three minutes
+PERIOD = 5.0  # s between two decisions
+RATE = 1000.0  # lines/s
 SLOWED = "A"
 _TRIP = 0.03  # s between two sites
 _EDGE, _WORSE = 1.6e6, 0.4e6  # bit/s of the edges' links, and of the one that gets worse
@@ -26,7 +26,7 @@ Data = Mapping[str, Any]
 class AdaptedDemo(PlacedDemo):
     """Everything begins in the cloud; then the link of a site gets worse, and the loop acts."""
 
-    _sensors = 620
+    _sensors = 800  # as many as send for nearly four minutes; they end with the verdict
     _wan: Network
     _shown = (0.0, 0)  # the last decision shown: its first time, and how often in a row
     _asked = 0.0
@@ -62,9 +62,12 @@ class AdaptedDemo(PlacedDemo):
                 raise SpeckError("the loop made no step while data flowed; speck adapt has its reasons")
             self._follow_step(self._steps[0])
             self._until("the step is judged", lambda: self._is_judged() or self._all_sent())
-            self._until("data flows", self._all_sent)
-        self._view.phase("What it decided, and why: speck adapt")
-        self._view.adaptation(self._client.adaptation(COMPOSITION))
+            self._view.phase("The verdict")
+            for step in reversed(self._steps):
+                self._view.step(step)
+            for feeder in self._feeders:
+                feeder.finish()
+            self._until("the last lines are sent", self._all_sent)
 
     def _worsen(self) -> None:
         self._view.phase(f"The link of {SLOWED} gets worse: {_mbit(_EDGE)} -> {_mbit(_WORSE)}")

@@ -116,6 +116,11 @@ class Feeder(Program):
             self.report = json.loads(self.process.stdout.read())
         return self.report is not None
 
+    def finish(self) -> None:
+        """Have it send no more, and report what it has sent."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)
+
     @property
     def lines(self) -> int:
         """The number of lines sent, malformed ones included; 0 until the program has ended."""

@@ -54,10 +54,9 @@ class View:
         """Print a decision of the loop."""
         self._console.print(render.decision_line(entry))
 
-    def adaptation(self, data: Data) -> None:
-        """Print the state of the loop, its decisions, steps and bans."""
-        for each in render.adaptation_lines(data):
-            self._console.print(each)
+    def step(self, step: Data) -> None:
+        """Print a step of the loop, and what became of it."""
+        self._console.print(render.step_line(step))
 
     def operation(self, operation: Data, printed: set[str]) -> None:
         """Print the ended actions of an operation that are not in ``printed``, and add them to it."""

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.cli.render.adaptation import adaptation_lines, adaptations_lines, decision_line
+from speck.cli.render.adaptation import adaptation_lines, adaptations_lines, decision_line, step_line
 from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count, faults_of
 from speck.cli.render.live import (
     SORTS,
@@ -77,6 +77,7 @@ __all__ = [
     "site_profiles_table",
     "sites_table",
     "sorted_rates",
+    "step_line",
     "watch_table",
 ]
 

@@ -96,6 +96,16 @@ def _step(step: Data) -> tuple[object, ...]:
     return (clock(step["at"]), _move(step), *figures, outcome, windows, *made)
 
 
+def step_line(step: Data) -> Text:
+    """A step in one line, with its outcome."""
+    line = Text(f"  {_move(step)}: ")
+    line.append(step["outcome"], style="bold green" if step["outcome"] == "kept" else "bold yellow")
+    return line.append(
+        f"; {step['good']} of {step['windows']} windows held; objective {_figure(step['objective'])} before, "
+        f"{_figure(step['predicted'])} predicted"
+    )
+
+
 def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 

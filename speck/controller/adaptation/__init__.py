@@ -2,5 +2,6 @@
 
 from speck.controller.adaptation.adaptation import AUTHOR, Adaptation
 from speck.controller.adaptation.mover import Advised, Mover, Present
+from speck.controller.adaptation.sight import Sight
 
-__all__ = ["AUTHOR", "Adaptation", "Advised", "Mover", "Present"]
+__all__ = ["AUTHOR", "Adaptation", "Advised", "Mover", "Present", "Sight"]

@@ -125,6 +125,14 @@ class Adaptation:
         short = [{key: value for key, value in each.items() if key not in lists} for each in shown]
         return {"enabled": self.period > 0, "period": self.period, "compositions": short}
 
+    def sights(self) -> dict[str, Sight]:
+        """The last minutes of each composition with the mode ``auto``, by name."""
+        return dict(self._sights)
+
+    def is_fallen(self, name: str) -> bool:
+        """True if steps of a composition are only advised, as those of an hour or a day are made."""
+        return self.store.adaptation(name).fell > self.clock()
+
     def show(self, name: str) -> dict[str, Any]:
         """The decisions on a composition.  Raises :class:`~speck.errors.NotFound`."""
         return self._shown(self.deployments.known_head(name))
@@ -309,6 +317,7 @@ class Adaptation:
         if pending is not None or hold or seen.silent or memory.paused > now:
             return seen
         advised = self.mover.advise(name, limits.forbidden(memory, now), options.min_gain)
+        sight.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
         return replace(seen, candidates=advised.candidates, gain=advised.gain, rewires=advised.rewires)
 
     def _obstacle(self, name: str, present: Present) -> str:
@@ -376,7 +385,10 @@ class Adaptation:
             if profile.cost is not None and profile.cost.known is Known.MEASURED
         }
         lags = bool(set(sight.lagging) & set(step.jobs))
-        return verdict.realised(present.model, step, costs, lag_grows=lags)
+        found = verdict.realised(present.model, step, costs, lag_grows=lags)
+        predicted = verdict.predicted_gain(step)
+        sight.realised = found.gain / predicted if predicted else None
+        return found
 
     # --- carrying out
 

@@ -17,7 +17,9 @@ _ORDER = list(Trigger)
 class Sight:
     """``decided`` is the time of the last decision, ``baseline`` has the links at that time.
 
-    ``lagging`` are the jobs that fall behind, ``resumed`` is set when a pause ends early.
+    ``lagging`` are the jobs that fall behind, ``resumed`` is set when a pause ends early.  ``regret`` is the
+    excess of the objective over that of the last advice, ``realised`` the realised share of the predicted
+    gain of the last step (``None``: unknown).
     """
 
     decided: float = 0.0
@@ -25,6 +27,8 @@ class Sight:
     baseline: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
     lagging: list[str] = field(default_factory=list)
     present: Present | None = None
+    regret: float | None = None
+    realised: float | None = None
     _watch: triggers.Watch = field(default_factory=triggers.Watch)
     _reported: list[Trigger] = field(default_factory=list)
     _waiting: dict[str, list[tuple[float, int]]] = field(default_factory=dict)

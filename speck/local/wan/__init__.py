@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from speck.local.wan.namespaces import in_own_namespaces
 from speck.local.wan.network import Link, Network, unavailable
 
-__all__ = ["Link", "Network", "unavailable"]
+__all__ = ["Link", "Network", "in_own_namespaces", "unavailable"]

@@ -64,17 +64,17 @@ class Link:
 def unavailable() -> str:
     """The reason why no network can be made here; empty if one can."""
     if os.geteuid() != 0:
-        return "the rig needs root, for network namespaces"
+        return "a network needs root, for network namespaces"
     if not _TUN.exists():
-        return f"the rig needs {_TUN}"
+        return f"a network needs {_TUN}"
     missing = [each for each in ("ip", "tc") if shutil.which(each) is None]
     if missing:
-        return f"the rig needs {' and '.join(missing)} (iproute2)"
+        return f"a network needs {' and '.join(missing)} (iproute2)"
     try:
         with Network({"A": Link(up=1e6)}):
             return ""
     except (LocalError, OSError) as error:  # in a container without the right to
-        return f"the rig needs network namespaces: {error}"
+        return f"a network needs network namespaces: {error}"
 
 
 class Network:

@@ -25,9 +25,14 @@ def due(ended: float, catch_up: float) -> float:
     return ended + min(LONGEST_SETTLING, max(SETTLING, 2 * catch_up))
 
 
+def predicted_gain(step: StepRecord) -> float:
+    """The predicted fall of the objective as a share of it."""
+    return (step.objective - step.predicted) / step.objective if step.objective else 0.0
+
+
 def shortfall(step: StepRecord, found: Realised) -> str:
     """The reason why a step does not hold its prediction; empty if it does."""
-    predicted = (step.objective - step.predicted) / step.objective if step.objective else 0.0
+    predicted = predicted_gain(step)
     oldest = max(step.age_p95, found.age_p95_without)
     if found.lag_grows:
         return "its jobs fall behind"

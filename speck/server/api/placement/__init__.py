@@ -1,7 +1,1 @@
-"""The REST interface of placements: proposals, policies, and the profiles they are computed from."""
-
-from __future__ import annotations
-
-from speck.server.api.placement.routes import blueprint
-
-__all__ = ["blueprint"]
+"""The REST interface of placements: proposals, policies, profiles, the loop that adapts, and its metrics."""

@@ -25,7 +25,10 @@ class AdaptationEntrySchema(Schema):
     at = fields.Float(metadata=UNIX | {"description": "the last time (Unix time, s)"})
     since = fields.Float(metadata=UNIX | {"description": "the first time in a row (Unix time, s)"})
     repeated = fields.Integer(metadata={"description": "how often in a row"})
-    decision = fields.String(validate=validate.OneOf([each.value for each in Decision]))
+    decision = fields.String(
+        validate=validate.OneOf([each.value for each in Decision]),
+        metadata={"description": "back: a step is taken back"},
+    )
     trigger = fields.String(
         validate=validate.OneOf([each.value for each in Trigger]), metadata={"description": "its cause"}
     )
