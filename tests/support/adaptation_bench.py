@@ -171,16 +171,16 @@ class Bench:
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
 
-    def look(self, seconds: float = 10.0, times: int = 1) -> None:
+    def round(self, seconds: float = 10.0, times: int = 1) -> None:
         """Let time pass and the loop look, and wait for what that began."""
         for _ in range(times):
             self.conditions.now += seconds
-            self.services.adaptation.look()
+            self.services.adaptation.round()
             self.finish()
 
     def decide(self, times: int = 1) -> None:
         """Let so many periods pass, with a decision in each."""
-        self.look(60.0, times)
+        self.round(60.0, times)
 
     def finish(self) -> None:
         """Wait for all operations."""
