@@ -92,6 +92,28 @@ def test_the_prediction_is_stored_before_the_step_is_begun(bench: Bench) -> None
     assert bench.memory.pending.operation
 
 
+@pytest.mark.parametrize(
+    ("change", "trigger"),
+    [
+        ({"rate": 1500.0}, "rates"),
+        ({"cost": 5.5e-3}, "cores"),
+        ({"bandwidth": dict.fromkeys(EDGES, 1e5)}, "link"),
+        ({"pressed": {"clean-a"}}, "lag"),
+    ],
+)
+def test_triggers_ask_for_a_decision_before_the_period_is_over(
+    bench: Bench, change: dict[str, Any], trigger: str
+) -> None:
+    bench.services.adaptation.period = 600.0
+    bench.decide(1)
+    for name, value in change.items():
+        setattr(bench.conditions, name, value)
+    bench.round(times=3)
+    assert bench.memory.entries[-1].trigger == "period"
+    bench.round(times=2)
+    assert bench.memory.entries[-1].trigger == trigger
+
+
 # --- what it must never do
 
 

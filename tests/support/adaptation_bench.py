@@ -75,6 +75,7 @@ class Conditions:
     bandwidth: dict[str, float] = field(default_factory=dict)  # bytes/s of edges, measured
     fresh: set[str] | None = None
     unknown: set[str] = field(default_factory=set)
+    pressed: set[str] = field(default_factory=set)
     speeds: dict[str, float] = field(default_factory=dict)  # that the coordinator counts with, measured
     factors: dict[str, float] = field(default_factory=dict)  # of a job's measured cost
     now: float = NOW
@@ -94,6 +95,7 @@ class Conditions:
             jobs=known,
             links=dict(self._links()),
             sites={},
+            pressed=frozenset(self.pressed),
             fresh=frozenset(known if self.fresh is None else self.fresh & known.keys()),
         )
 
