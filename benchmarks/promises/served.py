@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from speck.client import Client
 
@@ -30,10 +30,16 @@ class Served:
     """One server process on a store, from its start until it is dead."""
 
     def __init__(
-        self, store: Path, sites: Path, root: Path, log: Path, counted: Counted | None = None
+        self,
+        store: Path,
+        sites: Path,
+        root: Path,
+        log: Path,
+        counted: Counted | None = None,
+        further: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
-        """Start it; nothing is waited for."""
-        options = {"port": 0, "data-dir": store, "sites": sites, "root": root}
+        """Start it, with ``further`` options; nothing is waited for."""
+        options = {"port": 0, "data-dir": store, "sites": sites, "root": root, **further}
         serve = ["serve", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
         with log.open("ab") as diagnostics:
             self._process = subprocess.Popen(

@@ -33,7 +33,7 @@ class Mover:
         gain, rewires = _gain(placed), 0.0
         if gain < least:
             rewires = _gain(placer.place(desired, Wishes(forbidden=forbidden)))
-        return Advised(steps, gain, rewires)
+        return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 
     def move(
         self, name: str, jobs: Collection[str], site: str, base_revision: int, message: str

@@ -21,7 +21,7 @@ from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
 from speck.errors import SpeckError
 from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles, reading_of
-from speck.observe.profile.estimates import Estimate, estimate, rate_history
+from speck.observe.profile.estimates import PRESSED, Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
 from speck.observe.sites import site_profile
 from speck.placement.profile import Inputs, JobProfile, LinkProfile, SiteProfile, assumed_profile, combined
@@ -249,6 +249,7 @@ class Measures:
             sites=self.sites(),
             history={name: rate_history(copy.series) for name, copy in copies.items()},
             fresh=frozenset(name for name, each in found.items() if each.fresh and not each.error),
+            pressed=frozenset(name for name, each in found.items() if each.fresh and _is_pressed(each)),
         )
 
     def _measure(
@@ -341,6 +342,10 @@ class Measures:
                 transaction.put_link(source, target, link)
             for site in self.sites().values():
                 transaction.put_site_profile(site)
+
+
+def _is_pressed(measure: JobMeasure) -> bool:
+    return any(each.back_pressured > PRESSED for each in measure.estimate.vertices)
 
 
 def _key(job: Job) -> tuple[str, str]:

@@ -36,11 +36,13 @@ class Present:
 class Advised:
     """The steps that the composition's policy advises, and the gain of all together as a share.
 
+    ``multiplier`` is the sustained one after all of them.
     ``rewires`` is the gain of advice that moves topics, too, where that is looked for.
     """
 
     candidates: Sequence[Candidate]
     gain: float
+    multiplier: float
     rewires: float = 0.0
 
 

@@ -36,6 +36,7 @@ from speck.placement.adaptation.situation import Candidate, Progress, Situation
 RUNNING = 3  # decisions in a row that name the same step
 OWN_SHARE = 1 / 3  # of the least gain, which a step must have by itself where several reach it together
 UTILISATION = 0.6  # most of a target's cores after a step
+SUSTAINED = 1.05  # least multiplier of rates that are sustained
 EMERGENCY = 1.1  # least multiplier after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 AT_ONCE = 2  # steps at work on all compositions
@@ -141,7 +142,7 @@ def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tup
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
     if not step.due:
         return _await(memory, step, progress, now)
-    return _look(memory, step, seen, now)
+    return _judge_window(memory, step, seen, now)
 
 
 def _begun_anew(memory: Memory, step: StepRecord) -> tuple[Answer, Memory]:
@@ -160,7 +161,7 @@ def _await(memory: Memory, step: StepRecord, progress: Progress | None, now: flo
     return Hold("the step settles"), with_last(memory, replace(step, due=when, looked=when))
 
 
-def _look(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def _judge_window(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Look at the step in one of its windows, and judge it in the last."""
     if now < step.looked + verdict.WINDOW:
         return Hold("the step settles" if now < step.due else "the step is judged"), memory
@@ -169,8 +170,8 @@ def _look(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tupl
     missing = verdict.shortfall(step, seen.realised)
     step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
     if step.windows < verdict.WINDOWS:
-        held = missing or "it holds its prediction"
-        return Hold(f"window {step.windows} of {verdict.WINDOWS}: {held}"), with_last(memory, step)
+        found = missing or "it holds its prediction"
+        return Hold(f"window {step.windows} of {verdict.WINDOWS}: {found}"), with_last(memory, step)
     if step.good >= verdict.NEEDED:
         memory = with_last(memory, replace(step, outcome=Outcome.KEPT))
         return Hold(f"the step is kept: it gains {seen.realised.gain:.0%} of the objective"), memory
@@ -210,19 +211,17 @@ def with_last(memory: Memory, step: StepRecord) -> Memory:
 
 def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Choose the first candidate without an objection, and take it if it is due."""
-    found, objection = None, ""
-    for each in seen.candidates:
-        why = _objection(memory, each, seen, now)
-        if not why:
-            found = each
-            break
-        objection = objection or why
+    objections = [(each, _objection(memory, each, seen, now)) for each in seen.candidates]
+    permitted = [each for each, why in objections if not why]
+    # One that was the best before goes on: near-equal ones change places with every measurement.
+    found = next((each for each in permitted if _is_same(memory.streak, each)), None)
+    found = found or next(iter(permitted), None)
     if found is None:
         memory = replace(memory, streak=None)
         if seen.rewires >= seen.options.min_gain:
             return Advise(REWIRED), memory
         about = seen.candidates[0] if seen.candidates else None
-        return Hold(objection or "nothing is better", about), memory
+        return Hold(objections[0][1] if objections else "nothing is better", about), memory
     memory = _with_streak(memory, found)
     if memory.fell > now:
         return Advise("the steps of this hour or day are made: speck advise", found), memory
@@ -244,22 +243,27 @@ def _objection(memory: Memory, step: Candidate, seen: Situation, now: float) -> 
         return step.refused
     if not step.utilisation <= UTILISATION:
         return f"{step.target} would be at {step.utilisation:.0%} of its cores (at most {UTILISATION:.0%})"
-    if not step.pays_after <= seen.options.horizon / 2:
+    # Where the rates are not sustained, results get older all the time: that is no time to save a move.
+    relieves = seen.multiplier < SUSTAINED and step.multiplier >= seen.multiplier
+    if not (relieves or step.pays_after <= seen.options.horizon / 2):
         return f"it would pay back after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
     return ""
 
 
+def _is_same(streak: Streak | None, step: Candidate) -> bool:
+    return streak is not None and (streak.jobs, streak.target) == (step.jobs, step.target)
+
+
 def _with_streak(memory: Memory, step: Candidate) -> Memory:
     last = memory.streak
-    same = last is not None and (last.jobs, last.target) == (step.jobs, step.target)
-    count = last.count + 1 if last is not None and same else 1
+    count = last.count + 1 if last is not None and _is_same(last, step) else 1
     return replace(memory, streak=Streak(jobs=step.jobs, target=step.target, count=count))
 
 
 def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Take a step, unless it is too early for it."""
     count = memory.streak.count if memory.streak is not None else 0
-    emergency = seen.multiplier < 1 and step.multiplier >= EMERGENCY and seen.lag_grows
+    emergency = _is_emergency(seen, step)
     if not emergency and count < RUNNING:
         reason = f"{_name(step)} is the best in {count} of {RUNNING} decisions"
         return Hold(reason, step), memory
@@ -276,6 +280,16 @@ def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple
     return _taken(memory, step, seen, emergency, now)
 
 
+def _is_emergency(seen: Situation, step: Candidate) -> bool:
+    """True if jobs fall behind, and the step leads to where they do not, by itself or with those after it.
+
+    The measured rates are those that get through, so that the multiplier of what is full is about 1.
+    """
+    reached = max(step.multiplier, seen.reachable)
+    helps = reached >= EMERGENCY and step.multiplier >= seen.multiplier
+    return seen.lag_grows and seen.multiplier < SUSTAINED and helps
+
+
 def _taken(
     memory: Memory, step: Candidate, seen: Situation, emergency: bool, now: float
 ) -> tuple[Answer, Memory]:
@@ -290,7 +304,8 @@ def _taken(
         age_p95=seen.age_p95,
         revision=seen.revision + 1,
         costs=dict(step.costs),
-        catch_up=step.catch_up if math.isfinite(step.catch_up) else verdict.LONGEST_SETTLING,
+        # Without an end: something else is full besides, for which there is no use in waiting.
+        catch_up=step.catch_up if math.isfinite(step.catch_up) else 0.0,
     )
     memory = replace(memory, steps=(*memory.steps, record), streak=None)
     return Step(step_reason(step, seen, emergency), step, emergency), memory
@@ -314,7 +329,7 @@ def _name(step: Candidate | StepRecord) -> str:
 # --- entries
 
 
-def held(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
+def with_hold(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
     """The memory with an entry for a round in which nothing could be decided."""
     return _noted(memory, Hold(reason), seen, now)
 

@@ -81,7 +81,8 @@ class Situation:
 
     ``revision`` is the last one, ``by_loop`` is true if a step made it; ``applied``: a user has applied
     something since the last decision.  ``objective``, ``age_p95`` (s) and
-    ``multiplier`` are the present figures; ``gain`` is that of all candidates together, as a share.
+    ``multiplier`` are the present figures; ``gain`` is that of all candidates together, as a share, and
+    ``reachable`` the multiplier after them.
     ``rates`` are those into each job, messages/s.  ``candidates`` are the steps in the order of the advice.
     ``hold`` is the reason why nothing of it may be moved now (empty: it may), ``silent`` has the sites it
     uses that do not answer, with their reasons.  ``moving`` counts the steps at work on other compositions.
@@ -99,6 +100,7 @@ class Situation:
     age_p95: float = 0.0
     multiplier: float = math.inf
     gain: float = 0.0
+    reachable: float = 0.0
     rates: Mapping[str, float] = field(default_factory=dict)
     candidates: Sequence[Candidate] = ()
     hold: str = ""

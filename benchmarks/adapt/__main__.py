@@ -1,0 +1,38 @@
+"""``python -m benchmarks.adapt [--real] [--seeds N] [--json]``: the adaptation loop under change.
+
+Without ``--real``: engines in memory and a clock that runs fast; ages are those of the cost model.  With it,
+besides: two real Flink clusters and brokers, over which a step is made while the server is killed at random
+moments, with the account of all messages (7 minutes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from typing import Any
+
+import yaml
+
+from benchmarks.adapt import accelerated, kills
+
+
+def main() -> int:
+    """Measure, and print YAML or JSON; 1 if messages were lost or doubled."""
+    parser = argparse.ArgumentParser(prog="benchmarks.adapt", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="runs of scenarios with noise (default: 10)")
+    parser.add_argument("--real", action="store_true", help="run over real engines, too")
+    parser.add_argument("--kills", type=int, default=50, help="kills of the server with --real (default: 50)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    logging.getLogger("speck").setLevel(logging.CRITICAL)
+    result: dict[str, Any] = {"in_memory": accelerated.measure(arguments.seeds)}
+    if arguments.real:
+        result["real_engines"] = kills.measure(kills.Options(kills=arguments.kills))
+    print(json.dumps(result) if arguments.json else yaml.safe_dump(result, sort_keys=False))
+    real = result.get("real_engines", {})
+    return 1 if real.get("lost") or real.get("doubled") else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
