@@ -191,7 +191,7 @@ def measured(
 
 @contextmanager
 def bench(graph: Graph, sites: Mapping[str, Place]) -> Iterator[Bench]:
-    """A platform of its own with a graph in the cloud, fed, and with engines that have run all of its jobs."""
+    """A platform with a graph in the cloud, which is fed, and with engines that have run all of its jobs."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-gates-")))
         platform = stack.enter_context(Platform(links(CALIBRATED), sites, folder))

@@ -27,6 +27,8 @@ P95 = 1.645  # standard deviations of a normal distribution
 INFLIGHT = 1000
 SESSION_INFLIGHT = 65_535
 CHECKPOINT_SECONDS = 3.0
+# Processor time of a broker under full load, s a message and reader, which takes many messages at a time.
+BROKER_PASS = 10e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +362,7 @@ def _broker_limits(
         cores[home] += broker_load(problem, channel, home)
     for index, used in enumerate(cores):
         if used > 0:
-            yield 1.0 / used, f"broker {problem.sites[index].name}"
+            yield problem.broker_cost / BROKER_PASS / used, f"broker {problem.sites[index].name}"
 
 
 def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:

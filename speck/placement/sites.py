@@ -15,7 +15,9 @@ from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Val
 CORES = 4.0
 BANDWIDTH = 12.5e6  # bytes/s
 LATENCY = 0.01  # s one way between a site and the middle of the network
-IDLE = 0.02  # reference cores of an engine without jobs that is asked for its load (benchmarks.placement gates)
+IDLE = (
+    0.02  # reference cores of an engine without jobs that is asked for its load (benchmarks.placement gates)
+)
 # Cores of a place that is not in the inventory: nothing is placed there, nothing is refused.
 ELSEWHERE = 1000.0
 _ROUNDS = 50
