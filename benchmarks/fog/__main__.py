@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fog import figure8, figure10
-from benchmarks.placement.gates import load
+from benchmarks.placement.gates import HELD_OUT, load
 from speck.local.wan.network import unavailable
 
 
@@ -24,6 +24,8 @@ def main() -> int:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(prog="benchmarks.fog", description=__doc__)
     parser.add_argument("--figure", type=int, choices=(8, 10), action="append", help="one figure (both)")
+    parser.add_argument("--rate", type=float, action="append", help="messages/s a site, Figure 10 (all)")
+    parser.add_argument("--profile", choices=HELD_OUT, action="append", help="of links, Figure 10 (all)")
     parser.add_argument("--runs", type=int, default=3, help="of each cell (default: 3)")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of a run, s (default: 15)")
     parser.add_argument("--out", type=Path, default=Path("fog.jsonl"), help="file of rows (fog.jsonl)")
@@ -60,7 +62,8 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if 8 in wanted:
         yield from figure8.measure(options.runs, options.seconds)
     if 10 in wanted:
-        yield from figure10.measure(options.runs, options.seconds)
+        rates, profiles = options.rate or figure10.RATES, options.profile or HELD_OUT
+        yield from figure10.measure(options.runs, options.seconds, rates, profiles)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Two streams are born at A; the job that counts them runs at A (local) or at D (remote), 18.6 ms away.
 
 * ``window``: no job, but a plain MQTT client at A, which writes to the broker of A or of D with at most 20
-  messages unacknowledged (the Receive Maximum that Mosquitto tells by default): at most 20 a round trip arrive.
+  messages unacknowledged (Mosquitto's default Receive Maximum): at most 20 a round trip arrive.
 * ``speck``: SpecK's job, and a broker as SpecK recommends it.
 * ``narrow``: the same over 2 Mbit/s.
 

@@ -31,7 +31,8 @@ from benchmarks.wan.servers import Place
 from speck.coordinator.placer import Placed
 from speck.core.job import Composition
 from speck.local.wan.network import Link, unavailable
-from speck.placement.cost import PENALTY, Figures
+from speck.placement.cost import PENALTY
+from speck.placement.problem import Weights
 from speck.placement.profile import Inputs
 
 EDGE_CORES, CLOUD_CORES = 0.3, 1.0
@@ -156,13 +157,10 @@ def predicted(placed: Placed) -> dict[str, Any]:
         "p95": figures.age_p95,
         "cores": {site.name: each.cores for site, each in zip(problem.sites, figures.sites, strict=True)},
         "gap": placed.advice.cost.standstill,
-        "objective": figures.objective,
-        "multiplier": _finite(figures),
+        "priced": figures.cores,
+        "over": figures.over,
+        "multiplier": min(figures.multiplier, 1e9),
     }
-
-
-def _finite(figures: Figures) -> float:
-    return min(figures.multiplier, 1e9)
 
 
 def measured(
@@ -306,25 +304,35 @@ def _cell(runs: Sequence[Run]) -> tuple[float, float]:
     """Spearman's coefficient and the loss of the best by prediction, over the placements of one cell."""
     reference = next((run for run in runs if set(run["placement"]) == {CLOUD}), runs[0])
     real = {run["placement"]: objective(run, reference) for run in runs}
-    model = {run["placement"]: run["predicted"]["objective"] for run in runs}
+    model = {run["placement"]: predicted_objective(run, reference) for run in runs}
     names = list(real)
     return spearman([model[each] for each in names], [real[each] for each in names]), top_loss(model, real)
 
 
+def predicted_objective(run: Run, reference: Run) -> float:
+    """The objective of a run by the cost model, relative to the prediction for another run."""
+    now, base = run["predicted"], reference["predicted"]
+    return _combined(now, base, now["priced"] / base["priced"], now["over"])
+
+
 def objective(run: Run, reference: Run) -> float:
-    """The objective of the cost model, of measured figures; relative to those of the reference.
+    """The same of measured figures.
 
     Cores are without those of the idle engines, as no placement saves them.
     """
-    now, base = run["measured"], reference["measured"]
+    now = run["measured"]
     over: float = sum(max(0.0, used / 0.7 - 1) for used in now["cores"].values())
     bandwidth = PROFILES[run["profile"]][0]
     if bandwidth is not None:
         ends = (now[way][site] for way in ("up", "down") for site in EDGES)
         over += sum(max(0.0, 8 * each / (0.8 * bandwidth) - 1) for each in ends)
-    age: float = now["age"] / base["age"]
-    wan: float = now["wan"] / base["wan"]
-    return 0.5 * age + 0.4 * wan + 0.1 * _cores(run) / _cores(reference) + PENALTY * over
+    return _combined(now, reference["measured"], _cores(run) / _cores(reference), over)
+
+
+def _combined(now: Mapping[str, Any], base: Mapping[str, Any], cores: float, over: float) -> float:
+    age, wan, weights = now["age"] / base["age"], now["wan"] / base["wan"], Weights()
+    found: float = weights.latency * age + weights.wan * wan + weights.cores * cores + PENALTY * over
+    return found
 
 
 def _cores(run: Run) -> float:

@@ -2,10 +2,10 @@
 
 ``feed ADDRESS PORT WINDOW MALFORMED MOST TOPIC=RATE...`` publishes readings of road traffic (a CityPulse
 line), of which a share is malformed, at QoS 1, with so many messages unacknowledged at most, until standard
-input ends; a line ``TOPIC=RATE`` there changes a rate, messages/s.  A reading has the time at which it was sent, ns of the system's monotonic clock, as its ``_id``; its ``vehicleCount`` is
-the time since the reading before (since the epoch of the clock, for the first), so that the sum of a stream's
-vehicles is the time of its latest reading.  All readings fall into one window of 15 minutes, the WINDOW-th of
-a day.
+input ends; a line ``TOPIC=RATE`` there changes a rate, messages/s.  A reading has the time at which it was
+made, ns of the system's monotonic clock, as its ``_id``; its ``vehicleCount`` is the time since the reading
+before (since the epoch of the clock, for the first), so that the sum of a stream's vehicles is the time of
+its latest reading.  All readings fall into one window of 15 minutes, the WINDOW-th of a day.
 
 ``read ADDRESS PORT WINDOW STREAMS QOS TOPIC...`` reads results, which are readings or statistics of so many
 streams; at QoS 1 each is acknowledged at once.  For each line of standard input it prints a JSON object with
