@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import Figure
-from benchmarks.placement.gates import CALIBRATED, HELD_OUT, Bench, Run, bench, predicted_objective
+from benchmarks.placement.gates import CALIBRATED, PREDICTED_PROFILES, Bench, Run, bench, predicted_objective
 from benchmarks.placement.graphs import CLOUD, EDGES, ROAD_TRAFFIC
 from benchmarks.wan.servers import Place
 
@@ -40,7 +40,7 @@ def better(fog: Run, cloud: Run) -> str:
 
 
 def measure(
-    runs: int, seconds: float, rates: Sequence[float] = RATES, profiles: Sequence[str] = HELD_OUT
+    runs: int, seconds: float, rates: Sequence[float] = RATES, profiles: Sequence[str] = PREDICTED_PROFILES
 ) -> Iterator[Row]:
     """All rows, one for each rate and profile."""
     places = {site: Place(cores=EDGE_CORES) for site in EDGES}

@@ -32,7 +32,7 @@ STREAMS = 2
 TOPICS = tuple(f"sensors/{number}" for number in range(1, STREAMS + 1))
 _LOCAL, _REMOTE = "A", "D"
 _QUARTER = 3  # of an hour, of the day, into which all readings fall
-_SETTLE = 4.0  # s, from a change to a measurement
+_STEADY = 4.0  # s, from a change to a measurement
 
 _JOB = """\
 jobs:
@@ -119,7 +119,7 @@ def speck_rows(runs: int, seconds: float) -> Iterator[Row]:
 
 def _counted(reader: Read, seconds: float) -> dict[str, float]:
     """The readings/s that were counted, and their median age, s; after a while to settle."""
-    time.sleep(_SETTLE)
+    time.sleep(_STEADY)
     reader.taken()
     time.sleep(seconds)
     found = [each for each in reader.taken().values() if each["messages"]]

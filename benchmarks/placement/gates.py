@@ -36,7 +36,7 @@ from speck.placement.problem import Weights
 from speck.placement.profile import Inputs
 
 EDGE_CORES, CLOUD_CORES = 0.3, 1.0
-HELD_OUT = ("2 Mbit/160 ms", "25 Mbit/80 ms", "100 Mbit/20 ms")
+PREDICTED_PROFILES = ("2 Mbit/160 ms", "25 Mbit/80 ms", "100 Mbit/20 ms")
 CALIBRATED = "100 Mbit/20 ms"
 QUANTITIES = ("rate", "wan", "p95", "utilisation", "gap")
 # The greatest median, and the greatest 90th percentile (section "Validation gates" of the design).
@@ -52,7 +52,7 @@ _BUSY = 0.1  # share of a site's cores, below which its utilisation is not judge
 _LEAST_WAN = 1000.0  # bytes/s, below which traffic is not judged: heartbeats
 _SLOW, _FAST = 35.0, 65.0  # s, at half of the rate and at the rate, while the jobs are measured
 _WARMING = 4.0  # s at each site
-_SETTLED = 20.0  # s, the longest wait for a backlog to be worked off
+_STEADY = 20.0  # s, the longest wait for a backlog to be worked off
 _WINDOW = 3  # of the day, in which all readings fall
 
 Run = dict[str, Any]
@@ -105,7 +105,7 @@ class Bench:
         self.reader.taken()
         self.platform.apply(placed.composition)
         self.composition = placed.composition
-        return placed, self._settle()
+        return placed, self._await_steady()
 
     def run(self, placement: str, profile: str, seconds: float) -> Run:
         """One run: its prediction beside its measurement."""
@@ -129,9 +129,9 @@ class Bench:
         for each in self.feeds:
             each.set_rate("sensors/1", share * self.graph.rate)
 
-    def _settle(self) -> float:
+    def _await_steady(self) -> float:
         """Wait until the results are as old in one second as in the one before; returns the longest gap."""
-        gap, former, deadline = 0.0, 0.0, time.monotonic() + _SETTLED
+        gap, former, deadline = 0.0, 0.0, time.monotonic() + _STEADY
         time.sleep(2)
         while time.monotonic() < deadline:
             time.sleep(1)
@@ -234,17 +234,17 @@ def runs_of(
 ) -> Iterator[Run]:
     """All runs of a graph that are not done, on a platform of its own."""
     chosen = graph.placements[:most]
-    left = [
+    remaining = [
         (profile, each)
         for profile in profiles
         for each in chosen
         if key(graph.name, profile, each) not in done
     ]
-    if not left:
+    if not remaining:
         return
     with bench(graph, places()) as running:
         running.calibrate()
-        for profile, placement in left:
+        for profile, placement in remaining:
             yield running.run(placement, profile, seconds)
 
 
@@ -356,7 +356,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run and judge; 1 if a gate fails."""
     parser = argparse.ArgumentParser(prog="benchmarks.placement gates", description=__doc__)
     parser.add_argument("--only", choices=list(GRAPHS), action="append", help="a graph (all three)")
-    parser.add_argument("--profile", choices=HELD_OUT, action="append", help="a profile of links (all three)")
+    parser.add_argument(
+        "--profile", choices=PREDICTED_PROFILES, action="append", help="a profile of links (all three)"
+    )
     parser.add_argument(
         "--runs", type=int, default=6, help="placements of each graph and profile (default: 6)"
     )
@@ -382,7 +384,7 @@ def main(arguments: Sequence[str]) -> int:
 def _run(options: argparse.Namespace) -> None:
     done = {key(run["graph"], run["profile"], run["placement"]) for run in load(options.out)}
     for name in options.only or GRAPHS:
-        profiles = options.profile or HELD_OUT
+        profiles = options.profile or PREDICTED_PROFILES
         for run in runs_of(GRAPHS[name], profiles, options.seconds, options.runs, done):
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(run) + "\n")
