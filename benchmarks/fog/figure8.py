@@ -5,7 +5,7 @@ Two streams are born at A; the job that counts them runs at A (local) or at D (r
 * ``window``: no job, but a plain MQTT client at A, which writes to the broker of A or of D with at most 20
   messages unacknowledged (Mosquitto's default Receive Maximum): at most 20 a round trip arrive.
 * ``speck``: SpecK's job, and a broker as SpecK recommends it.
-* ``narrow``: the same over 2 Mbit/s.
+* ``narrow``: the same over 2 Mbit/s, of which the bytes that A sends without a bound are a share.
 
 Each row has the ratio of readings counted, remote to local, and that of the median ages.
 """
@@ -27,7 +27,7 @@ from speck.local.wan.network import Link, Network
 ROUND_TRIP = 0.0186  # s
 NARROW = 2e6  # bit/s
 WINDOW = 20  # messages in flight
-INTERVALS = (10, 2, 1)  # ms between two messages of a stream
+INTERVALS = (10.0, 2.0, 1.0, 0.5)  # ms between two messages of a stream
 STREAMS = 2
 TOPICS = tuple(f"sensors/{number}" for number in range(1, STREAMS + 1))
 _LOCAL, _REMOTE = "A", "D"
@@ -106,6 +106,7 @@ def speck_rows(runs: int, seconds: float) -> Iterator[Row]:
         for interval in INTERVALS:
             for topic in TOPICS:
                 sensors.set_rate(topic, rate(interval))
+            sent = 0.0  # bytes/s of A over the unbounded link
             for curve, link in curves.items():
                 found = []
                 for _ in range(runs):
@@ -116,9 +117,11 @@ def speck_rows(runs: int, seconds: float) -> Iterator[Row]:
                         platform.apply(composition)
                         before = platform.counters()
                         pair[site] = _counted(reader, seconds)
-                        pair[site]["wan"] = platform.counters().since(before)["wan"]
+                        pair[site]["up"] = platform.counters().since(before)["up"][_LOCAL]
                     found.append(pair)
-                yield _row(curve, interval, found)
+                sent = max([each[_REMOTE]["up"] for each in found] + ([sent] if curve == "narrow" else []))
+                bound = link.up and link.up / 8 / sent
+                yield _row(curve, interval, found) | {"expected": min(1.0, bound or 1.0)}
 
 
 def _counted(reader: Read, seconds: float) -> dict[str, float]:
