@@ -7,6 +7,7 @@ advice that also moves topics is not looked for, since it leads to no step.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +17,7 @@ from benchmarks.simulate import engines
 from benchmarks.simulate.conditions import Floats, Scenario
 from benchmarks.simulate.fluid import Fluid
 from benchmarks.simulate.measuring import Meter, Part, modelled, parts
-from speck.controller.adaptation.mover import Present
+from speck.controller.adaptation.mover import Advised, Present
 from speck.controller.adaptation.sight import Sight
 from speck.core.adaptation import Memory, StepRecord
 from speck.core.lifecycle import OperationState
@@ -24,18 +25,23 @@ from speck.core.placement import PlacementOptions
 from speck.placement.adaptation import limits, verdict
 from speck.placement.adaptation.candidates import candidates
 from speck.placement.adaptation.decide import Back, Step, decide
-from speck.placement.adaptation.situation import Candidate, Progress, Realised, Situation
+from speck.placement.adaptation.situation import Progress, Realised, Situation
 from speck.placement.cost import evaluate, load_of
 from speck.placement.graph import Model
 from speck.placement.policies import Budget, Policy, place, policy
 from speck.placement.problem import EngineModel, Load, Placement, Problem
 from speck.placement.profile import Inputs, Known
 
-LOOK = 10.0  # s between two looks at what is measured, as in the product
+INTERVAL = 10.0  # s between two looks at what is measured, as in the product
 PERIOD = 60.0  # s between two decisions
 SILENCE = 60.0  # s without an answer, after which a site counts as silent
 CUT = 1e-3  # factor of a bandwidth, below which a link counts as cut
-_BUDGET = 2.0  # s of a policy for one composition
+_TRIES = 25  # groups that local search tries for one composition, after the program is solved
+
+
+def budget() -> Budget:
+    """A budget that a clock of tries ends and not one of time, so that a seed gives the same answer."""
+    return Budget(float(_TRIES), clock=itertools.count().__next__)
 
 
 @dataclass
@@ -48,12 +54,12 @@ class Driven:
     revision: int = 1
     operation_ends: float = 0.0
     back_and_forth: int = 0  # jobs that returned within an hour to the site that they had left
-    _left: dict[tuple[int, int], float] = field(default_factory=dict)
+    _origins: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def note_move(self, job: int, site: int, target: int, now: float) -> None:
         """Note a move, and if it undoes another one."""
-        self.back_and_forth += now - self._left.get((job, target), -1e9) < limits.HOUR
-        self._left[job, site] = now
+        self.back_and_forth += now - self._origins.get((job, target), -1e9) < limits.HOUR
+        self._origins[job, site] = now
 
 
 class World:
@@ -159,8 +165,8 @@ def _gap(problem: Problem, job: int) -> float:
     return engines.GAP_SPARK if spark else engines.GAP_FLINK
 
 
-def look(world: World, driven: Driven, period: float = PERIOD) -> None:
-    """Look at a composition as the loop does, and decide where that is due."""
+def observe(world: World, driven: Driven, period: float = PERIOD) -> None:
+    """Observe a composition as the loop does, and decide where that is due."""
     part, now = driven.part, world.now
     inputs = world.inputs(part)
     present = Present(world.model(part, inputs), inputs)
@@ -216,8 +222,8 @@ def _situation(
     )
     if pending is not None or hold or silent or memory.paused > now:
         return seen
-    found, gain = advise(world, driven, present.model, limits.forbidden(memory, now), inputs)
-    return replace(seen, candidates=found, gain=gain)
+    advised = advise(world, present.model, limits.forbidden(memory, now), inputs)
+    return replace(seen, candidates=advised.candidates, gain=advised.gain, reachable=advised.multiplier)
 
 
 def _progress(driven: Driven, now: float) -> Progress:
@@ -236,20 +242,20 @@ def _realised(driven: Driven, present: Present, pending: StepRecord) -> Realised
     return verdict.realised(present.model, pending, costs, lag_grows=lags)
 
 
-def advise(
-    world: World, driven: Driven, model: Model, forbidden: Mapping[str, Collection[str]], inputs: Inputs
-) -> tuple[Sequence[Candidate], float]:
-    """The candidates for steps, and the gain of all of them, by the policy."""
+def advise(world: World, model: Model, forbidden: Mapping[str, Collection[str]], inputs: Inputs) -> Advised:
+    """The advice of the policy, in which topics stay."""
     problem = model.problem
     jobs = [
         replace(job, allowed=_allowed(model, index, forbidden.get(job.name, ())))
         for index, job in enumerate(problem.jobs)
     ]
     permitted = replace(model, problem=replace(problem, jobs=jobs))
-    after = place(permitted.problem, permitted.incumbent, world.policy, Budget(_BUDGET))
+    after = place(permitted.problem, permitted.incumbent, world.policy, budget())
     now = evaluate(permitted.problem, permitted.incumbent).objective
-    gain = (now - evaluate(permitted.problem, after).objective) / now
-    return candidates(permitted, after, inputs), gain
+    then = evaluate(permitted.problem, after)
+    return Advised(
+        candidates(permitted, after, inputs), (now - then.objective) / now, multiplier=then.multiplier
+    )
 
 
 def _allowed(model: Model, job: int, forbidden: Collection[str]) -> tuple[int, ...]:

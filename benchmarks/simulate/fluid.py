@@ -253,10 +253,10 @@ class Fluid:
         down = np.maximum(0.0, self._bandwidth[1] * now.link - self._others[1]) * step
         waiting, crossing = self._up.at(far), self._down
         room = engines.WINDOW + down[self._far_target] / size - crossing.mass
-        wanted = np.minimum(waiting.mass, np.maximum(0.0, room))
-        wanted *= np.where(self._far_written, 1.0, ~stands[self._far_job]) * self._window(wanted)
+        desired = np.minimum(waiting.mass, np.maximum(0.0, room))
+        desired *= np.where(self._far_written, 1.0, ~stands[self._far_job]) * self._window(desired)
         self.full[far] += step * (waiting.mass > _FULL * engines.WINDOW)
-        granted, _ = divided(wanted * size, self._far_source, up)
+        granted, _ = divided(desired * size, self._far_source, up)
         self.crossed[far] += granted
         crossing.add(waiting.take(granted / size))
         arrived, self._up = self._up, Queue.empty(len(self._size))
@@ -267,9 +267,9 @@ class Fluid:
         self._sent[1][:] += np.bincount(self._far_target, received, len(up))
         return arrived
 
-    def _window(self, wanted: Floats) -> Floats:
+    def _window(self, desired: Floats) -> Floats:
         """The share of what writers send that a full window a round trip lets pass, by site and broker."""
-        total = np.bincount(self._group, wanted, len(self._group_limit))
+        total = np.bincount(self._group, desired, len(self._group_limit))
         share = np.minimum(1.0, self._group_limit / np.maximum(total, 1e-12))
         return np.asarray(share[self._group])
 

@@ -79,9 +79,9 @@ class Shared:
         # An event that comes too early finds nothing done, and waits again.
         if time < self._awaited:
             self._awaited = time
-            self._clock.at(time, self._look)
+            self._clock.at(time, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._clock.now < self._awaited:
             return
         self._awaited = math.inf
@@ -212,16 +212,16 @@ class _Job:
             sent()
             return
         self.fraction += job.selectivity
-        left = count = int(self.fraction)
+        remaining = count = int(self.fraction)
         self.fraction -= count
         if not count:
             sent()
             return
 
         def one() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
+            nonlocal remaining
+            remaining -= 1
+            if not remaining:
                 sent()
 
         for _ in range(count):
@@ -270,7 +270,7 @@ class _SparkJob(_Job):
         super().__init__(run, index)
         self.ready = True
         self.began = 0.0
-        self.left = 0
+        self.remaining = 0
 
     def receive(self, born: float) -> None:
         self.queue.append(born)
@@ -292,23 +292,23 @@ class _SparkJob(_Job):
 
     def work(self, batch: list[float]) -> None:
         tasks = min(len(batch), self.job.parallelism)
-        self.left = tasks
+        self.remaining = tasks
         for _ in range(tasks):
             self.run.processors[self.site].add(
                 self.job.cost * len(batch) / tasks, lambda: self.task_done(batch)
             )
 
     def task_done(self, batch: list[float]) -> None:
-        self.left -= 1
-        if self.left:
+        self.remaining -= 1
+        if self.remaining:
             return
-        self.left = len(batch)
+        self.remaining = len(batch)
         for born in batch:
             self.emit(born, self.sent)
 
     def sent(self) -> None:
-        self.left -= 1
-        if self.left:
+        self.remaining -= 1
+        if self.remaining:
             return
         now = self.run.clock.now
         linger = min(engines.LINGER_MOST, engines.LINGER_RATIO * (now - self.began))

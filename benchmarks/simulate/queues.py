@@ -29,8 +29,8 @@ def divided(needs: Floats, owner: Indices, capacity: Floats) -> tuple[Floats, Fl
         bound = capacity / np.bincount(at, minlength=len(capacity))
         for _ in range(_ROUNDS):
             large = need > bound[at]
-            left = capacity - np.bincount(at, np.where(large, 0.0, need), len(capacity))
-            following = left / np.bincount(at, large, len(capacity))
+            remaining = capacity - np.bincount(at, np.where(large, 0.0, need), len(capacity))
+            following = remaining / np.bincount(at, large, len(capacity))
             if not (np.abs(following - bound)[over] > 1e-9 * bound[over]).any():
                 break
             bound = np.where(over, following, bound)

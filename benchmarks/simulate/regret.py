@@ -28,7 +28,7 @@ SMALL = (
 )
 LARGE = ("cloud", "amnis", "speck")
 WARM, SECONDS = 20.0, 40.0
-KEPT_UP = 0.98  # of the results that the best policy delivers; a policy with less is overloaded
+SUSTAINED = 0.98  # of the results that the best policy delivers; a policy with less is overloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,9 @@ def measure(
                 "best": mean(
                     [float(each.objective <= least) for each, least in zip(found, best, strict=True)]
                 ),
-                "overloaded": sum(each.rate < KEPT_UP * rate for each, rate in zip(found, most, strict=True)),
+                "overloaded": sum(
+                    each.rate < SUSTAINED * rate for each, rate in zip(found, most, strict=True)
+                ),
                 "predicted_over_simulated": interval([each.predicted / each.objective for each in found]),
                 "seconds": interval([each.seconds for each in found]),
             }

@@ -48,7 +48,7 @@ def steps(
     """
     waiting = groups(problem, before, after, largest)
     found: list[Step] = []
-    present, objective = before, evaluate(problem, before).objective
+    present, objective = before, evaluate(problem, before, slowest=False).objective
 
     def taken(group: tuple[int, ...]) -> Step:
         following = _after_group(problem, present, after, group, waiting)
@@ -129,7 +129,7 @@ def _step(
     shared: Collection[int],
 ) -> Step:
     """The step from the present placement, whose ``objective`` this is, to the following one."""
-    then = evaluate(problem, following)
+    then = evaluate(problem, following, slowest=False)
     cost = move_cost(problem, present, following, then, shared)
     gain = objective - then.objective
     return Step(group, source, target, gain, cost, break_even(problem, cost, gain), following)
