@@ -35,7 +35,7 @@ final class UserSessions {
                 events.parallelism()), 0);
     }
 
-    /** The spans of each user's bids at one site, {@code R,last time of the slide,bidder,first time,last time,bids}. */
+    /** The spans of each user's bids at one site, {@code R,start of the slide,bidder,first time,last time,bids}. */
     static DataStream<String> spans(Events events) {
         DataStream<String> spans = events.timed(Line.BID).keyBy(line -> Line.number(line, Bid.BIDDER), Types.LONG)
                 .window(TumblingEventTimeWindows.of(SLIDE)).aggregate(new Span(), new Row())
@@ -98,7 +98,8 @@ final class UserSessions {
         public void process(Long bidder, Context context, Iterable<Tuple3<Long, Long, Long>> spans,
                 Collector<String> out) {
             Tuple3<Long, Long, Long> span = spans.iterator().next();
-            out.collect(Line.row(context.window().maxTimestamp(), bidder, span.f0, span.f1, span.f2));
+            // Of the time of the slide's start: other spans of the slide, and their sessions, may begin there.
+            out.collect(Line.row(context.window().getStart(), bidder, span.f0, span.f1, span.f2));
         }
     }
 }
