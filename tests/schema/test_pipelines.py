@@ -19,6 +19,7 @@ from tests.support.doubles import World, double_kinds
 PIPELINES = ROOT / "pipelines"
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
+NEXMARK = {"q0": 2, "q1": 2, "q2": 2, "q3": 5, "q4": 6, "q5": 4, "q7": 3, "q8": 5, "q11": 3, "q12": 3}  # jobs
 FLINK_PROGRAMS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 
 
@@ -36,6 +37,17 @@ def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
 def test_no_pipeline_is_left_out() -> None:
     found = {path.stem for path in PIPELINES.glob("*.yaml")}
     assert found == {*TRAFFIC, *MIXED, "figure3", "figure4", "sites", "sites_mixed"}
+    assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
+
+
+@pytest.mark.parametrize("query", NEXMARK)
+def test_the_jobs_of_a_nexmark_query_are_placed_by_speck(query: str, tmp_path: Path) -> None:
+    jar = tmp_path / "jars_and_apps" / "nexmark" / "speck-nexmark.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"the double looks into no jar")
+    jobs = load(f"nexmark/{query}", double_kinds(World()), tmp_path)
+    assert len(jobs) == NEXMARK[query]
+    assert all(job.movable for job in jobs.values())
 
 
 @pytest.mark.parametrize("name", TRAFFIC)
