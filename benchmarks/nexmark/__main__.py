@@ -75,19 +75,19 @@ def _run(options: argparse.Namespace) -> None:
     names = ("warm", "measured", "flooded", "profiled", "flood")
     lengths = Lengths(**{name: getattr(options, name) for name in names})
     profiles = options.profile or HELD_OUT
-    left = {
-        query: wanted
+    remaining = {
+        query: undone
         for query in options.query or QUERIES
-        if (wanted := [each for each in profiles if (query, each) not in done])
+        if (undone := [each for each in profiles if (query, each) not in done])
     }
-    if not left:
+    if not remaining:
         return
     with (
         tempfile.TemporaryDirectory(prefix="speck-nexmark-") as folder,
         bench(Path(folder), lengths) as running,
     ):
-        for query, wanted in left.items():
-            for row in running.rows(query, wanted):
+        for query, undone in remaining.items():
+            for row in running.rows(query, undone):
                 with options.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
 

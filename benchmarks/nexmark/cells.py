@@ -88,10 +88,10 @@ class Bench:
         """A row for each profile."""
         text = (PIPELINES / f"{query}.yaml").read_text(encoding="utf-8")
         composition = self.platform.composition(text, query)
-        inputs, kept = self._calibrate(query, composition)
+        inputs, stays = self._calibrate(query, composition)
         for profile in profiles:
             self._set_links(profile)
-            yield self._row(query, profile, composition, inputs) | {"advice_keeps_cloud": kept}
+            yield self._row(query, profile, composition, inputs) | {"advice_keeps_cloud": stays}
 
     # --- what the model predicts
 
@@ -158,11 +158,13 @@ class Bench:
         """The progress of the results against the clock, while more events come than at their own pace."""
         lengths = self.lengths
         with self._running(query, placed, lengths.flood) as reader:
+            first = began = time.time()  # of the first event
             time.sleep(lengths.flooded / 3)
-            first, began = reader.taken()[query]["until"], time.monotonic()
+            if until := reader.taken()[query]["until"]:
+                first, began = until, time.time()
             time.sleep(lengths.flooded * 2 / 3)
-            last, ended = reader.taken()[query]["until"], time.monotonic()
-        return max(0.0, last - (first or last)) / (ended - began)
+            last, ended = reader.taken()[query]["until"], time.time()
+        return max(0.0, last - first) / (ended - began)
 
     # --- running
 
@@ -190,6 +192,7 @@ class Bench:
                     process(network.command(EDGES[0], feeds[0])),
                     process(network.command(EDGES[1], feeds[1])),
                 ):
+                    time.sleep(max(0.0, start / 1000 - time.time()))
                     yield Read(reading)
         finally:
             self.platform.servers.without_bounds()

@@ -15,6 +15,7 @@ from speck.core.plan import Deployed, make_plan, stranded_state
 from speck.schema import load_composition, load_inventory
 from tests.support import ROOT
 from tests.support.doubles import World, double_kinds
+from tests.support.examples import one_site
 
 PIPELINES = ROOT / "pipelines"
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
@@ -45,9 +46,19 @@ def test_the_jobs_of_a_nexmark_query_are_placed_by_speck(query: str, tmp_path: P
     jar = tmp_path / "jars_and_apps" / "nexmark" / "speck-nexmark.jar"
     jar.parent.mkdir(parents=True)
     jar.write_bytes(b"the double looks into no jar")
-    jobs = load(f"nexmark/{query}", double_kinds(World()), tmp_path)
-    assert len(jobs) == NEXMARK[query]
-    assert all(job.movable for job in jobs.values())
+    text = (PIPELINES / "nexmark" / f"{query}.yaml").read_bytes()
+    sites = {
+        each: one_site(each, f"http://{each.lower()}:8081/", f"tcp://{each.lower()}:1883") for each in "ABD"
+    }
+    loaded = load_composition(
+        text,
+        inventory=Inventory(sites),
+        registry=double_kinds(World()),
+        root=tmp_path,
+        default_name=query,
+    )
+    assert len(loaded.composition.jobs) == NEXMARK[query]
+    assert all(job.movable for job in loaded.composition.jobs.values())
 
 
 @pytest.mark.parametrize("name", TRAFFIC)

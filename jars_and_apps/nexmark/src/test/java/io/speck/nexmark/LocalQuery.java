@@ -27,10 +27,9 @@ final class LocalQuery {
         environment.setParallelism(1);
         DataStream<Received> source = environment.fromData(messages, Types.POJO(Received.class));
         List<String> sent = new ArrayList<>();
-        try (CloseableIterator<String> rows =
-                Query.PARTS.get(part).of(new Events(source, streams, 1)).executeAndCollect()) {
-            rows.forEachRemaining(sent::add);
-        }
+        CloseableIterator<String> rows = Query.PARTS.get(part).of(new Events(source, streams, 1)).executeAndCollect();
+        rows.forEachRemaining(sent::add);
+        rows.close();
         return sent;
     }
 }

@@ -44,7 +44,7 @@ class QueriesTest {
                 "auctions-b", ended("A,100,3,11,300"),
                 // The bids of a topic that is read first come before their auctions.
                 "a-rising", ended("B,100,1,5", "B,200,1,6", "B,201,1,9"),
-                "b-rising", ended("B,150,2,9", "B,300,3,1", "B,350,3,8"))));
+                "b-rising", ended("B,150,2,9", "B,300,3,1", "B,350,3,8")));
         List<String> winning = LocalQuery.run("q4-winning", cut);
         assertEquals(List.of("R,200,1,10,6", "R,300,3,11,1", "R,400,2,10,9", END), winning);
         assertEquals(List.of("R,200,10,6", "R,300,11,1", "R,400,10,7", END),
