@@ -60,15 +60,32 @@ class QueriesTest {
     @Test
     void sessionsOfTwoSitesMergeWhereTheirBidsDo() throws Exception {
         Map<String, List<String>> bids = new TreeMap<>(Map.of(
-                "bid/a", ended("B,0,1,7,5,x", "B,20000,1,7,5,x", "B,40001,1,7,5,x"),
-                "bid/b", ended("B,10000,1,7,5,y", "B,30000,1,7,5,y")));
+                "bid/a", ended("B,0,1,7,5,x", "B,19998,1,7,5,x", "B,39997,1,7,5,x"),
+                "bid/b", ended("B,9999,1,7,5,y", "B,29997,1,7,5,y")));
         Map<String, List<String>> spans = new TreeMap<>();
         for (Map.Entry<String, List<String>> each : bids.entrySet()) {
             spans.put(each.getKey(), LocalQuery.run("q11-spans", Map.of(each.getKey(), each.getValue())));
         }
-        List<String> sessions = List.of("R,39999,7,4,0,40000", "R,50000,7,1,40001,50001", END);
+        List<String> sessions = List.of("R,39996,7,4,0,39997", "R,49996,7,1,39997,49997", END);
         assertEquals(sessions, LocalQuery.run("q11", bids));
         assertEquals(sessions, LocalQuery.run("q11-sessions", spans));
+    }
+
+    @Test
+    void aSessionWaitsForAllSpansOfASlide() throws Exception {
+        Map<String, List<String>> bids = Map.of("bid/a", ended("B,1001,1,8,5,x", "B,10500,1,7,5,x", "B,11000,1,8,5,x"));
+        List<String> sessions = List.of("R,20499,7,1,10500,20500", "R,20999,8,2,1001,21000", END);
+        assertEquals(sessions, LocalQuery.run("q11", bids));
+        assertEquals(sessions, LocalQuery.run("q11-sessions", Map.of("spans", LocalQuery.run("q11-spans", bids))));
+    }
+
+    @Test
+    void aBidAtTheEndOfASessionBeginsAnotherOneWheneverItComes() throws Exception {
+        List<String> sessions = List.of("R,9999,8,1,0,10000", "R,19999,7,1,10000,20000", "R,19999,8,1,10000,20000", END);
+        assertEquals(sessions, LocalQuery.run("q11", Map.of("bid/a",
+                ended("B,0,1,8,5,x", "B,10000,1,7,5,x", "B,10000,1,8,5,x"))));
+        assertEquals(sessions, LocalQuery.run("q11", new TreeMap<>(Map.of("bid/a", ended("B,0,1,8,5,x"), "bid/b",
+                ended("B,10000,1,7,5,x", "B,10000,1,8,5,x")))));
     }
 
     @Test
