@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fog import figure8, figure10
-from benchmarks.placement.gates import load
+from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from speck.local.wan.network import unavailable
 
 
@@ -24,6 +24,10 @@ def main() -> int:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(prog="benchmarks.fog", description=__doc__)
     parser.add_argument("--figure", type=int, choices=(8, 10), action="append", help="one figure (both)")
+    parser.add_argument("--rate", type=float, action="append", help="messages/s a site, Figure 10 (all)")
+    parser.add_argument(
+        "--profile", choices=PREDICTED_PROFILES, action="append", help="of links, Figure 10 (all)"
+    )
     parser.add_argument("--runs", type=int, default=3, help="of each cell (default: 3)")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of a run, s (default: 15)")
     parser.add_argument("--out", type=Path, default=Path("fog.jsonl"), help="file of rows (fog.jsonl)")
@@ -38,8 +42,8 @@ def main() -> int:
         for row in _rows(options):
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-            told = {key: value for key, value in row.items() if key != "runs"}
-            print(json.dumps(told), file=sys.stderr, flush=True)
+            line = {key: value for key, value in row.items() if key != "runs"}
+            print(json.dumps(line), file=sys.stderr, flush=True)
     rows = load(options.out)
     if options.draw is not None:
         from benchmarks.fog.picture import draw_figure8, draw_figure10  # which needs matplotlib
@@ -56,11 +60,12 @@ def main() -> int:
 
 
 def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    wanted = options.figure or (8, 10)
-    if 8 in wanted:
+    chosen = options.figure or (8, 10)
+    if 8 in chosen:
         yield from figure8.measure(options.runs, options.seconds)
-    if 10 in wanted:
-        yield from figure10.measure(options.runs, options.seconds)
+    if 10 in chosen:
+        rates, profiles = options.rate or figure10.RATES, options.profile or PREDICTED_PROFILES
+        yield from figure10.measure(options.runs, options.seconds, rates, profiles)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -20,19 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.nexmark.cells import JAR, QUERIES, Lengths, Row, bench, run_of
-from benchmarks.placement.gates import HELD_OUT, load
+from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from benchmarks.placement.scores import spearman
 from speck.local.wan.network import unavailable
 
 BEST = 1.05
-SLOWEST, FASTEST = HELD_OUT[0], HELD_OUT[-1]
+SLOWEST, FASTEST = PREDICTED_PROFILES[0], PREDICTED_PROFILES[-1]
 
 
 def main() -> int:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(prog="benchmarks.nexmark", description=__doc__)
     parser.add_argument("--query", choices=QUERIES, action="append", help="a query (all ten)")
-    parser.add_argument("--profile", choices=HELD_OUT, action="append", help="a profile of links (all three)")
+    parser.add_argument(
+        "--profile", choices=PREDICTED_PROFILES, action="append", help="a profile of links (all three)"
+    )
     lengths = Lengths()
     for name, about in (
         ("warm", "s before each measurement"),
@@ -74,7 +76,7 @@ def _run(options: argparse.Namespace) -> None:
     done = {(row["query"], row["profile"]) for row in load(options.out)}
     names = ("warm", "measured", "flooded", "profiled", "flood")
     lengths = Lengths(**{name: getattr(options, name) for name in names})
-    profiles = options.profile or HELD_OUT
+    profiles = options.profile or PREDICTED_PROFILES
     remaining = {
         query: undone
         for query in options.query or QUERIES
@@ -111,7 +113,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _cell(row: Row) -> dict[str, Any]:
     real = {", ".join(run["policies"]): run["objective"] for run in row["runs"]}
-    model = [run["predicted"]["objective"] for run in row["runs"]]
+    model = [run["expected"] for run in row["runs"]]
     own = run_of(row, "speck")
     return {
         "query": row["query"],

@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.placement.gates import CALIBRATED, idle_cores, links, objective, places, predicted
+from benchmarks.placement.gates import (
+    CALIBRATED,
+    idle_cores,
+    links,
+    objective,
+    places,
+    predicted,
+    predicted_objective,
+)
 from benchmarks.wan.measure import ROOT
 from benchmarks.wan.platform import Platform, Read
 from benchmarks.wan.servers import BROKER
@@ -224,10 +232,11 @@ def _key(placed: Placed) -> str:
 
 
 def scored(row: Row) -> Row:
-    """The row with the measured objective of each run, relative to the run of the policy ``cloud``."""
+    """The row with the objective of each run relative to ``cloud``, and that ``expected`` by the model."""
     reference = run_of(row, "cloud")
     for run in row["runs"]:
         run["objective"] = objective(run, reference)
+        run["expected"] = predicted_objective(run, reference)
     return row
 
 

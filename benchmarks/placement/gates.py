@@ -31,11 +31,12 @@ from benchmarks.wan.servers import Place
 from speck.coordinator.placer import Placed
 from speck.core.job import Composition
 from speck.local.wan.network import Link, unavailable
-from speck.placement.cost import PENALTY, Figures
+from speck.placement.cost import PENALTY
+from speck.placement.problem import Weights
 from speck.placement.profile import Inputs
 
 EDGE_CORES, CLOUD_CORES = 0.3, 1.0
-HELD_OUT = ("2 Mbit/160 ms", "25 Mbit/80 ms", "100 Mbit/20 ms")
+PREDICTED_PROFILES = ("2 Mbit/160 ms", "25 Mbit/80 ms", "100 Mbit/20 ms")
 CALIBRATED = "100 Mbit/20 ms"
 QUANTITIES = ("rate", "wan", "p95", "utilisation", "gap")
 # The greatest median, and the greatest 90th percentile (section "Validation gates" of the design).
@@ -51,7 +52,7 @@ _BUSY = 0.1  # share of a site's cores, below which its utilisation is not judge
 _LEAST_WAN = 1000.0  # bytes/s, below which traffic is not judged: heartbeats
 _SLOW, _FAST = 35.0, 65.0  # s, at half of the rate and at the rate, while the jobs are measured
 _WARMING = 4.0  # s at each site
-_SETTLED = 20.0  # s, the longest wait for a backlog to be worked off
+_STEADY = 20.0  # s, the longest wait for a backlog to be worked off
 _WINDOW = 3  # of the day, in which all readings fall
 
 Run = dict[str, Any]
@@ -104,7 +105,7 @@ class Bench:
         self.reader.taken()
         self.platform.apply(placed.composition)
         self.composition = placed.composition
-        return placed, self._settle()
+        return placed, self._await_steady()
 
     def run(self, placement: str, profile: str, seconds: float) -> Run:
         """One run: its prediction beside its measurement."""
@@ -128,9 +129,9 @@ class Bench:
         for each in self.feeds:
             each.set_rate("sensors/1", share * self.graph.rate)
 
-    def _settle(self) -> float:
+    def _await_steady(self) -> float:
         """Wait until the results are as old in one second as in the one before; returns the longest gap."""
-        gap, former, deadline = 0.0, 0.0, time.monotonic() + _SETTLED
+        gap, former, deadline = 0.0, 0.0, time.monotonic() + _STEADY
         time.sleep(2)
         while time.monotonic() < deadline:
             time.sleep(1)
@@ -156,13 +157,10 @@ def predicted(placed: Placed) -> dict[str, Any]:
         "p95": figures.age_p95,
         "cores": {site.name: each.cores for site, each in zip(problem.sites, figures.sites, strict=True)},
         "gap": placed.advice.cost.standstill,
-        "objective": figures.objective,
-        "multiplier": _finite(figures),
+        "priced": figures.cores,
+        "over": figures.over,
+        "multiplier": min(figures.multiplier, 1e9),
     }
-
-
-def _finite(figures: Figures) -> float:
-    return min(figures.multiplier, 1e9)
 
 
 def measured(
@@ -191,7 +189,7 @@ def measured(
 
 @contextmanager
 def bench(graph: Graph, sites: Mapping[str, Place]) -> Iterator[Bench]:
-    """A platform of its own with a graph in the cloud, fed, and with engines that have run all of its jobs."""
+    """A platform with a graph in the cloud, which is fed, and with engines that have run all of its jobs."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-gates-")))
         platform = stack.enter_context(Platform(links(CALIBRATED), sites, folder))
@@ -236,17 +234,17 @@ def runs_of(
 ) -> Iterator[Run]:
     """All runs of a graph that are not done, on a platform of its own."""
     chosen = graph.placements[:most]
-    left = [
+    remaining = [
         (profile, each)
         for profile in profiles
         for each in chosen
         if key(graph.name, profile, each) not in done
     ]
-    if not left:
+    if not remaining:
         return
     with bench(graph, places()) as running:
         running.calibrate()
-        for profile, placement in left:
+        for profile, placement in remaining:
             yield running.run(placement, profile, seconds)
 
 
@@ -306,25 +304,35 @@ def _cell(runs: Sequence[Run]) -> tuple[float, float]:
     """Spearman's coefficient and the loss of the best by prediction, over the placements of one cell."""
     reference = next((run for run in runs if set(run["placement"]) == {CLOUD}), runs[0])
     real = {run["placement"]: objective(run, reference) for run in runs}
-    model = {run["placement"]: run["predicted"]["objective"] for run in runs}
+    model = {run["placement"]: predicted_objective(run, reference) for run in runs}
     names = list(real)
     return spearman([model[each] for each in names], [real[each] for each in names]), top_loss(model, real)
 
 
+def predicted_objective(run: Run, reference: Run) -> float:
+    """The objective of a run by the cost model, relative to the prediction for another run."""
+    now, base = run["predicted"], reference["predicted"]
+    return _combined(now, base, now["priced"] / base["priced"], now["over"])
+
+
 def objective(run: Run, reference: Run) -> float:
-    """The objective of the cost model, of measured figures; relative to those of the reference.
+    """The same of measured figures.
 
     Cores are without those of the idle engines, as no placement saves them.
     """
-    now, base = run["measured"], reference["measured"]
+    now = run["measured"]
     over: float = sum(max(0.0, used / 0.7 - 1) for used in now["cores"].values())
     bandwidth = PROFILES[run["profile"]][0]
     if bandwidth is not None:
         ends = (now[way][site] for way in ("up", "down") for site in EDGES)
         over += sum(max(0.0, 8 * each / (0.8 * bandwidth) - 1) for each in ends)
-    age: float = now["age"] / base["age"]
-    wan: float = now["wan"] / base["wan"]
-    return 0.5 * age + 0.4 * wan + 0.1 * _cores(run) / _cores(reference) + PENALTY * over
+    return _combined(now, reference["measured"], _cores(run) / _cores(reference), over)
+
+
+def _combined(now: Mapping[str, Any], base: Mapping[str, Any], cores: float, over: float) -> float:
+    age, wan, weights = now["age"] / base["age"], now["wan"] / base["wan"], Weights()
+    found: float = weights.latency * age + weights.wan * wan + weights.cores * cores + PENALTY * over
+    return found
 
 
 def _cores(run: Run) -> float:
@@ -348,7 +356,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run and judge; 1 if a gate fails."""
     parser = argparse.ArgumentParser(prog="benchmarks.placement gates", description=__doc__)
     parser.add_argument("--only", choices=list(GRAPHS), action="append", help="a graph (all three)")
-    parser.add_argument("--profile", choices=HELD_OUT, action="append", help="a profile of links (all three)")
+    parser.add_argument(
+        "--profile", choices=PREDICTED_PROFILES, action="append", help="a profile of links (all three)"
+    )
     parser.add_argument(
         "--runs", type=int, default=6, help="placements of each graph and profile (default: 6)"
     )
@@ -374,7 +384,7 @@ def main(arguments: Sequence[str]) -> int:
 def _run(options: argparse.Namespace) -> None:
     done = {key(run["graph"], run["profile"], run["placement"]) for run in load(options.out)}
     for name in options.only or GRAPHS:
-        profiles = options.profile or HELD_OUT
+        profiles = options.profile or PREDICTED_PROFILES
         for run in runs_of(GRAPHS[name], profiles, options.seconds, options.runs, done):
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(run) + "\n")

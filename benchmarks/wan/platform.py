@@ -28,6 +28,7 @@ from speck.store import Store
 
 _TRAFFIC = "benchmarks.wan.traffic"
 _PATIENCE = 300.0  # s, of an operation
+_IN_FLIGHT = 60_000  # messages, which no broker on this machine lets wait
 
 
 class Feed:
@@ -66,11 +67,23 @@ def _say(process: subprocess.Popen[str], line: str) -> None:
 
 @contextmanager
 def feed(
-    network: Network, site: str, window: int, malformed: float, rates: Mapping[str, float]
+    network: Network,
+    site: str,
+    window: int,
+    malformed: float,
+    rates: Mapping[str, float],
+    *,
+    broker: str = "",
+    most: int = _IN_FLIGHT,
 ) -> Iterator[Feed]:
-    """While the block runs, readings are sent to topics of a site's broker, from within the site."""
-    arguments = [f"--malformed={malformed}", *(f"{topic}={rate}" for topic, rate in rates.items())]
-    with _traffic(network, site, "feed", network.address(site), str(window), *arguments) as process:
+    """While the block runs, readings are sent from a site to topics of its own broker or that of another.
+
+    At most ``most`` of them are unacknowledged at a time.
+    """
+    address = network.address(broker or site)
+    pairs = (f"{topic}={rate}" for topic, rate in rates.items())
+    arguments = [str(window), str(malformed), str(most), *pairs]
+    with _traffic(network, site, "feed", address, *arguments) as process:
         yield Feed(process)
 
 

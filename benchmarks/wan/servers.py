@@ -175,9 +175,9 @@ def _broker_configuration(folder: Path, address: str, more: str) -> Path:
     lines = site_configuration(BROKER, folder.resolve()).replace("127.0.0.1", address).splitlines()
     own = [line for line in more.splitlines() if line.strip()]
     given = {line.split()[0] for line in own}
-    kept = [line for line in lines if not line.split() or line.split()[0] not in given]
+    rest = [line for line in lines if not line.split() or line.split()[0] not in given]
     path = folder / "mosquitto.conf"
-    path.write_text("\n".join([*own, *kept, ""]), encoding="utf-8")
+    path.write_text("\n".join([*own, *rest, ""]), encoding="utf-8")
     return path
 
 
@@ -210,10 +210,10 @@ def _has_slots(engine: str) -> bool:
 
 
 def _await(waiting: Mapping[str, Callable[[], bool]]) -> None:
-    deadline, left = time.monotonic() + _PATIENCE, dict(waiting)
-    while left := {name: ready for name, ready in left.items() if not ready()}:
+    deadline, silent = time.monotonic() + _PATIENCE, dict(waiting)
+    while silent := {name: ready for name, ready in silent.items() if not ready()}:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{_names(left)} did not answer within {_PATIENCE:g} s")
+            raise RuntimeError(f"{_names(silent)} did not answer within {_PATIENCE:g} s")
         time.sleep(0.2)
 
 

@@ -1,11 +1,11 @@
 """Sensors and readers at the sites of the rig: ``python -m benchmarks.wan.traffic feed|read ...``.
 
-``feed ADDRESS PORT WINDOW [--malformed SHARE] TOPIC=RATE...`` publishes readings of road traffic (a CityPulse
-line) at QoS 1 until standard input ends; a line ``TOPIC=RATE`` there changes a rate, messages/s.  A reading
-has the time at which it was sent, ns of the system's monotonic clock, as its ``_id``; its ``vehicleCount`` is
-the time since the reading before (since the epoch of the clock, for the first), so that the sum of a stream's
-vehicles is the time of its latest reading.  All readings fall into one window of 15 minutes, the WINDOW-th of
-a day.
+``feed ADDRESS PORT WINDOW MALFORMED MOST TOPIC=RATE...`` publishes readings of road traffic (a CityPulse
+line), of which a share is malformed, at QoS 1, with so many messages unacknowledged at most, until standard
+input ends; a line ``TOPIC=RATE`` there changes a rate, messages/s.  A reading has the time at which it was
+made, ns of the system's monotonic clock, as its ``_id``; its ``vehicleCount`` is the time since the reading
+before (since the epoch of the clock, for the first), so that the sum of a stream's vehicles is the time of
+its latest reading.  All readings fall into one window of 15 minutes, the WINDOW-th of a day.
 
 ``read ADDRESS PORT WINDOW STREAMS QOS TOPIC...`` reads results, which are readings or statistics of so many
 streams; at QoS 1 each is acknowledged at once.  For each line of standard input it prints a JSON object with
@@ -21,13 +21,15 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 _SLICE = 0.005  # s, between two sends of what is due
 _CONNECT, _PUBLISH, _PUBLISH_QOS_1, _PUBACK, _SUBSCRIBE = 0x10, 0x30, 0x32, 0x40, 0x82
 _QOS = 0x06  # the bits of a packet's first byte
 _KEEP_ALIVE = 0  # none
+_IDENTIFIERS = 65_000  # of messages, which are used again in turn
 
 
 def packet(kind: int, body: bytes) -> bytes:
@@ -89,34 +91,59 @@ class Stream:
         return f"{status},74,{30 + self.sent % 60},601,75,2026-03-02T{time_of_day},{passed},{now},{segment}"
 
 
-def feed(address: str, port: int, window: int, malformed: float, streams: Sequence[Stream]) -> None:
+class Feeder:
+    """Publishes what is due, at most ``most`` messages ahead of the broker's acknowledgements."""
+
+    def __init__(
+        self, connection: socket.socket, streams: Sequence[Stream], malformed: float, most: int
+    ) -> None:
+        self._connection, self._streams = connection, streams
+        self._malformed, self._most = malformed, most
+        self._chance = random.Random(1)
+        self._waiting: deque[bytes] = deque()
+        self._number = self._unacknowledged = self._cut = 0
+        self._before = time.monotonic()
+
+    def acknowledged(self, received: bytes) -> None:
+        """Take acknowledgements: nothing else comes here, and each has four bytes."""
+        whole, self._cut = divmod(self._cut + len(received), 4)
+        self._unacknowledged -= whole
+
+    def send(self) -> None:
+        """Send what has become due, and what may be sent of that."""
+        now = time.monotonic()
+        if now - self._before >= _SLICE:
+            for stream in self._streams:
+                for _ in range(stream.due(now - self._before)):
+                    self._waiting.append(self._packet(stream))
+            self._before = now
+        count = min(len(self._waiting), self._most - self._unacknowledged)
+        self._unacknowledged += max(0, count)
+        self._connection.sendall(b"".join(self._waiting.popleft() for _ in range(count)))
+
+    def _packet(self, stream: Stream) -> bytes:
+        self._number = self._number % _IDENTIFIERS + 1
+        payload = stream.reading(time.monotonic_ns(), self._chance.random() < self._malformed)
+        body = text(stream.topic) + self._number.to_bytes(2, "big") + payload.encode()
+        return packet(_PUBLISH_QOS_1, body)
+
+
+def feed(connection: socket.socket, feeder: Feeder, streams: Mapping[str, Stream]) -> None:
     """Publish until standard input ends."""
-    connection = connect(address, port, f"feed-{random.getrandbits(32):08x}")
-    by_topic = {each.topic: each for each in streams}
-    chance, number, before = random.Random(1), 0, time.monotonic()
     while True:
         ready, _, _ = select.select([sys.stdin, connection], [], [], _SLICE)
         if connection in ready:
-            connection.recv(1 << 16)  # acknowledgements
+            received = connection.recv(1 << 16)
+            if not received:
+                raise OSError("the broker has closed the connection")
+            feeder.acknowledged(received)
         if sys.stdin in ready:
             line = sys.stdin.readline()
             if not line:
                 return
             topic, _, rate = line.strip().partition("=")
-            by_topic[topic].rate = float(rate)
-        now = time.monotonic()
-        if now - before < _SLICE:
-            continue
-        pieces = []
-        for stream in streams:
-            for _ in range(stream.due(now - before)):
-                payload = stream.reading(time.monotonic_ns(), chance.random() < malformed).encode()
-                number = number % 65_000 + 1
-                body = text(stream.topic) + number.to_bytes(2, "big") + payload
-                pieces.append(packet(_PUBLISH_QOS_1, body))
-        before = now
-        connection.settimeout(60)
-        connection.sendall(b"".join(pieces))
+            streams[topic].rate = float(rate)
+        feeder.send()
 
 
 # --- readers
@@ -240,10 +267,11 @@ def main() -> None:
     """Run one end."""
     what, address, port, window, *rest = sys.argv[1:]
     if what == "feed":
-        malformed = float(rest.pop(0).partition("=")[2]) if rest[0].startswith("--malformed=") else 0.0
-        pairs = [each.partition("=") for each in rest]
-        streams = [Stream(topic, float(rate), int(window)) for topic, _, rate in pairs]
-        feed(address, int(port), int(window), malformed, streams)
+        malformed, most, *pairs = rest
+        rates = {topic: float(rate) for topic, _, rate in (each.partition("=") for each in pairs)}
+        streams = {topic: Stream(topic, rate, int(window)) for topic, rate in rates.items()}
+        connection = connect(address, int(port), f"feed-{random.getrandbits(32):08x}")
+        feed(connection, Feeder(connection, [*streams.values()], float(malformed), int(most)), streams)
     else:
         count, quality, *topics = rest
         read(address, int(port), Reader(int(window), int(count)), topics, int(quality))

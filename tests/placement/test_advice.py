@@ -45,7 +45,8 @@ def _line(**job: float) -> Problem:
         PlacedJob(name="clean", allowed=(0, 1), inputs=(0,), output=1, selectivity=0.1, **job),  # type: ignore[arg-type]
         PlacedJob(name="count", allowed=(0, 1), inputs=(1,), output=2, selectivity=0.01),
     ]
-    return Problem(sites=sites, jobs=jobs, channels=channels)
+    constants = {"overhead": 95.0, "stamp": 0.0, "acknowledgement": 0.0, "broker_cost": 10e-6}
+    return Problem(sites=sites, jobs=jobs, channels=channels, **constants)  # type: ignore[arg-type]
 
 
 def _random_placement(problem: Problem, seed: int) -> Placement:

@@ -50,7 +50,8 @@ def _run(placement: str, objective: float, **measured: Any) -> Run:
         "profile": "25 Mbit/80 ms",
         "placement": placement,
         "moved": 1,
-        "predicted": figures | {"objective": objective},
+        # A prediction of this objective relative to one of 1, by its age: 0.5 age + 0.4 + 0.1.
+        "predicted": figures | {"age": 0.2 * objective - 0.1, "priced": 0.3, "over": 0.0},
         "measured": figures | ends | {"idle": dict.fromkeys(SITES, 0.01)} | measured,
     }
 

@@ -53,7 +53,7 @@ def run(*policies: str, age: float, wan: float, alpha: float, predicted: float) 
     return {
         "policies": list(policies),
         "profile": SLOWEST,
-        "predicted": {"objective": predicted},
+        "predicted": {"age": predicted, "wan": 1.0, "priced": 1.0, "over": 0.0},
         "measured": measured | {"up": quiet, "down": quiet},
     }
 

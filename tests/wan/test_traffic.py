@@ -27,9 +27,9 @@ def test_a_reading_has_its_time() -> None:
 def test_the_vehicles_of_a_stream_sum_up_to_the_time_of_its_latest_reading() -> None:
     stream = Stream("t", 1, 3)
     readings = [stream.reading(1_000 * number, number % 3 == 0) for number in range(1, 9)]
-    kept = [each for each in readings if each.startswith("OK,")]
-    assert sum(int(each.split(",")[6]) for each in kept) == 8_000
-    assert len(kept) == 6
+    sound = [each for each in readings if each.startswith("OK,")]
+    assert sum(int(each.split(",")[6]) for each in sound) == 8_000
+    assert len(sound) == 6
 
 
 def _statistics(site: str, readings: int, vehicles: int, start: str = "2026-03-02T00:45:00") -> str:
