@@ -257,9 +257,9 @@ def test_pyspark_gives_the_results_of_flink(
         frame = spark.createDataFrame(rows, "topic STRING, value STRING, timestamp TIMESTAMP")
         return [row.value for row in program(frame).collect()]
 
-    wanted = counted(results[query][0])
-    assert Counter(run([event.line for event in events])) == wanted
+    desired = counted(results[query][0])
+    assert Counter(run([event.line for event in events])) == desired
     edges = [
         row for site in EDGES.values() for row in run([event.line for event in events if event.site == site])
     ]
-    assert Counter(run(edges) if query == "q7" else edges) == wanted
+    assert Counter(run(edges) if query == "q7" else edges) == desired

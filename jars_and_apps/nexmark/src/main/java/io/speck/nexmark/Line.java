@@ -21,7 +21,8 @@ final class Line {
     static final char ROW = 'R';
     static final char PROGRESS = 'W';
 
-    private static final int TIME = 1;
+    /** The number of the field with the time. */
+    static final int TIME = 1;
 
     private Line() {}
 

@@ -1,7 +1,9 @@
 package io.speck.nexmark;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
 import org.apache.flink.api.common.functions.AggregateFunction;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -14,7 +16,7 @@ import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
 
 /**
- * q11: the bids of each user in each session, which ends 10 s after the last bid: rows {@code R,last time of the
+ * q11: the bids of each user in each session, which ends when 10 s have passed without a bid: rows {@code R,last time of the
  * session,bidder,bids,start,end}. In parts, each site gives out the first and last time and the count of a user's bids in
  * every 2 s, less than the gap of a session, and sessions are made of these spans.
  */
@@ -31,11 +33,11 @@ final class UserSessions {
 
     static DataStream<String> of(Events events) {
         Counts counts = Counts.of(Bid.BIDDER, Counts.one()).withBounds();
-        return Events.ordered(counts.in(events.timed(Line.BID), EventTimeSessionWindows.withGap(GAP),
+        return Events.ordered(counts.in(events.timed(Line.BID), new Sessions(Line.TIME, Line.TIME),
                 events.parallelism()), 0);
     }
 
-    /** The spans of each user's bids at one site, {@code R,last time of the slide,bidder,first time,last time,bids}. */
+    /** The spans of each user's bids at one site, {@code R,start of the slide,bidder,first time,last time,bids}. */
     static DataStream<String> spans(Events events) {
         DataStream<String> spans = events.timed(Line.BID).keyBy(line -> Line.number(line, Bid.BIDDER), Types.LONG)
                 .window(TumblingEventTimeWindows.of(SLIDE)).aggregate(new Span(), new Row())
@@ -46,21 +48,52 @@ final class UserSessions {
     /** The result, from the spans of several sites. */
     static DataStream<String> sessions(Events events) {
         Counts counts = Counts.of(BIDDER, Counts.field(COUNT)).withBounds();
-        return Events.ordered(counts.in(events.timed(Line.ROW), new OfSpans(GAP), events.parallelism()), 0);
+        return Events.ordered(counts.in(events.timed(Line.ROW), new Sessions(FIRST, LAST), events.parallelism()), 0);
     }
 
-    /** The windows of spans, which merge as those of the bids in them do. */
-    private static final class OfSpans extends EventTimeSessionWindows {
+    /**
+     * The windows of bids, or of spans of them, from the first time to a gap behind the last. Flink's own merge windows that
+     * only touch, if the watermark has not passed yet: then the result would depend on when lines come.
+     */
+    private static final class Sessions extends EventTimeSessionWindows {
         private static final long serialVersionUID = 1L;
 
-        OfSpans(Duration gap) {
-            super(gap.toMillis());
+        private final int first;
+        private final int last;
+
+        /** By the fields of the first and the last time. */
+        Sessions(int first, int last) {
+            super(GAP.toMillis());
+            this.first = first;
+            this.last = last;
         }
 
         @Override
-        public Collection<TimeWindow> assignWindows(Object span, long time, WindowAssignerContext context) {
-            String row = (String) span;
-            return List.of(new TimeWindow(Line.number(row, FIRST), Line.number(row, LAST) + sessionTimeout));
+        public Collection<TimeWindow> assignWindows(Object line, long time, WindowAssignerContext context) {
+            String text = (String) line;
+            return List.of(new TimeWindow(Line.number(text, first), Line.number(text, last) + sessionTimeout));
+        }
+
+        @Override
+        public void mergeWindows(Collection<TimeWindow> windows, MergeCallback<TimeWindow> callback) {
+            List<TimeWindow> group = new ArrayList<>();
+            TimeWindow session = null;
+            for (TimeWindow each : windows.stream().sorted(Comparator.comparingLong(TimeWindow::getStart)).toList()) {
+                if (session == null || each.getStart() >= session.getEnd()) {
+                    merge(group, session, callback);
+                    group = new ArrayList<>();
+                    session = each;
+                }
+                group.add(each);
+                session = session.cover(each);
+            }
+            merge(group, session, callback);
+        }
+
+        private static void merge(List<TimeWindow> group, TimeWindow session, MergeCallback<TimeWindow> callback) {
+            if (group.size() > 1) {
+                callback.merge(group, session);
+            }
         }
     }
 
@@ -98,7 +131,8 @@ final class UserSessions {
         public void process(Long bidder, Context context, Iterable<Tuple3<Long, Long, Long>> spans,
                 Collector<String> out) {
             Tuple3<Long, Long, Long> span = spans.iterator().next();
-            out.collect(Line.row(context.window().maxTimestamp(), bidder, span.f0, span.f1, span.f2));
+            // Of the time of the slide's start: other spans of the slide, and their sessions, may begin there.
+            out.collect(Line.row(context.window().getStart(), bidder, span.f0, span.f1, span.f2));
         }
     }
 }
