@@ -14,10 +14,11 @@ PYFLINK := .pyflink
 BIN := $(VENV)/bin
 CONNECTORS := jars_and_apps/connectors
 FLINK_JOBS := jars_and_apps/flink
+NEXMARK := jars_and_apps/nexmark
 JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
-BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar
-JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
+BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar
+JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 PIP := $(BIN)/pip --disable-pip-version-check -q install --use-pep517 -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
@@ -46,8 +47,14 @@ test: system $(VENV)/dev jars
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(MAKE) browser || echo "Chromium is not installed: the tests of the dashboard in a browser are skipped" >&2
 	@$(MAKE) shells || echo "zsh or fish is not installed: the tests of its completion are skipped" >&2
-	@$(MAVEN) verify
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS)
+	@# The Java tests mostly wait. They run in a copy, since Maven writes jars and classes that the Python tests use.
+	@rm -rf build/java && mkdir -p build/java/binders/jars && cp -a jars_and_apps pipelines build/java/
+	@mvn -q -B -f build/java/$(CONNECTORS)/pom.xml verify > build/java/log 2>&1 & java=$$!
+	@trap 'kill $$java 2> /dev/null || true' EXIT
+	@failed=0
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
+	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
+	@exit $$failed
 
 check: system $(VENV)/dev
 	@$(BIN)/ruff check .
@@ -122,4 +129,4 @@ system:
 
 clean:
 	@rm -rf $(VENV) $(PYFLINK) binders/jars/*.jar $(BUILT) build *.egg-info
-	@find $(CONNECTORS) $(FLINK_JOBS) -name target -type d -prune -exec rm -rf {} +
+	@find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -type d -prune -exec rm -rf {} +

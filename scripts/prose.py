@@ -65,7 +65,7 @@ ALLOWED = {
     "left_state": ("", "method of a protocol that binders of other packages implement"),
     "kept_nothing": ("", "method of a protocol that binders of other packages implement"),
     "settle": ("speck/binder/registry.py", "keyword of EngineKind in binders of other packages"),
-    "KEPT": ("speck/core/lifecycle.py", "state of an action, stored and in the REST interface"),
+    "KEPT": ("speck/core/", "state of an action and outcome of a step, stored and in the REST interface"),
     "left": ("speck/cli/draw/", "the side of a drawing"),
     "settled": ("", "of a composition: each job has a site, each topic a home; none of the terms above"),
     "_settled": ("speck/core/draft.py", "the same of one job"),

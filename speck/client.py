@@ -147,6 +147,22 @@ class Client:
         """The placement policies."""
         return self._many("/policies")
 
+    def adaptations(self) -> dict[str, Any]:
+        """The loop that adapts placements, and its state for each composition."""
+        return self._one("GET", "/adapt")
+
+    def adaptation(self, name: str) -> dict[str, Any]:
+        """The loop's decisions, steps and bans of a composition."""
+        return self._one("GET", f"/adapt/{_quoted(name)}")
+
+    def pause_adaptation(self, name: str, seconds: float) -> dict[str, Any]:
+        """Make no step of a composition for so long; returns what :meth:`adaptation` does."""
+        return self._one("POST", f"/adapt/{_quoted(name)}", pause=seconds)
+
+    def resume_adaptation(self, name: str) -> dict[str, Any]:
+        """End a pause; returns what :meth:`adaptation` does."""
+        return self._one("POST", f"/adapt/{_quoted(name)}", resume="true")
+
     def operation(self, identifier: str) -> dict[str, Any]:
         """One operation."""
         return self._one("GET", f"/operations/{_quoted(identifier)}")

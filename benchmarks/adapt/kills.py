@@ -32,7 +32,7 @@ NAME = "adapt"
 PERIOD = 5  # s between two decisions
 STEP_PATIENCE = 240.0  # s until the loop makes its step
 JUDGED = 130.0  # s in which the last server judges it: fresh figures, and three windows
-SETTLED = 90.0  # s until the last message is through
+ARRIVED = 90.0  # s until the last message is through
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 SITES: Mapping[str, Mapping[str, Any]] = {
     "A": {"cores": 2, "tier": "edge", "uplink": {"bandwidth": "20 Mbit/s", "latency": "20 ms"}},
@@ -88,7 +88,7 @@ class _Run:
         with self._server() as server:
             _there(server)
             with suppress(TimeoutError):  # then some are lost
-                await_true("all messages", lambda: self._lost(listener, sent) == 0, SETTLED)
+                await_true("all messages", lambda: self._lost(listener, sent) == 0, ARRIVED)
         counts = listener.last_counts()
         return {
             "kills": killed,

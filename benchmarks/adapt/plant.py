@@ -79,7 +79,7 @@ class Plant:
         for _ in range(round(seconds / 10)):
             self.seconds += 10
             self._sample()
-            self.bench.look()
+            self.bench.round()
             yield self.seconds
 
     def _sample(self) -> None:

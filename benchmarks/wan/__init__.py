@@ -1,1 +1,1 @@
-"""A wide area network on one machine, to measure placements in."""
+"""The quality of the wide area network that :mod:`speck.local.wan` makes."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.wan.measure import bandwidth, endpoint, round_trip
-from benchmarks.wan.network import Link, Network, unavailable
+from speck.local.wan import Link, Network, unavailable
 
 MBIT = 1e6
 # Bandwidth (bit/s) and round trip (s) of each profile.

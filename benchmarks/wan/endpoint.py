@@ -99,6 +99,15 @@ def bulk(address: str, port: int, seconds: float) -> float:
         return float(rate)
 
 
+def accepts(address: str, port: int) -> bool:
+    """True if a connection is accepted."""
+    try:
+        with socket.create_connection((address, port), 1):
+            return True
+    except OSError:
+        return False
+
+
 def main() -> None:
     """Run one end."""
     what, address, port, *rest = sys.argv[1:]

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from benchmarks.wan.network import ROOT, Network
+from speck.local.wan import Network
 
+ROOT = Path(__file__).parents[2]
 PORT = 7
 _MODULE = "benchmarks.wan.endpoint"
 

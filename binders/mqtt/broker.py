@@ -122,10 +122,10 @@ class MqttBroker:
             if others:
                 self._cache.run(lambda control: write_note(control, session, [topic], self._owner))
 
-    def claim_session(self, session: str) -> None:
+    def claim_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.OwnsSessions.claim_session`."""
         with self._lock(session):
-            self._cache.run(lambda control: self._claim(control, session))
+            self._cache.run(lambda control: self._claim(control, session, topic))
 
     def fenced(self, session: str) -> int:
         """See :meth:`speck.binder.OwnsSessions.fenced`."""
@@ -267,10 +267,11 @@ class MqttBroker:
             write_note(control, session, {*noted, topic}, self._owner)
         return [each for each in noted if each != topic]
 
-    def _claim(self, control: Connection, session: str) -> None:
+    def _claim(self, control: Connection, session: str, topic: str) -> None:
         records = self._own_records(control, session)
-        if records.note and not self._is_named(records):
-            write_note(control, session, records.filters, self._owner)
+        # A fence alone: a reader raised it at a broker that had lost both, and did not know the owner.
+        if records.note_is_lost or (records.note and not self._is_named(records)):
+            write_note(control, session, records.filters or [topic], self._owner)
 
     def _is_named(self, records: SessionRecords) -> bool:
         """True if the note names the owner, where there is one to name."""

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,27 @@ CONFIGURATION = Path(speck.__file__).resolve().parent.parent / "pipelines" / "mo
 # Where Debian and others install servers, which is not on every user's PATH.
 _SERVER_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 
+_LOOPBACK = "127.0.0.1"
+
 # MQTT 5, 3.1: a CONNECT with a clean start, keep alive 10 s, no properties, client id "ready".
 _CONNECT = b"\x10\x12\x00\x04MQTT\x05\x02\x00\x0a\x00\x00\x05ready"
 _CONNACK = b"\x20"
 
 
+@dataclass(frozen=True, slots=True)
 class Mosquitto:
-    """The :class:`~speck.binder.LocalServer` of Mosquitto."""
+    """The :class:`~speck.binder.LocalServer` of Mosquitto, at ``host``."""
 
+    host: str = _LOOPBACK
     ports = 1
 
+    def at(self, host: str, states: Path) -> Mosquitto:
+        """See :meth:`speck.binder.devserver.Networked.at`; no job keeps anything here."""
+        return Mosquitto(host)
+
     def address(self, ports: Sequence[int]) -> str:
-        """``tcp://127.0.0.1:PORT``."""
-        return f"tcp://127.0.0.1:{ports[0]}"
+        """``tcp://HOST:PORT``."""
+        return f"tcp://{self.host}:{ports[0]}"
 
     def command(
         self, ports: Sequence[int], directory: Path, heap: str
@@ -40,13 +49,13 @@ class Mosquitto:
         program = find_mosquitto()
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "mosquitto.conf"
-        path.write_text(site_configuration(ports[0], directory.resolve()), encoding="utf-8")
+        path.write_text(site_configuration(ports[0], directory.resolve(), self.host), encoding="utf-8")
         return [program, "-c", str(path)], dict(os.environ)
 
     def ready(self, ports: Sequence[int]) -> bool:
         """True if a CONNECT is answered."""
         try:
-            with socket.create_connection(("127.0.0.1", ports[0]), timeout=2) as connection:
+            with socket.create_connection((self.host, ports[0]), timeout=2) as connection:
                 connection.sendall(_CONNECT)
                 return connection.recv(1) == _CONNACK
         except OSError:
@@ -73,11 +82,11 @@ def find_mosquitto() -> str:
     return program
 
 
-def site_configuration(port: int, directory: Path) -> str:
-    """The recommended configuration of a site, with this loopback port, and its files in ``directory``."""
+def site_configuration(port: int, directory: Path, host: str = _LOOPBACK) -> str:
+    """The recommended configuration of a site, with this address, and its files in ``directory``."""
     text = CONFIGURATION.read_text(encoding="utf-8")
     for option, value in {
-        "listener": f"{port} 127.0.0.1",
+        "listener": f"{port} {host}",
         "persistence_location": f"{directory}/",
     }.items():
         text, replaced = re.subn(rf"^{option} .*$", lambda _: f"{option} {value}", text, flags=re.MULTILINE)  # noqa: B023

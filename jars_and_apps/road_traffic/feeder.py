@@ -7,6 +7,8 @@ The sensors are divided over the sites and, at each, over two streams; stream 1 
 
     {"sent": {"readings": N, "vehicles": N}, "malformed": N, "seconds": S,
      "streams": {"A/1": {"readings": N, "vehicles": N, "malformed": N}, ...}}
+
+The signal SIGUSR1 ends it early: what is sent by then is acknowledged and counted.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import signal
 import sys
 import time
 import zlib
@@ -104,6 +107,11 @@ class Feeder:
     def __init__(self, publishers: Mapping[str, Publisher], topics: Mapping[Stream, str], pace: Pace) -> None:
         self._publishers, self._topics, self._pace = publishers, topics, pace
         self._start = 0.0
+        self._ends = False
+
+    def end(self, *_: object) -> None:
+        """Send no more; a handler of signals."""
+        self._ends = True
 
     def feed(self, lines: Iterable[Line]) -> Counts:
         """Publish the lines, and wait until all are acknowledged.  Raises :class:`PublishError`."""
@@ -111,6 +119,8 @@ class Feeder:
         self._start = time.monotonic()
         for number, line in enumerate(lines):
             self._wait(self._pace.due(number, line))
+            if self._ends:
+                break
             topic = self._topics.get(line.stream) or f"sensors/{line.stream.number}"
             self._publishers[line.stream.site].publish(topic, line.text)
             counts.add(line)
@@ -119,7 +129,7 @@ class Feeder:
         return counts
 
     def _wait(self, due: float) -> None:
-        while (remaining := self._start + due - time.monotonic()) > 0:
+        while not self._ends and (remaining := self._start + due - time.monotonic()) > 0:
             # Pauses serve to receive acknowledgements and to keep connections alive.
             for publisher in self._publishers.values():
                 publisher.exchange(0.0)
@@ -259,7 +269,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise PublishError(f"no broker for site {site!r} (expected --broker {site}=tcp://HOST:PORT)")
             publishers[site] = Publisher(brokers[site])
         start = time.monotonic()
-        counts = Feeder(publishers, dict(options.topic), Pace(options.rate, options.speedup)).feed(lines)
+        feeder = Feeder(publishers, dict(options.topic), Pace(options.rate, options.speedup))
+        signal.signal(signal.SIGUSR1, feeder.end)
+        counts = feeder.feed(lines)
         print(json.dumps(counts.report(time.monotonic() - start)))
     except (OSError, EOFError, ValueError, csv.Error, zlib.error, PublishError) as error:
         print(f"feeder: {error}", file=sys.stderr)

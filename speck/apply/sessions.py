@@ -50,10 +50,10 @@ class Sessions:
         with_retries(partial(broker.ensure_session, session.name, session.topic))
 
     def _claim(self, session: SessionRecord) -> None:
-        """Check that a session is this store's at its broker too."""
+        """Have the broker name this store as the owner of a session, which a power cut may have undone."""
         broker = self.context.pool.broker(session.broker)
         if isinstance(broker, OwnsSessions):
-            with_retries(partial(broker.claim_session, session.name))
+            with_retries(partial(broker.claim_session, session.name, session.topic))
 
     @cached_property
     def _jobs_of_sessions(self) -> Mapping[tuple[str, str], set[str]]:

@@ -30,7 +30,7 @@ from speck.binder.contract import (
     StateLocator,
     StateTransferable,
 )
-from speck.binder.devserver import LocalServer, Preparable
+from speck.binder.devserver import LocalServer, Networked, Preparable
 from speck.binder.registry import (
     ENGINE_OF_SCHEME,
     ENTRY_POINT_GROUP,
@@ -65,6 +65,7 @@ __all__ = [
     "LocalServer",
     "LogReader",
     "NamesWriters",
+    "Networked",
     "OfflineState",
     "OwnsSessions",
     "Parameter",

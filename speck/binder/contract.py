@@ -339,10 +339,12 @@ class OwnsSessions(Protocol):
     def take_owner(self, owner: str) -> None:
         """Act for this owner; called once, before any other method."""
 
-    def claim_session(self, session: str) -> None:
+    def claim_session(self, session: str, topic: str) -> None:
         """Raise :class:`~speck.errors.SessionOfAnother` for a session of another owner.
 
-        One that has no owner gets this one.  Takes no session over, and makes none.
+        One that has no owner gets this one.  Takes no session over, and makes none.  A broker that lost its
+        records of the session in part, and would have its reader take it for deleted, gets them again:
+        ``topic`` is the filter that the session collects.
         """
 
     def fenced(self, session: str) -> int:

@@ -45,6 +45,17 @@ class Preparable(LocalServer, Protocol):
         """
 
 
+@runtime_checkable
+class Networked(LocalServer, Protocol):
+    """A :class:`LocalServer` that can run in a network namespace of this machine (:mod:`speck.local.wan`)."""
+
+    def at(self, host: str, states: Path) -> LocalServer:
+        """The same server at an address of its namespace, in place of loopback.
+
+        ``states`` is a directory for what jobs keep, which the engines of all sites share.
+        """
+
+
 _HEAP = re.compile(r"(\d+)([kmg])\Z")
 _SIZES = {"k": 2**10, "m": 2**20, "g": 2**30}
 

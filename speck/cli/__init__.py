@@ -11,6 +11,7 @@ import click
 
 import speck
 from speck.cli import (
+    adaptation,
     completion,
     compositions,
     doctor,
@@ -75,6 +76,7 @@ for command in (
     placement.place,
     placement.advise,
     placement.accept,
+    adaptation.adapt,
     placement.policies,
     placement.pin,
     placement.unpin,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +119,11 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
 @click.option("--place", is_flag=True, help="All jobs begin in the cloud, and move as `speck advise` says.")
 @click.option(
+    "--adapt",
+    is_flag=True,
+    help="Sites on Flink in a wide area network; a link gets worse, and SpecK moves jobs by itself.",
+)
+@click.option(
     "--measure",
     type=click.FloatRange(30, 3600),
     default=60.0,
@@ -129,9 +136,20 @@ def demo(**options: Any) -> None:
     """Run road traffic over four sites: 17 jobs, an edit while data flows, every vehicle counted."""
     from speck.cli.demo import DemoOptions, run_demo
 
-    if options["mixed"] and options["place"]:
-        raise click.UsageError("--mixed and --place exclude each other.")
+    if sum(options[name] for name in ("mixed", "place", "adapt")) > 1:
+        raise click.UsageError("--mixed, --place and --adapt exclude each other.")
+    if options["adapt"] and os.geteuid() != 0:
+        _begin_in_own_namespaces()
     raise SystemExit(run_demo(DemoOptions(**options)))
+
+
+def _begin_in_own_namespaces() -> None:
+    """Replace this process by the same command in namespaces of its own, where it may make a network."""
+    from speck.local.wan import in_own_namespaces
+
+    same = [sys.executable, "-m", "speck.cli", *sys.argv[1:]]
+    command, environment = in_own_namespaces(same, os.environ)
+    os.execvpe(command[0], command, environment)  # noqa: S606 - no shell is meant
 
 
 def _show_local(sites: LocalSites, as_json: bool) -> None:

@@ -14,7 +14,9 @@ import click
 from rich.console import RenderableType
 
 from speck.cli.terminal import err, out
+from speck.client import Client
 from speck.errors import Fault
+from speck.schema.units import MILLISECONDS
 
 NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 DEFAULT_DIRECTORY = Path(".speck")
@@ -34,6 +36,38 @@ inventory_option = click.option(
 def json_option(function: _Function) -> _Function:
     """The option ``--json`` of every command that reads."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+class Duration(click.ParamType[float]):
+    """A time such as ``60s`` or ``5 minutes``, in seconds; a bare number is seconds too.
+
+    ``least`` and ``most`` are in seconds, ``bounds`` is both as people write them.
+    """
+
+    name = "time"
+
+    def __init__(self, least: float, most: float, bounds: str) -> None:
+        self._least, self._most, self._bounds = least, most, bounds
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        """The time in seconds."""
+        text = f"{value}s" if str(value).strip().isdigit() else str(value)
+        try:
+            seconds = float(MILLISECONDS.parse(text)) / 1000
+        except ValueError:
+            self.fail(f"{value!r} is not a time (expected, for example, 60s or '5 minutes')", param, context)
+        if not self._least <= seconds <= self._most:
+            self.fail(f"{value!r} is too short or too long (expected {self._bounds})", param, context)
+        return seconds
+
+
+def only_composition(client: Client) -> str:
+    """The composition of a server that has one.  Raises :class:`click.UsageError` where it has several."""
+    known = [str(each["name"]) for each in client.compositions()]
+    if len(known) != 1:
+        listed = ", ".join(known) or "none runs"
+        raise click.UsageError(f"which composition? (expected one of: {listed})")
+    return known[0]
 
 
 def limit_option(most: int, default: int) -> Callable[[_Function], _Function]:

@@ -16,6 +16,7 @@ from speck.cli.options import (
     file_argument,
     json_option,
     loss_option,
+    only_composition,
     show_data,
     warn,
 )
@@ -95,16 +96,8 @@ def advise(client: Client, name: str | None, policy: str, compare: bool, as_json
 
     COMPOSITION may be left out where there is one only.
     """
-    data = client.advise(name or _only_composition(client), policy=policy, compare=compare or None)
+    data = client.advise(name or only_composition(client), policy=policy, compare=compare or None)
     _show(data, (), as_json)
-
-
-def _only_composition(client: Client) -> str:
-    known = [str(each["name"]) for each in client.compositions()]
-    if len(known) != 1:
-        listed = ", ".join(known) or "none runs"
-        raise click.UsageError(f"which composition? (expected one of: {listed})")
-    return known[0]
 
 
 def _show(data: dict[str, Any], explained: tuple[str, ...], as_json: bool) -> None:

@@ -11,31 +11,13 @@ from rich.table import Table
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import ERROR, json_option, show_data
+from speck.cli.options import ERROR, Duration, json_option, show_data
 from speck.cli.terminal import err
 from speck.client import Client
-from speck.schema.units import MILLISECONDS
 
 _LEAST, _MOST = 30.0, 86_400.0  # s
 _LAST_SAMPLES = 15.0  # s, for the last samples of jobs that are not measured yet
 _PAUSE = 1.0  # s
-
-
-class _Duration(click.ParamType[float]):
-    """A time such as ``60s`` or ``5 minutes``, in seconds; a bare number is seconds too."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
-        """The time in seconds."""
-        text = f"{value}s" if str(value).strip().isdigit() else str(value)
-        try:
-            seconds = float(MILLISECONDS.parse(text)) / 1000
-        except ValueError:
-            self.fail(f"{value!r} is not a time (expected, for example, 60s or '5 minutes')", param, context)
-        if not _LEAST <= seconds <= _MOST:
-            self.fail(f"{value!r} is too short or too long (expected 30s to 24h)", param, context)
-        return seconds
 
 
 @click.command()
@@ -43,7 +25,7 @@ class _Duration(click.ParamType[float]):
 @click.option(
     "--for",
     "seconds",
-    type=_Duration(),
+    type=Duration(_LEAST, _MOST, "30s to 24h"),
     default="60s",
     show_default=True,
     metavar="TIME",

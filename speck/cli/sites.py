@@ -46,14 +46,14 @@ def check(
 ) -> None:
     """Check each engine and each broker: reachability, version, limits, clock; lists faults with remedies.
 
-    Exits 1 when there is a fault.
+    Exits 1 when there is a fault; a remark, as on the sessions of another SpecK, is none.
     """
     if inventory is None and (env_files or settings):
         raise click.UsageError("--env and --set need --sites: they are for the variables of that file.")
     given = values(env_files, settings, inventory)
     found = client.check_sites() if inventory is None else _check_from_here(inventory, given)
     show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
-    raise SystemExit(ERROR if any(each["wrong"] for each in found) else 0)
+    raise SystemExit(ERROR if any(map(render.faults_of, found)) else 0)
 
 
 def _check_from_here(path: Path, variables: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ NEAR = 0.5  # of that bound
 class Finding(StrEnum):
     """The kinds of findings."""
 
-    SITE = "site"  # of the health check: unreachable, lossy settings, foreign sessions, clocks
+    SITE = "site"  # of the health check: unreachable, lossy settings, clocks
     SESSION = "session near its bound"
     STATE = "state unreadable"
     SINK = "sink keeps too much"
@@ -85,6 +85,8 @@ class Doctor:
     def _sites(self) -> Iterator[Diagnosis]:
         for each in examine(self.inventory, self.pool):
             for complaint in each.found.complaints:
+                if complaint.remark:
+                    continue
                 remedy = complaint.remedy or "see the message"
                 yield Diagnosis(Finding.SITE, each.address, f"{each.site}: {complaint.message}", remedy)
 

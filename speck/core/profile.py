@@ -69,8 +69,9 @@ class JobSample:
 
     Messages and bytes (payload and topic) in and out are cumulative; ``None``: the engine does not report
     it.  ``cores_used`` is the number of cores that its batches run on; ``state_bytes`` the size of its state.
-    ``processor_share`` (at most 1) is the processor time of the engine's workers per busy time of its jobs
-    within the last minute: on a machine with more work than cores, busy time is longer than the work.
+    ``processor_share`` is the processor time of the engine's workers per busy time of its jobs within the
+    last minute: on a machine with more work than cores, busy time is longer than the work; it is shorter
+    where much of the work is done outside of tasks (sending and receiving).
     """
 
     engine_id: str

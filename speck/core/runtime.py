@@ -149,10 +149,14 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """A problem of an engine or a broker; ``remedy`` is empty if the message contains it."""
+    """A problem of an engine or a broker; ``remedy`` is empty if the message contains it.
+
+    A ``remark`` may be as intended: it is no fault.
+    """
 
     message: str
     remedy: str = ""
+    remark: bool = False
 
 
 @dataclass(frozen=True, slots=True)

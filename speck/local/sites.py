@@ -20,12 +20,13 @@ from typing import Any, Literal
 
 import yaml
 
-from speck.binder import LocalServer, Preparable, Registry, installed
+from speck.binder import LocalServer, Networked, Preparable, Registry, installed
 from speck.binder.devserver import heap_bytes
 from speck.core.job import JOB_NAME
 from speck.errors import LocalError, NotFound
 from speck.local import processes
 from speck.local.state import Record, Role, ServerRecord, free_ports
+from speck.local.wan import Network
 
 DEFAULT_ENGINE = "spark-connect"
 DEFAULT_HEAP = "600m"
@@ -112,6 +113,7 @@ def up(
     heap: str = DEFAULT_HEAP,
     broker: str = "mqtt",
     registry: Registry | None = None,
+    network: Network | None = None,
     progress: Progress = lambda _: None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> LocalSites:
@@ -119,7 +121,8 @@ def up(
 
     ``sites`` is a number (they are named A, B, C, ...) or names; ``engines`` are the kinds of engines by
     site (``spark-connect`` for others); ``heap`` is a Java size for each engine; ``timeout`` (s) is for all
-    servers together.  Running servers stay; others are started, on their former ports if these are free.
+    servers together.  ``network`` is one with these sites, in whose namespaces they run (``None``: all on
+    loopback).  Running servers stay; others are started, on their former ports if these are free.
 
     Raises :class:`~speck.errors.LocalError`, with the end of the log of a server that did not start; all
     servers that this call started are stopped then.
@@ -127,7 +130,7 @@ def up(
     desired = _desired(_names(sites), engines or {})
     heap_bytes(heap)
     directory = directory.absolute()
-    starter = _Starter(directory, registry or installed(), heap, progress, timeout)
+    starter = _Starter(directory, registry or installed(), heap, progress, timeout, network)
     with _locked(directory):
         record = Record.load(directory)
         _refuse_other_sites(record, desired, directory)
@@ -209,17 +212,25 @@ class _Starter:
     heap: str
     progress: Progress
     timeout: float
+    network: Network | None = None
 
     def kind(self, server: ServerRecord) -> LocalServer:
         kinds = self.registry.engines if server.role == "engine" else self.registry.brokers
         for kind in kinds:
             if kind.name == server.kind and kind.local is not None:
-                return kind.local
+                return self._networked(kind.local, server)
         able = sorted(kind.name for kind in kinds if kind.local is not None)
         raise LocalError(
             f"no installed binder starts {server.role} {server.kind!r} on this machine "
             f"(expected one of: {', '.join(able) or 'none is installed'})"
         )
+
+    def _networked(self, local: LocalServer, server: ServerRecord) -> LocalServer:
+        if self.network is None:
+            return local
+        if not isinstance(local, Networked):
+            raise LocalError(f"{server.role} {server.kind!r} runs on loopback only, not in a network's site")
+        return local.at(self.network.address(server.site), self.directory / "states")
 
     def start(self, record: Record, servers: list[ServerRecord], *, keep_ports: bool = False) -> None:
         """Start all of these servers and wait for all; if one fails, stop all of them, and raise."""
@@ -240,6 +251,9 @@ class _Starter:
         for name in edges:
             content[name]["tier"] = "edge"
         content[last]["tier"] = "cloud"  # all have this machine's cores, which would make the first the cloud
+        if self.network is not None:
+            for name, link in self.network.links.items():
+                content[name]["uplink"] = link.declared()
         path = self.directory / "sites.yaml"
         temporary = path.with_suffix(".new")
         temporary.write_text(yaml.safe_dump({"sites": content}, sort_keys=False), encoding="utf-8")
@@ -261,6 +275,8 @@ class _Starter:
         folder.mkdir(parents=True, exist_ok=True)
         server.address = kind.address(server.ports)
         command, environment = kind.command(server.ports, folder, self.heap)
+        if self.network is not None:
+            command = self.network.command(server.site, command)
         record.intend(server)
         process = processes.start(command, environment, folder, server.log(self.directory), server.mark)
         record.started(server, process)

@@ -138,7 +138,7 @@ def broker_checkup(broker: BrokerBinder) -> Checkup:
 
 
 def foreign_complaints(sessions: Iterable[ForeignSession]) -> Iterator[Complaint]:
-    """A complaint for each other SpecK that has sessions at a broker."""
+    """A remark for each other SpecK that has sessions at a broker."""
     by_owner = groupby(sorted(sessions, key=lambda each: each.owner), key=lambda each: each.owner)
     for owner, found in by_owner:
         names = sorted(f"{each.session} ({', '.join(each.topics)})" for each in found)
@@ -148,6 +148,7 @@ def foreign_complaints(sessions: Iterable[ForeignSession]) -> Iterator[Complaint
             f"{'; '.join(names[:_MOST_NAMED])}{more}",
             "nothing, if that SpecK is in use; if its store is gone for good, nobody reads or deletes them: "
             "delete them (docs/mqtt.md, Owners)",
+            remark=True,
         )
 
 

@@ -23,13 +23,17 @@ BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s), assumed
 LATENCY = 0.01  # s one way between a site and the middle of the network, assumed
 _RETAINED = 30  # observations of a job: 5 minutes of one every 10 s
 _LOAD = 60.0  # s, for which a job counts towards the load
+_MEAN = 30.0  # s; a writer whose window is full sends in bursts, from one checkpoint to the next
 
 Link = tuple[str, str]  # the names of both sites
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A job's writing over a link: its rate in bytes/s, the least time to an acknowledgement (s)."""
+    """A job's traffic over a link: its rate in bytes/s, the least time to an acknowledgement (s).
+
+    A reader acknowledges, and sees neither that time nor a window (``None``, 0).
+    """
 
     at: float
     bytes_rate: float
@@ -76,20 +80,36 @@ def crossing_of(series: Series, broker: str) -> Crossing | None:
     return Crossing(newest.at, growth / seconds, acks.least, acks.window_full)
 
 
+def reading_of(series: Series) -> Crossing | None:
+    """The crossing from a broker in the last two samples of a job; ``None`` if there was none."""
+    if len(series.samples) < 2:
+        return None
+    before, newest = series.samples[-2:]
+    bytes_in = _growth(before.sample.bytes_in, newest.sample.bytes_in)
+    messages = _growth(before.sample.messages_in, newest.sample.messages_in)
+    if bytes_in is None or messages is None:
+        return None
+    seconds = newest.sample.observed - before.sample.observed
+    return Crossing(newest.at, (bytes_in + WIRE_OVERHEAD * messages) / seconds, None, 0.0)
+
+
+def _growth(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
 def _written(series: Series) -> float | None:
     """The bytes on the wire between the last two samples."""
     before, after = series.samples[-2].sample, series.samples[-1].sample
-    if None in (before.bytes_out, after.bytes_out, before.messages_out, after.messages_out):
-        return None
-    messages = (after.messages_out or 0) - (before.messages_out or 0)
-    return (after.bytes_out or 0) - (before.bytes_out or 0) + WIRE_OVERHEAD * messages
+    bytes_out = _growth(before.bytes_out, after.bytes_out)
+    messages = _growth(before.messages_out, after.messages_out)
+    return None if bytes_out is None or messages is None else bytes_out + WIRE_OVERHEAD * messages
 
 
 def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> LinkProfile | None:
     """A link as the crossings of its jobs show it.
 
-    The window of unacknowledged messages is full most of the time where the link is the limit: then the load
-    is its bandwidth.  Otherwise the bandwidth is at least the load.
+    The window of unacknowledged messages of a writer is full most of the time where the link is the limit:
+    then the load of all jobs, readers included, is its bandwidth.  Otherwise the bandwidth is at least that.
     """
     recent = [[each for each in crossings if each.at >= now - PASSIVE] for crossings in jobs]
     known = [crossings for crossings in recent if crossings]
@@ -97,7 +117,7 @@ def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> Link
         return None
     until, count = max(each[-1].at for each in known), sum(map(len, known))
     last = [each[-1] for each in known if each[-1].at >= now - _LOAD]
-    load = Value(sum(each.bytes_rate for each in last), Known.MEASURED, until, count)
+    load = Value(sum(_mean_rate(each, now) for each in known), Known.MEASURED, until, count)
     times = [each.least for crossings in known for each in crossings if each.least is not None]
     return LinkProfile(
         source=link[0],
@@ -107,6 +127,13 @@ def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> Link
         at_least=not any(each.window_full > FULL for each in last),
         load=load,
     )
+
+
+def _mean_rate(crossings: Sequence[Crossing], now: float) -> float:
+    """The mean rate of a job over the last half minute; 0 if it has not crossed within the last minute."""
+    newest = crossings[-1].at
+    rates = [each.bytes_rate for each in crossings if each.at > newest - _MEAN]
+    return sum(rates) / len(rates) if newest >= now - _LOAD else 0.0
 
 
 # --- precedence

@@ -20,8 +20,8 @@ from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
 from speck.errors import SpeckError
-from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles
-from speck.observe.profile.estimates import Estimate, estimate, rate_history
+from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles, reading_of
+from speck.observe.profile.estimates import PRESSED, Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
 from speck.observe.sites import site_profile
 from speck.placement.profile import Inputs, JobProfile, LinkProfile, SiteProfile, assumed_profile, combined
@@ -166,6 +166,9 @@ class Measures:
             self.on_oddities(oddities)
 
     def _note_crossings(self, copy: _Copy) -> None:
+        link, reading = self._link_from(copy), reading_of(copy.series)
+        if link is not None and reading is not None:
+            self._crossings.add(link, copy.job.job_name, reading)
         for acks in copy.series.samples[-1].sample.acks if copy.series.samples else ():
             link, crossing = self._link(copy, acks.broker), crossing_of(copy.series, acks.broker)
             if link is not None and crossing is not None:
@@ -177,6 +180,14 @@ class Measures:
         if site is None or target is None or site.broker_address == broker:
             return None
         return site.name, target
+
+    def _link_from(self, copy: _Copy) -> Link | None:
+        """The link from the broker that a copy reads to its site; as of :meth:`_link`."""
+        broker, site = copy.job.source_broker, self._sites.get(copy.handle.address)
+        source = self._places.get(broker)
+        if site is None or source is None or site.broker_address == broker:
+            return None
+        return source, site.name
 
     @cached_property
     def _sites(self) -> dict[str, Site]:
@@ -238,6 +249,7 @@ class Measures:
             sites=self.sites(),
             history={name: rate_history(copy.series) for name, copy in copies.items()},
             fresh=frozenset(name for name, each in found.items() if each.fresh and not each.error),
+            pressed=frozenset(name for name, each in found.items() if each.fresh and _is_pressed(each)),
         )
 
     def _measure(
@@ -330,6 +342,10 @@ class Measures:
                 transaction.put_link(source, target, link)
             for site in self.sites().values():
                 transaction.put_site_profile(site)
+
+
+def _is_pressed(measure: JobMeasure) -> bool:
+    return any(each.back_pressured > PRESSED for each in measure.estimate.vertices)
 
 
 def _key(job: Job) -> tuple[str, str]:

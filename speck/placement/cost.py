@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from speck.placement.problem import Channel, EngineModel, Load, PlacedJob, Placement, Problem, Site
+from speck.placement.problem import EngineModel, Load, PlacedJob, Placement, Problem, Site
 
 PENALTY = 10.0
 # A queue grows without bound as its utilisation reaches 1; beyond this share the over-share counts.
@@ -27,6 +27,8 @@ P95 = 1.645  # standard deviations of a normal distribution
 INFLIGHT = 1000
 SESSION_INFLIGHT = 65_535
 CHECKPOINT_SECONDS = 3.0
+# Processor time of a broker under full load, s a message and reader, which takes many messages at a time.
+BROKER_PASS = 10e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +108,25 @@ def service(job: PlacedJob, rate: float, site: Site, utilisation: float) -> tupl
     return period / 2 + work, period**2 / 12
 
 
-def wire(problem: Problem, channel: Channel) -> float:
-    """The bytes of a message on the wire."""
-    return channel.size + problem.overhead
+def wire(problem: Problem, channel: int, written: bool) -> float:
+    """The bytes of a message on the wire, from a job to a broker (``written``) or from there to a job."""
+    size = problem.channels[channel].size + problem.overhead
+    size += problem.stamp if problem.writers[channel] else 0.0
+    return size + (problem.acknowledgement if written else 0.0)
 
 
 def crossings(problem: Problem, channel: int, sites: Sequence[int], home: int) -> Iterator[Crossing]:
     """The flows of a channel between sites: of each writer to its home, and to each reader from there."""
     into, out, through = problem.rates
-    size = wire(problem, problem.channels[channel])
+    to_home, from_home = (wire(problem, channel, written) for written in (True, False))
     for writer in problem.writers[channel]:
         if sites[writer] != home:
-            yield Crossing(sites[writer], home, out[writer], size, problem.shares[writer], True)
+            yield Crossing(sites[writer], home, out[writer], to_home, problem.shares[writer], True)
     for reader in problem.readers[channel]:
         if sites[reader] != home:
             share = through[channel] / into[reader] if into[reader] else 0.0
-            yield Crossing(home, sites[reader], through[channel], size, problem.shares[reader] * share, False)
+            weight = problem.shares[reader] * share
+            yield Crossing(home, sites[reader], through[channel], from_home, weight, False)
 
 
 def broker_load(problem: Problem, channel: int, home: int) -> float:
@@ -203,11 +208,13 @@ def _p95(problem: Problem, placement: Placement, loads: _Loads) -> float:
     def later(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
         return max(one, other, key=lambda each: each[0] + P95 * math.sqrt(each[1]))
 
-    def across(start: tuple[float, float], source: int, target: int, channel: int) -> tuple[float, float]:
+    def across(
+        start: tuple[float, float], source: int, target: int, channel: int, written: bool
+    ) -> tuple[float, float]:
         if source == target:
             return start
-        size = wire(problem, problem.channels[channel])
-        mean, variance = _hop(problem, loads, Crossing(source, target, 0.0, size, 0.0, True))
+        size = wire(problem, channel, written)
+        mean, variance = _hop(problem, loads, Crossing(source, target, 0.0, size, 0.0, written))
         return start[0] + mean, start[1] + variance
 
     slowest = 0.0
@@ -215,11 +222,11 @@ def _p95(problem: Problem, placement: Placement, loads: _Loads) -> float:
         job, place = problem.jobs[index], placement.sites[index]
         site, start = problem.sites[place], (0.0, 0.0)
         for channel in job.inputs:
-            start = later(start, across(arrived[channel], placement.homes[channel], place, channel))
+            start = later(start, across(arrived[channel], placement.homes[channel], place, channel, False))
         mean, variance = service(job, into[index], site, loads.cores[place] / site.cores)
         done = (start[0] + mean, start[1] + variance)
         if job.output is not None:
-            done = across(done, place, placement.homes[job.output], job.output)
+            done = across(done, place, placement.homes[job.output], job.output, True)
             arrived[job.output] = later(arrived[job.output], done)
         slowest = max(slowest, done[0] + P95 * math.sqrt(done[1]))
     return slowest
@@ -247,7 +254,7 @@ def _reference(problem: Problem) -> Reference:
     loads = _Loads(problem, placement)
     ages = _ages(problem, placement, loads)
     wan = loads.wan
-    born = sum(channel.rate * wire(problem, channel) for channel in problem.channels)
+    born = sum(channel.rate * wire(problem, index, False) for index, channel in enumerate(problem.channels))
     cores = priced(problem, loads.cores)
     # With all data in the cloud already, crossings are measured against the data that are born.
     return Reference({name: age or 1.0 for name, age in ages.items()}, wan or born or 1.0, cores or 1.0)
@@ -361,7 +368,7 @@ def _broker_limits(
         cores[home] += broker_load(problem, channel, home)
     for index, used in enumerate(cores):
         if used > 0:
-            yield 1.0 / used, f"broker {problem.sites[index].name}"
+            yield problem.broker_cost / BROKER_PASS / used, f"broker {problem.sites[index].name}"
 
 
 def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:

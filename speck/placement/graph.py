@@ -103,8 +103,8 @@ class Model:
         return {name: None if home is None else self.table.name(home) for name, home in found.items()}
 
     def load(self) -> Load:
-        """The load of the composition as it runs."""
-        return load_of(self.problem, self.incumbent)
+        """The load of the composition as it runs, without that of others and of idle engines."""
+        return load_of(self.problem, self.incumbent) - self.problem.others
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,7 @@ class Program:
     def _add_crossing(self, channel: int, job: int, rate: float, weight: float, *, written: bool) -> None:
         """Add the flow between a job and the home of its channel, at both ends."""
         problem = self._problem
-        unit, size = problem.unit_of[job], wire(problem, problem.channels[channel])
+        unit, size = problem.unit_of[job], wire(problem, channel, written)
         scaled = problem.weights.latency * weight * self._scale(job)
         for place in {*self._candidates[unit], *problem.channels[channel].homes}:
             x, z = self._x.get((unit, place)), self._z.get((channel, place))

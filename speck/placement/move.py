@@ -7,6 +7,7 @@ while it catches up, which takes T: their mean age grows by D/2 over D + T.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ from speck.placement.problem import EngineModel, Placement, Problem
 
 # Shortest times between the last message at one site and the first at the other; benchmarks.hop, s.
 STANDSTILL = {EngineModel.FLINK: 0.3, EngineModel.SPARK: 1.1}
-REWIRING = 2.5  # s more for a reader whose topic gets another home
+REWIRING = 3.0  # s more for a reader whose topic gets another home
+# Processor time of a start beyond that of the one job on a core of its own that the above was measured with:
+# jobs that start together share the cores of their site (benchmarks.placement gates).
+START = 0.5  # core-s a job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +66,15 @@ def move_cost(
     ``shared`` are the jobs whose state is at storage that both sites reach, so that none is carried.
     """
     changed = set(rewired(problem, before, after))
+    started = Counter(new for old, new in zip(before.sites, after.sites, strict=True) if old != new)
     total = MoveCost()
     for job, placed in enumerate(problem.jobs):
         moved = before.sites[job] != after.sites[job]
         reads_elsewhere = any(channel in changed for channel in placed.inputs)
         if moved or reads_elsewhere:
+            starts = started[after.sites[job]] if moved else 0
             carried = placed.state if moved and placed.stateful and job not in shared else 0.0
-            total += _job_cost(problem, job, before, after, figures, carried, reads_elsewhere)
+            total += _job_cost(problem, job, before, after, figures, carried, reads_elsewhere, starts)
     return total
 
 
@@ -80,10 +86,12 @@ def _job_cost(
     figures: Figures,
     carried: float,
     reads_elsewhere: bool,
+    starts: int,
 ) -> MoveCost:
     placed, rate = problem.jobs[job], problem.rates[0][job]
     source, target = problem.sites[before.sites[job]], problem.sites[after.sites[job]]
     standstill = STANDSTILL[placed.engine] + (REWIRING if reads_elsewhere else 0.0)
+    standstill += START * max(0.0, starts / (target.cores * target.speed) - 1)
     if carried:  # through the coordinator, hence over both links
         standstill += carried * (1 / source.up + 1 / target.down)
     own = target.speed * placed.parallelism / (rate * placed.cost) if rate * placed.cost > 0 else math.inf

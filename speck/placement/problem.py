@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -37,7 +37,8 @@ class Site:
 
     ``cores`` is a number of cores of ``speed`` (1: the reference core) and ``price`` each; ``slots`` a number
     of tasks, ``memory`` bytes (``None``: unlimited); ``up`` and ``down`` the link's bandwidths, bytes/s;
-    ``latency`` the one-way delay to the middle of the network, s.
+    ``latency`` the one-way delay to the middle of the network, s.  ``idle`` is the number of cores that its
+    engine and broker use without any job.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Site:
     up: float = 12.5e6
     down: float = 12.5e6
     latency: float = 0.01
+    idle: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,13 @@ class Load:
 
     def __add__(self, other: Load) -> Load:
         """Both loads together."""
+        return self._with(other, 1.0)
+
+    def __sub__(self, other: Load) -> Load:
+        """The load without another one that is part of it."""
+        return self._with(other, -1.0)
+
+    def _with(self, other: Load, sign: float) -> Load:
         pairs = (
             (self.cores, other.cores),
             (self.memory, other.memory),
@@ -137,7 +146,7 @@ class Load:
             (self.up, other.up),
             (self.down, other.down),
         )
-        return Load(*([a + b for a, b in zip(one, two, strict=True)] for one, two in pairs))
+        return Load(*([a + sign * b for a, b in zip(one, two, strict=True)] for one, two in pairs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +171,14 @@ class Problem:
     utilisation: float = 0.7
     link_utilisation: float = 0.8
     max_age: float | None = None
-    overhead: float = 95.0  # bytes on the wire beside payload and topic, a message
-    broker_cost: float = 10e-6  # processor time of a broker, s a message and reader
+    # Bytes on the wire beside payload and topic, a message, both directions together: headers of MQTT and
+    # TCP/IP; the stamp of a message that a job has written; its PUBACK on the way to its broker.  Counted by
+    # the rig at 200 to 400 messages/s (benchmarks.placement gates).
+    overhead: float = 72.0
+    stamp: float = 78.0
+    acknowledgement: float = 27.0
+    # Processor time of a broker, s a message and reader, at hundreds of messages/s: it wakes up for each.
+    broker_cost: float = 40e-6
     max_wan: float | None = None
     background: Load | None = None
     history: Sequence[Sequence[float]] = ()
@@ -182,8 +197,10 @@ class Problem:
 
     @cached_property
     def others(self) -> Load:
-        """The load of all other jobs at the sites."""
-        return self.background or Load.none(len(self.sites))
+        """The load of all other jobs at the sites, and of their idle engines."""
+        none = Load.none(len(self.sites))
+        idle = replace(none, cores=[site.idle for site in self.sites])
+        return (self.background or none) + idle
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:

@@ -109,7 +109,8 @@ class Inputs:
     """All profiles: of jobs by name, of links by the names of both sites, of sites by name.
 
     ``history`` has the past rates into jobs by name, messages/s, one every 10 s, the newest last.  ``fresh``
-    are the names of the jobs whose rate is of the last minute.
+    are the names of the jobs whose rate is of the last minute, ``pressed`` of those that wait for their sink
+    most of the time.
     """
 
     jobs: Mapping[str, JobProfile] = field(default_factory=dict)
@@ -117,6 +118,7 @@ class Inputs:
     sites: Mapping[str, SiteProfile] = field(default_factory=dict)
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     fresh: frozenset[str] = frozenset()
+    pressed: frozenset[str] = frozenset()
 
 
 def assumed_profile(engine: str) -> JobProfile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,9 @@ from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Val
 CORES = 4.0
 BANDWIDTH = 12.5e6  # bytes/s
 LATENCY = 0.01  # s one way between a site and the middle of the network
+IDLE = (
+    0.02  # reference cores of an engine without jobs that is asked for its load (benchmarks.placement gates)
+)
 # Cores of a place that is not in the inventory: nothing is placed there, nothing is refused.
 ELSEWHERE = 1000.0
 _ROUNDS = 50
@@ -68,10 +72,11 @@ def _site(site: inventory.Site, inputs: Inputs) -> Site:
     profile, uplink = inputs.sites.get(site.name) or SiteProfile(name=site.name), site.uplink
     up = uplink.bandwidth / 8 if uplink.bandwidth else BANDWIDTH
     declared, measured = site.mean_speed or 1.0, profile.speed
+    speed = measured.value if measured is not None and measured.known is Known.MEASURED else declared
     return Site(
         name=site.name,
         cores=site.all_cores or (profile.cores.value if profile.cores else CORES),
-        speed=measured.value if measured is not None and measured.known is Known.MEASURED else declared,
+        speed=speed,
         price=1.0 if site.mean_price is None else site.mean_price,
         tier=Tier(site.tier) if site.tier else Tier.EDGE,
         slots=_total([engine.slots for engine in site.engines]),
@@ -79,6 +84,7 @@ def _site(site: inventory.Site, inputs: Inputs) -> Site:
         up=up,
         down=uplink.downlink / 8 if uplink.downlink else up,
         latency=uplink.latency / 1000 if uplink.latency is not None else LATENCY,
+        idle=IDLE * len(site.engines) / speed,
     )
 
 
@@ -100,45 +106,45 @@ def _with_cloud(sites: list[Site]) -> list[Site]:
 def _with_bandwidths(sites: list[Site], known: Inventory, inputs: Inputs) -> list[Site]:
     """The sites with the bandwidths of their links as measured, or declared of a path (``links``).
 
-    A path has the lesser bandwidth of its two ends, so that the greatest of a site's paths is that of its
-    own end; one that no traffic has filled can only raise what was declared or assumed.  One that is full
-    shows the bandwidth of the end that was the narrower one before: a slow edge makes no slow cloud.
+    A path has the lesser bandwidth of its two ends: a full one is the measure of the end that is the lesser
+    as declared, and a lower bound of the other.  The greatest of a site's paths is that of its own end; a
+    lower bound can only raise what was declared or assumed.
     """
-    declared = {(each.source, each.target): each.bandwidth for each in known.links}
-    declared |= {(two, one): each for (one, two), each in declared.items() if (two, one) not in declared}
-    before = {site.name: site for site in sites}
+    paths = inputs.links.values()
+    declared = [_with_declared(site, known) for site in sites]
+    ups, downs = {site.name: site.up for site in declared}, {site.name: site.down for site in declared}
     found = []
-    for site in sites:
-        uplink = known.sites[site.name].uplink
-        own = {path: each for path, each in declared.items() if each and site.name in path}
-        own_up = [each / 8 for (source, _), each in own.items() if each and source == site.name]
-        own_down = [each / 8 for (_, target), each in own.items() if each and target == site.name]
-        up = site.up if uplink.bandwidth or not own_up else max(own_up)
-        down = site.down if uplink.bandwidth or uplink.downlink or not own_down else max(own_down)
-        paths = inputs.links.values()
-        outward = [each for each in paths if each.source == site.name]
-        inward = [each for each in paths if each.target == site.name]
-        ups = [each for each in outward if _limits(each, up, before.get(each.target), "down")]
-        downs = [each for each in inward if _limits(each, down, before.get(each.source), "up")]
-        up, down = _bandwidth(ups, up), _bandwidth(downs, down)
-        found.append(replace(site, up=up, down=down))
+    for site in declared:
+        away = [(each, downs.get(each.target, math.inf)) for each in paths if each.source == site.name]
+        towards = [(each, ups.get(each.source, math.inf)) for each in paths if each.target == site.name]
+        found.append(replace(site, up=_bandwidth(away, site.up), down=_bandwidth(towards, site.down)))
     return found
 
 
-def _limits(path: LinkProfile, own: float, other: Site | None, end: str) -> bool:
-    """True if a path says something of an end with its ``own`` bandwidth; ``other`` is the site beyond."""
-    return path.at_least or other is None or own <= getattr(other, end)
+def _with_declared(site: Site, known: Inventory) -> Site:
+    """The site with the bandwidths of its declared paths, where its own link is not declared."""
+    paths = {(each.source, each.target): each.bandwidth for each in known.links}
+    paths |= {(two, one): each for (one, two), each in paths.items() if (two, one) not in paths}
+    uplink = known.sites[site.name].uplink
+    ups = [each / 8 for (source, _), each in paths.items() if each and source == site.name]
+    downs = [each / 8 for (_, target), each in paths.items() if each and target == site.name]
+    up = site.up if uplink.bandwidth or not ups else max(ups)
+    down = site.down if uplink.bandwidth or uplink.downlink or not downs else max(downs)
+    return replace(site, up=up, down=down)
 
 
-def _bandwidth(paths: Iterable[LinkProfile], otherwise: float) -> float:
-    measured = [each for each in paths if each.source != each.target and _measured(each.bandwidth)]
-    full = [each.bandwidth.value for each in measured if each.bandwidth and not each.at_least]
-    least = [each.bandwidth.value for each in measured if each.bandwidth and each.at_least]
-    return max([max(full) if full else otherwise, *least])
+def _bandwidth(paths: Iterable[tuple[LinkProfile, float]], believed: float) -> float:
+    """The bandwidth of an end; ``paths`` are those over it, each with the bandwidth of its other end."""
+    full, least = list[float](), list[float]()
+    for path, other in paths:
+        value = path.bandwidth
+        if path.source != path.target and value is not None and _measured(value):
+            (least if path.at_least or other < believed else full).append(value.value)
+    return max([*(full or [believed]), *least])
 
 
-def _measured(value: Value | None) -> bool:
-    return value is not None and value.known is Known.MEASURED and value.value > 0
+def _measured(value: Value) -> bool:
+    return value.known is Known.MEASURED and value.value > 0
 
 
 def _with_latencies(sites: list[Site], inputs: Inputs) -> list[Site]:

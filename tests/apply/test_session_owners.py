@@ -229,6 +229,7 @@ def test_the_checkup_lists_the_sessions_of_other_stores(stores: Stores) -> None:
             f"2 sessions of another SpecK, with store {one.store.identity}: {names[1]} (u0); {names[0]} (t0)"
         )
         assert "docs/mqtt.md" in wrong["remedy"]
+        assert wrong["remark"]
         assert two.delete_composition  # open, without a session of its own
 
 

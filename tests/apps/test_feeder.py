@@ -256,6 +256,23 @@ def test_a_broker_that_is_killed_and_comes_back(
     assert listener.distinct(len(lines)) == set(lines)
 
 
+def test_a_feeder_that_is_to_end_early_counts_what_it_has_sent(
+    day: Path, mosquitto: MosquittoServer, listener: Listener
+) -> None:
+    command = _command(day, mosquitto, "--malformed", 0, "--rate", 500)
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as feeder:
+        try:
+            listener.payloads(50)
+            feeder.send_signal(signal.SIGUSR1)
+            output, _ = feeder.communicate(timeout=TIMEOUT)
+        finally:
+            feeder.kill()
+    sent = json.loads(output)["sent"]["readings"]
+    assert feeder.returncode == 0
+    assert sent < len(_lines(day))
+    assert len(listener.distinct(sent)) == sent
+
+
 def test_what_a_broker_did_not_acknowledge_is_sent_again(
     mosquitto: MosquittoServer, listener: Listener, publisher: ModuleType
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import pytest
 
+from binders.flink.metrics.processor import MOST
 from speck.binder import EngineBinder, Profiles
 from speck.core.job import Job
 from speck.core.profile import BatchSample, JobSample
@@ -146,7 +147,7 @@ def test_flink_reports_the_busy_time_of_a_known_burn(flink: Observer) -> None:
         assert before.observed < after.observed
         assert all(0 < vertex.busiest <= 1 for vertex in after.vertices)
         assert after.processor_share is not None
-        assert 0 < after.processor_share <= 1
+        assert 0 < after.processor_share <= MOST
     assert_counted_as_by_the_broker(flink, samples[-1])
 
 

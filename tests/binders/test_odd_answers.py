@@ -104,6 +104,7 @@ def _leak_of(call: Callable[[], object]) -> Exception | None:
 # -- Flink
 
 
+@pytest.mark.slow("hundreds of odd answers to each call")
 def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         *((slots, "PATIENCE"), (launcher, "FIND_PATIENCE"), (jar_gc, "_POLL")),
@@ -180,6 +181,7 @@ def standalone_answers(port: int) -> Answers:
     }
 
 
+@pytest.mark.slow("hundreds of odd answers to each call")
 @pytest.mark.skipif(not CONNECTOR.exists(), reason="the connector is not built (make jars)")
 def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (

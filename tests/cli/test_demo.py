@@ -8,16 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
 import pytest
 from rich.console import Console
 
-from speck.cli.demo import Counts
+from speck.cli.demo import Counts, DemoOptions, adapted, run_demo
 from speck.cli.demo.view import View, statistics_table
+from speck.errors import LocalError
 from tests.support import ROOT
 from tests.support.binder_contract import eventually
+from tests.support.decisions import STEP, STEPPED
 from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
 
 JARS = list((ROOT / "binders" / "jars").glob("spark-mqtt*.jar"))
@@ -94,6 +97,7 @@ def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Pa
 def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
     options = {"place": True, "limit": 10_000, "rate": 400, "measure": 35, "as_json": True}
     output, printed = _demo(tmp_path / "demo", **options).communicate(timeout=TIMEOUT)
+    assert output, printed
     counts = json.loads(output)
     assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"], printed
     assert counts["actions"]["move"] > 0, printed
@@ -167,3 +171,22 @@ def test_the_statistics_show_each_site_and_all(tmp_path: Path) -> None:
 
 def test_statistics_before_the_first_are_empty() -> None:
     assert statistics_table({}, "data flows").row_count == 0
+
+
+def test_the_demo_of_adaptation_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapted, "unavailable", lambda: "a network needs /dev/net/tun")
+    file = tmp_path / "day.csv"
+    file.write_text("OK,49,75,668,49,2014-08-18T00:10:00,3,1,158324\n")
+    with pytest.raises(LocalError, match=r"no sites in a wide area network .* a network needs /dev/net/tun"):
+        run_demo(DemoOptions(data=file, adapt=True))
+
+
+def test_decisions_and_steps_are_shown_with_their_figures(tmp_path: Path) -> None:
+    console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))
+    view = View(console)
+    view.decision(asdict(STEPPED))
+    view.step(asdict(STEP))
+    text = console.export_text()
+    console.file.close()
+    assert f"step    link     {STEPPED.reason}" in text
+    assert "clean-a, local-a D -> A: back; 1 of 3 windows held; objective 1.02 before, 0.7 predicted" in text

@@ -168,6 +168,7 @@ ASKING = (
     "advise x",
     "accept x",
     "policies",
+    "adapt",
     "pin x",
     "unpin x",
     "compositions",

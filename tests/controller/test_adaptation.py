@@ -37,7 +37,7 @@ def first_step(bench: Bench) -> None:
 
 
 def test_jobs_move_to_their_data_in_groups_and_then_stay(bench: Bench) -> None:
-    bench.look(times=90)
+    bench.round(times=90)
     assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}
     assert bench.steps == ["kept", "kept"]
     assert bench.events == ["step", "step"]
@@ -62,7 +62,7 @@ def test_a_step_is_a_revision_with_its_figures(bench: Bench) -> None:
 
 def test_topics_stay_when_jobs_move(bench: Bench) -> None:
     before = bench.services.coordinator.desired(NAME).jobs
-    bench.look(times=90)
+    bench.round(times=90)
     after = bench.services.coordinator.desired(NAME).jobs
     for name in before:
         assert replace(after[name], site=None, spe_address="") == replace(
@@ -92,6 +92,28 @@ def test_the_prediction_is_stored_before_the_step_is_begun(bench: Bench) -> None
     assert bench.memory.pending.operation
 
 
+@pytest.mark.parametrize(
+    ("change", "trigger"),
+    [
+        ({"rate": 1500.0}, "rates"),
+        ({"cost": 5.5e-3}, "cores"),
+        ({"bandwidth": dict.fromkeys(EDGES, 1e5)}, "link"),
+        ({"pressed": {"clean-a"}}, "lag"),
+    ],
+)
+def test_triggers_ask_for_a_decision_before_the_period_is_over(
+    bench: Bench, change: dict[str, Any], trigger: str
+) -> None:
+    bench.services.adaptation.period = 600.0
+    bench.decide(1)
+    for name, value in change.items():
+        setattr(bench.conditions, name, value)
+    bench.round(times=3)
+    assert bench.memory.entries[-1].trigger == "period"
+    bench.round(times=2)
+    assert bench.memory.entries[-1].trigger == trigger
+
+
 # --- what it must never do
 
 
@@ -109,7 +131,7 @@ def test_never_moves_pinned_jobs_nor_fixed_ones(bench: Bench) -> None:
     jobs["clean-a"] = replace(jobs["clean-a"], pin=True)
     jobs["count-a"] = replace(jobs["count-a"], sites=(), placed=())
     bench.apply(Composition(NAME, jobs, AUTO))
-    bench.look(times=90)
+    bench.round(times=90)
     assert bench.where == {"clean-a": "D", "count-a": "D", "clean-b": "B", "count-b": "B"}
 
 
@@ -171,7 +193,7 @@ def _in_the_cloud(desired: Composition) -> Composition:
 
 
 def test_never_probes(bench: Bench) -> None:
-    bench.look(times=90)
+    bench.round(times=90)
     assert not PROBES & bench.world.counts().keys()
 
 
@@ -180,7 +202,7 @@ def test_never_moves_to_or_from_a_silent_site(bench: Bench, site: str) -> None:
     bench.world.down(engine_at(site))
     for _ in range(12):
         bench.services.coordinator.reconciler.round()
-        bench.look()
+        bench.round()
     moved = [call for call in bench.world.changes() if call[1] == engine_at("A")]
     assert moved == []
     if site == "D":  # where all jobs run
@@ -190,7 +212,7 @@ def test_never_moves_to_or_from_a_silent_site(bench: Bench, site: str) -> None:
 
 
 def test_never_leaves_a_site_behind_nor_gives_up_messages(bench: Bench) -> None:
-    bench.look(times=90)
+    bench.round(times=90)
     head = bench.services.coordinator.deployments.head(NAME)
     assert (head.left_behind, head.give_up) == ((), False)
     assert bench.store.abandoned_attempts() == []
@@ -214,7 +236,7 @@ def test_never_beside_an_operation(bench: Bench) -> None:
     assert hold.reached.wait(30)
     for _ in range(4):
         bench.conditions.now += 60
-        bench.services.adaptation.look()
+        bench.services.adaptation.round()
     assert bench.reasons[-1] == "an operation is at work"
     hold.release()
     assert operation.wait(30)
@@ -228,13 +250,13 @@ def test_never_while_a_job_is_not_as_desired_nor_soon_after_it_was_healed(bench:
     bench.services.coordinator.reconciler.round()
     assert hold.reached.wait(30)
     bench.conditions.now += 60
-    bench.services.adaptation.look()
+    bench.services.adaptation.round()
     assert bench.reasons[-1] == "an operation is at work"
     bench.conditions.now += 10
     hold.release()
     bench.finish()
     bench.services.coordinator.reconciler.round()
-    bench.look(50)
+    bench.round(50)
     assert bench.reasons[-1] == "a job was healed within the last minute"
     bench.decide(3)
     assert bench.steps == ["pending"]
@@ -244,11 +266,11 @@ def test_never_two_steps_of_a_composition_at_a_time(bench: Bench) -> None:
     hold = bench.world.hold("submit", "clean-a")
     bench.decide(2)
     bench.conditions.now += 60
-    bench.services.adaptation.look()
+    bench.services.adaptation.round()
     assert hold.reached.wait(30)
     for _ in range(5):
         bench.conditions.now += 400
-        bench.services.adaptation.look()
+        bench.services.adaptation.round()
     assert bench.steps == ["pending"]
     assert bench.reasons[-1] == "a step is at work (running)"
     hold.release()
@@ -262,12 +284,12 @@ def test_a_users_apply_while_a_step_is_at_work_waits_for_it(bench: Bench) -> Non
     hold = bench.world.hold("submit", "clean-a")
     bench.decide(2)
     bench.conditions.now += 60
-    bench.services.adaptation.look()
+    bench.services.adaptation.round()
     assert hold.reached.wait(30)
     hold.release()
     bench.apply(plant())  # all in the cloud
     assert set(bench.where.values()) == {"D"}
-    bench.look()
+    bench.round()
     assert bench.steps == ["superseded"]
     assert bench.memory.streak is None
     assert bench.memory.bans == ()
@@ -340,7 +362,7 @@ def test_a_lied_about_speed_leads_back_once_and_is_banned(bench: Bench) -> None:
     first_step(bench)
     bench.conditions.factors = dict.fromkeys(GROUP, 30.0)  # as if A had a speed of 1/30 only
     bench.conditions.cost = 60e-6
-    bench.look(times=12)
+    bench.round(times=12)
     assert set(bench.where.values()) == {"D"}
     assert bench.steps == ["back", "kept"]
     assert bench.events == ["step", "back", "banned"]
@@ -350,7 +372,7 @@ def test_a_lied_about_speed_leads_back_once_and_is_banned(bench: Bench) -> None:
     assert speed is not None
     assert speed.value < 0.5
     bench.conditions.factors = {}
-    bench.look(times=50)  # within the ban
+    bench.round(times=50)  # within the ban
     assert {job for job, site in bench.where.items() if site == "A"} == set()
 
 
@@ -362,8 +384,8 @@ def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
         address=engine_at("A"),
         times=None,
     )
-    bench.look(60, 3)
-    bench.look(times=6)
+    bench.round(60, 3)
+    bench.round(times=6)
     desired = bench.services.coordinator.desired(NAME).jobs
     assert {job.site for job in desired.values()} == {"D"}
     assert set(bench.where.values()) == {"D"}
@@ -377,7 +399,7 @@ def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
 def test_another_server_judges_the_step(bench: Bench) -> None:
     first_step(bench)
     bench.restart()
-    bench.look(times=12)
+    bench.round(times=12)
     assert bench.steps[0] == "kept"
 
 
@@ -387,11 +409,11 @@ def test_server_killed_at_any_moment_of_a_step(bench: Bench, seed: int) -> None:
     bench.decide(2)
     moment = random.Random(seed).randrange(60)
     bench.life.moments = moment
-    bench.look(60)
+    bench.round(60)
     bench.restart()
     bench.finish()
     assert len(bench.world.running()) == 4
-    bench.look(times=100)
+    bench.round(times=100)
     assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}
     assert [each for each in bench.steps if each != "failed"][-2:] == ["kept", "kept"]
     assert all(each.times == 1 for each in bench.memory.bans)
@@ -409,7 +431,7 @@ def test_pause_and_resume(bench: Bench) -> None:
     assert bench.steps == []
     assert bench.reasons[-1] == "paused"
     assert adaptation.resume(NAME)["state"] == "watching"
-    bench.look(1)
+    bench.round(1)
     assert bench.memory.entries[-1].trigger == "resumed"
     bench.decide(2)
     assert bench.steps == ["pending"]
@@ -424,7 +446,7 @@ def test_shown_data(bench: Bench) -> None:
     assert shown["last"]["decision"] == "step"
     assert shown["next"] == bench.conditions.now + 60
     assert (shown["steps_last_hour"], shown["steps_per_hour"], shown["steps_last_day"]) == (1, 6, 1)
-    bench.look(times=2)
+    bench.round(times=2)
     assert adaptation.show(NAME)["state"] == "judging"
     [short] = adaptation.all()["compositions"]
     assert short.keys() == shown.keys() - {"entries", "steps", "bans"}
@@ -439,7 +461,7 @@ def test_the_memory_goes_with_its_composition(bench: Bench) -> None:
     bench.decide(1)
     assert bench.services.coordinator.delete_composition(NAME).wait(30)
     assert bench.memory == Memory()
-    bench.look()
+    bench.round()
     assert bench.memory == Memory()
 
 

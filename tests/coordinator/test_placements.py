@@ -397,6 +397,7 @@ def test_one_placement_is_computed_at_a_time(bench: Bench, monkeypatch: pytest.M
         bench.propose(road_traffic())
 
 
+@pytest.mark.slow("a hundred placements are computed")
 def test_hundred_proposals_are_kept(bench: Bench) -> None:
     first = bench.propose(road_traffic(), CLOUD)["id"]
     for _ in range(100):

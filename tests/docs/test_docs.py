@@ -167,6 +167,7 @@ NOT_RUN = [
     ("local.md", "Sites on one machine", 1),
     ("local.md", "Sites on one machine", 1),
     ("mqtt.md", "Owners", 3),
+    ("nexmark.md", "Try it", 7),
     ("raspberry-pi.md", "What to install", 2),
     ("security.md", "In short: a server that others can reach", 4),
     ("security.md", "In short: a server that others can reach", 4),

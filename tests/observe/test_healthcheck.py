@@ -47,6 +47,14 @@ def test_nothing_is_wrong(speck: Speck) -> None:
     assert lines[-1] == "no faults"
 
 
+def test_sessions_of_another_speck_are_a_remark(rest: RestServer, speck: Speck) -> None:
+    rest.world.broker(BROKERS[NEAR]).owners["speck-theirs"] = "0123456789abcdef"
+    said = speck("sites", "check")
+    assert said.code == 0
+    assert f"near, broker {BROKERS[NEAR]}: remark: 1 session of another SpecK" in said.out
+    assert said.out.splitlines()[-1] == "no faults"
+
+
 def test_what_is_wrong_is_told_with_what_mends_it(rest: RestServer, speck: Speck) -> None:
     rest.world.engine(NEAR).checkup = Checkup(
         version="double 1.0", clock=(61.0, 62.0), complaints=(Complaint("it is too old", "install another"),)

@@ -151,7 +151,8 @@ def test_reading_keeps_the_engines_asked_for_a_minute(bench: Bench) -> None:
     assert len(bench.profiled.asked) == 6
 
 
-def test_an_engine_is_asked_once_for_all_of_its_jobs(bench: Bench) -> None:
+def test_an_engine_is_asked_once_for_all_of_its_jobs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_module.time, "thread_time", lambda: 0.0)  # an answer costs nothing
     bench.apply(*(flink_job(f"a{number}") for number in range(20)), flink_job("d", D))
     bench.measure(60)
     assert sorted(bench.profiled.asked) == [A] * 7 + [D] * 7
@@ -316,6 +317,21 @@ def test_links_are_measured_by_acknowledgements(bench: Bench) -> None:
     bench.end()
     bench.begin()
     assert bench.measures.links()["A", "D"].bandwidth == full.bandwidth
+
+
+def test_what_readers_take_counts_to_the_load_and_the_bandwidth_of_a_link(bench: Bench) -> None:
+    writer, reader = flink_job("writer", sink_broker=AT_D), flink_job("reader", at=D, source_broker=AT_A)
+    bench.acks = (AckSample(broker=AT_D, least=0.08, window_full=0.9),)
+    bench.apply(writer)
+    bench.measure()
+    written = bench.measures.links()["A", "D"].load
+    assert written is not None
+    bench.apply(writer, reader)
+    bench.measure()
+    link = bench.measures.links()["A", "D"]
+    taken = 100 * (100 + 95)  # messages/s of so many bytes
+    assert known(link.load) == (written.value + taken, Known.MEASURED)
+    assert (link.bandwidth, link.at_least) == (link.load, False)
 
 
 def test_cores_and_memory_of_sites_are_those_of_their_engines(bench: Bench) -> None:

@@ -45,7 +45,8 @@ def _line(**job: float) -> Problem:
         PlacedJob(name="clean", allowed=(0, 1), inputs=(0,), output=1, selectivity=0.1, **job),  # type: ignore[arg-type]
         PlacedJob(name="count", allowed=(0, 1), inputs=(1,), output=2, selectivity=0.01),
     ]
-    return Problem(sites=sites, jobs=jobs, channels=channels)
+    constants = {"overhead": 95.0, "stamp": 0.0, "acknowledgement": 0.0, "broker_cost": 10e-6}
+    return Problem(sites=sites, jobs=jobs, channels=channels, **constants)  # type: ignore[arg-type]
 
 
 def _random_placement(problem: Problem, seed: int) -> Placement:
@@ -223,6 +224,7 @@ def test_other_load_never_makes_a_placement_better(problem: Problem) -> None:
         assert (beside.wan, beside.cores) == pytest.approx((alone.wan, alone.cores))
 
 
+@pytest.mark.slow("every placement of each problem")
 @settings(max_examples=5, deadline=None)
 @given(problems)
 def test_bound_holds_beside_other_load(problem: Problem) -> None:

@@ -54,7 +54,7 @@ STEP = StepRecord(
     operation="op",
 )
 DONE = Progress(state=OperationState.SUCCEEDED, ended=NOW + 5)
-HELD = Realised(
+REALISED = Realised(
     objective=0.6,
     without=1.0,
     age_p95=0.1,
@@ -64,7 +64,7 @@ HELD = Realised(
 )
 
 
-def kept(at: float) -> StepRecord:
+def past_step(at: float) -> StepRecord:
     return replace(STEP, at=at, due=at, outcome=Outcome.KEPT)
 
 
@@ -118,7 +118,7 @@ def test_holds(change: dict[str, Any], reason: str) -> None:
     ("memory", "reason"),
     [
         (replace(READY, paused=NOW + 1), "paused"),
-        (replace(READY, steps=(kept(NOW - 299),)), "the last step is less than 300 s ago"),
+        (replace(READY, steps=(past_step(NOW - 299),)), "the last step is less than 300 s ago"),
         (
             replace(
                 READY, bans=(Ban(jobs=("clean",), target="A", until=NOW + 1, times=1, reason="it was slow"),)
@@ -139,7 +139,7 @@ def test_memories_that_hold(memory: Memory, reason: str) -> None:
     [
         READY,
         replace(READY, paused=NOW),
-        replace(READY, steps=(kept(NOW - 300),)),
+        replace(READY, steps=(past_step(NOW - 300),)),
         replace(READY, bans=(Ban(jobs=("clean",), target="A", until=NOW, times=1, reason="over"),)),
         replace(READY, bans=(Ban(jobs=("other",), target="A", until=NOW + 1, times=1, reason="other"),)),
         replace(READY, bans=(Ban(jobs=("clean",), target="B", until=NOW + 1, times=1, reason="other"),)),
@@ -174,7 +174,7 @@ def test_several_small_steps_may_reach_the_least_gain_together() -> None:
 )
 def test_emergency_takes_one_decision(now: float, after: float, lag: bool, taken: bool) -> None:
     seen = replace(SEEN, multiplier=now, lag_grows=lag, candidates=(replace(GOOD, multiplier=after),))
-    answer, _ = decide(Memory(revision=3, steps=(kept(NOW - 61),)), seen, NOW)
+    answer, _ = decide(Memory(revision=3, steps=(past_step(NOW - 61),)), seen, NOW)
     assert isinstance(answer, Step if taken else Hold)
 
 
@@ -202,7 +202,7 @@ def test_near_equal_steps_do_not_break_the_row() -> None:
 
 def test_emergency_has_a_cooldown_of_its_own() -> None:
     seen = replace(SEEN, multiplier=0.5, lag_grows=True)
-    answer, _ = decide(Memory(revision=3, steps=(kept(NOW - 59),)), seen, NOW)
+    answer, _ = decide(Memory(revision=3, steps=(past_step(NOW - 59),)), seen, NOW)
     assert isinstance(answer, Hold)
     assert answer.reason == "the last step is less than 60 s ago"
 
@@ -235,8 +235,8 @@ def test_topics_are_moved_by_users_alone() -> None:
 @pytest.mark.parametrize(
     "steps",
     [
-        tuple(kept(NOW - 3599 + 301 * number) for number in range(6)),
-        tuple(kept(NOW - 86_399 + 3700 * number) for number in range(20)),
+        tuple(past_step(NOW - 3599 + 301 * number) for number in range(6)),
+        tuple(past_step(NOW - 86_399 + 3700 * number) for number in range(20)),
     ],
     ids=["hour", "day"],
 )
@@ -252,7 +252,7 @@ def test_beyond_its_limits_the_loop_falls_to_advice(steps: tuple[StepRecord, ...
 
 
 def test_ways_back_do_not_count_as_steps() -> None:
-    steps = tuple(replace(kept(NOW - 3000 + number), back=True) for number in range(10))
+    steps = tuple(replace(past_step(NOW - 3000 + number), back=True) for number in range(10))
     assert isinstance(decide(replace(READY, steps=steps), SEEN, NOW)[0], Step)
 
 
@@ -269,7 +269,7 @@ def judged(realised: Realised | None, windows: int = 3, **pending: Any) -> tuple
 
 
 def test_a_step_that_holds_is_kept_after_three_windows() -> None:
-    answer, memory = judged(HELD)
+    answer, memory = judged(REALISED)
     assert isinstance(answer, Hold)
     assert "the step is kept: it gains 40%" in answer.reason
     assert memory.pending is None
@@ -280,12 +280,12 @@ def test_a_step_that_holds_is_kept_after_three_windows() -> None:
 @pytest.mark.parametrize(
     ("realised", "why"),
     [
-        (replace(HELD, objective=0.85), "it gains 15% of the objective, 40% was predicted"),
-        (replace(HELD, objective=1.2), "it gains -20%"),
-        (replace(HELD, objective=math.nan), "it gains nan%"),
-        (replace(HELD, age_p95=0.23), "the age of results (p95) is 0.23 s, it was 0.2 s"),
-        (replace(HELD, multiplier=0.9), "the rates are not sustained (multiplier 0.9)"),
-        (replace(HELD, lag_grows=True), "its jobs fall behind"),
+        (replace(REALISED, objective=0.85), "it gains 15% of the objective, 40% was predicted"),
+        (replace(REALISED, objective=1.2), "it gains -20%"),
+        (replace(REALISED, objective=math.nan), "it gains nan%"),
+        (replace(REALISED, age_p95=0.23), "the age of results (p95) is 0.23 s, it was 0.2 s"),
+        (replace(REALISED, multiplier=0.9), "the rates are not sustained (multiplier 0.9)"),
+        (replace(REALISED, lag_grows=True), "its jobs fall behind"),
     ],
 )
 def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realised, why: str) -> None:
@@ -306,9 +306,9 @@ def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realis
 
 
 def test_growth_of_the_load_is_no_regret() -> None:
-    answer, _ = judged(replace(HELD, multiplier=0.8, multiplier_without=0.5))
+    answer, _ = judged(replace(REALISED, multiplier=0.8, multiplier_without=0.5))
     assert isinstance(answer, Hold)
-    answer, _ = judged(replace(HELD, age_p95=0.5, age_p95_without=0.6))
+    answer, _ = judged(replace(REALISED, age_p95=0.5, age_p95_without=0.6))
     assert isinstance(answer, Hold)
 
 
@@ -316,7 +316,7 @@ def test_one_bad_window_of_three_is_forgiven() -> None:
     memory = Memory(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
     seen = replace(SEEN, revision=4, by_loop=True, progress=DONE)
     answers = []
-    for number, found in enumerate((HELD, replace(HELD, objective=2.0), HELD)):
+    for number, found in enumerate((REALISED, replace(REALISED, objective=2.0), REALISED)):
         answer, memory = decide(memory, replace(seen, realised=found), NOW + 20 * (number + 1))
         answers.append(answer)
     assert isinstance(answers[-1], Hold)
@@ -332,7 +332,7 @@ def test_a_step_is_not_judged_without_fresh_figures() -> None:
 
 @pytest.mark.parametrize(("catch_up", "seconds"), [(0.0, 30.0), (40.0, 80.0), (1000.0, 300.0)])
 def test_a_step_settles_before_it_is_judged(catch_up: float, seconds: float) -> None:
-    _, memory = judged(HELD, windows=0, catch_up=catch_up)
+    _, memory = judged(REALISED, windows=0, catch_up=catch_up)
     assert memory.pending is not None
     assert memory.pending.due == NOW + 5 + seconds == verdict.due(NOW + 5, catch_up)
 
@@ -368,7 +368,7 @@ def test_nothing_is_decided_while_a_step_is_at_work(state: OperationState) -> No
 
 @pytest.mark.parametrize(("revision", "by_loop"), [(5, False), (4, False), (5, True)])
 def test_a_users_apply_ends_a_pending_step(revision: int, by_loop: bool) -> None:
-    seen = replace(SEEN, revision=revision, by_loop=by_loop, progress=DONE, realised=HELD)
+    seen = replace(SEEN, revision=revision, by_loop=by_loop, progress=DONE, realised=REALISED)
     answer, memory = decide(Memory(revision=4, steps=(STEP,)), seen, NOW + 400)
     assert isinstance(answer, Hold)
     assert memory.steps[0].outcome is Outcome.SUPERSEDED
@@ -383,7 +383,7 @@ def test_a_step_that_was_stored_and_not_begun_is_forgotten() -> None:
 
 
 def test_a_way_back_that_was_stored_and_not_begun_is_begun() -> None:
-    _, memory = judged(replace(HELD, objective=2.0))
+    _, memory = judged(replace(REALISED, objective=2.0))
     seen = replace(SEEN, revision=4, by_loop=True)
     answer, after = decide(memory, seen, NOW + 200)
     assert isinstance(answer, Back)
@@ -394,7 +394,7 @@ def test_a_way_back_that_was_stored_and_not_begun_is_begun() -> None:
 
 def test_a_pause_also_holds_a_way_back() -> None:
     memory = Memory(revision=4, steps=(replace(STEP, due=NOW, looked=NOW, windows=2),), paused=NOW + 900)
-    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=replace(HELD, objective=2.0))
+    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=replace(REALISED, objective=2.0))
     assert isinstance(decide(memory, seen, NOW + 800)[0], Hold)
     assert isinstance(decide(memory, seen, NOW + 900)[0], Back)
 
@@ -418,7 +418,7 @@ def test_the_memory_stays_small() -> None:
         seen = replace(SEEN, candidates=(step,), rates=dict.fromkeys(names, 100.0 + number))
         ban = Ban(jobs=names, target=f"site-{number}", until=NOW + 100 * number, times=1, reason="x" * 200)
         memory = limits.with_ban(memory, ban)
-        done = tuple(replace(kept(NOW + 60 * number), jobs=names) for _ in range(2))
+        done = tuple(replace(past_step(NOW + 60 * number), jobs=names) for _ in range(2))
         _, memory = decide(replace(memory, steps=(*memory.steps, *done)), seen, NOW + 60 * number)
     assert len(memory.entries) == ENTRIES
     assert len(memory.bans) <= limits.REMEMBERED + 1
@@ -428,7 +428,7 @@ def test_the_memory_stays_small() -> None:
 
 
 def test_memory_goes_through_json() -> None:
-    _, memory = judged(replace(HELD, objective=2.0))
+    _, memory = judged(replace(REALISED, objective=2.0))
     assert Memory.from_dict(json.loads(json.dumps(memory.to_dict()))) == memory
 
 

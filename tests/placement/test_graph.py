@@ -209,6 +209,13 @@ def test_measured_links_replace_declared_ones_and_lower_bounds_only_raise_them()
     assert sites["B"].latency + sites["D"].latency == pytest.approx(0.01, abs=0.002)
 
 
+def test_full_path_is_the_measure_of_its_lesser_end() -> None:
+    paths = [_path("A", "D", 0.1, 60e3), _path("B", "D", 0.1, 50e3, at_least=True)]
+    inputs = Inputs(links={(each.source, each.target): each for each in paths})
+    sites = {site.name: site for site in site_table(inventory(), inputs, ()).sites}
+    assert (sites["A"].up, sites["D"].down) == (60e3, 125e6)
+
+
 def test_declared_links_count_for_sites_without_an_uplink() -> None:
     known = inventory()
     sites = {name: replace(site, uplink=Uplink()) for name, site in known.sites.items()}

@@ -61,6 +61,7 @@ def test_objective_kept_over_moves_equals_that_from_the_beginning(problem: Probl
     assert state.placement().homes == problem.placement(state.sites).homes
 
 
+@pytest.mark.slow("every placement of each problem")
 @settings(max_examples=12, deadline=None)
 @given(problems)
 def test_no_policy_is_better_than_the_exhaustive_one(problem: Problem) -> None:

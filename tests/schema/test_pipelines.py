@@ -15,10 +15,12 @@ from speck.core.plan import Deployed, make_plan, stranded_state
 from speck.schema import load_composition, load_inventory
 from tests.support import ROOT
 from tests.support.doubles import World, double_kinds
+from tests.support.examples import one_site
 
 PIPELINES = ROOT / "pipelines"
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
+NEXMARK = {"q0": 2, "q1": 2, "q2": 2, "q3": 5, "q4": 6, "q5": 4, "q7": 3, "q8": 5, "q11": 3, "q12": 3}  # jobs
 FLINK_PROGRAMS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 
 
@@ -36,6 +38,27 @@ def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
 def test_no_pipeline_is_left_out() -> None:
     found = {path.stem for path in PIPELINES.glob("*.yaml")}
     assert found == {*TRAFFIC, *MIXED, "figure3", "figure4", "sites", "sites_mixed"}
+    assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
+
+
+@pytest.mark.parametrize("query", NEXMARK)
+def test_the_jobs_of_a_nexmark_query_are_placed_by_speck(query: str, tmp_path: Path) -> None:
+    jar = tmp_path / "jars_and_apps" / "nexmark" / "speck-nexmark.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"the double looks into no jar")
+    text = (PIPELINES / "nexmark" / f"{query}.yaml").read_bytes()
+    sites = {
+        each: one_site(each, f"http://{each.lower()}:8081/", f"tcp://{each.lower()}:1883") for each in "ABD"
+    }
+    loaded = load_composition(
+        text,
+        inventory=Inventory(sites),
+        registry=double_kinds(World()),
+        root=tmp_path,
+        default_name=query,
+    )
+    assert len(loaded.composition.jobs) == NEXMARK[query]
+    assert all(job.movable for job in loaded.composition.jobs.values())
 
 
 @pytest.mark.parametrize("name", TRAFFIC)

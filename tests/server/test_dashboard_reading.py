@@ -253,7 +253,7 @@ def test_a_chosen_job_of_a_wide_graph_can_be_read(at: tuple[RestServer, Page]) -
         "const [card, frame] = [at('[data-job=job-7] .card'), at('.frame')];"
         "return [card.width, card.left >= frame.left && card.right <= frame.right]"
     )
-    assert page.run(box)[0] < 100  # px; all eight are in sight
+    page.until(lambda: page.run(box)[0] < 100, "all eight to be in sight")  # px
     page.click(".jobs button", "job-7")
     page.one(".job-panel h2", "job-7")
     page.until(lambda: page.run(box)[0] > 110, "the job to come near")

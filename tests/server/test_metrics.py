@@ -120,7 +120,7 @@ def adapt(rest: RestServer) -> None:
     known = [Value(value, Known.MEASURED, time.time(), 5) for value in (0.04, 1e6, 2e5)]
     link = LinkProfile(source="north", target="south", round_trip=known[0], bandwidth=known[1], load=known[2])
     rest.services.profiles.measures.put_link(("north", "south"), MeasuredLink(passive=link))
-    rest.services.adaptation.look()
+    rest.services.adaptation.round()
     sight = rest.services.adaptation.sights()["demo"]
     sight.regret, sight.realised = 0.1, 0.9
 

@@ -164,6 +164,7 @@ def test_old_versions_are_not_spoken(secured: Secured) -> None:
         assert connection.version() in ("TLSv1.2", "TLSv1.3")
 
 
+@pytest.mark.slow("megabytes over many connections")
 def test_large_bodies_and_answers_arrive_whole_beside_each_other(secured: Secured) -> None:
     """Compositions of some megabyte go in and come out again, from many threads, on kept connections."""
     note = "x" * 400
@@ -195,6 +196,7 @@ def test_requests_that_come_in_pieces_and_in_one(secured: Secured) -> None:
         assert answer.endswith(b'{"status": "ok"}')
 
 
+@pytest.mark.slow("many clients at once")
 def test_many_clients_at_once(secured: Secured) -> None:
     """Each sends on while it is answered: what is read and what is written meet in every connection."""
     context = ssl.create_default_context(cafile=secured.ca)

@@ -75,6 +75,7 @@ class Conditions:
     bandwidth: dict[str, float] = field(default_factory=dict)  # bytes/s of edges, measured
     fresh: set[str] | None = None
     unknown: set[str] = field(default_factory=set)
+    pressed: set[str] = field(default_factory=set)
     speeds: dict[str, float] = field(default_factory=dict)  # that the coordinator counts with, measured
     factors: dict[str, float] = field(default_factory=dict)  # of a job's measured cost
     now: float = NOW
@@ -94,6 +95,7 @@ class Conditions:
             jobs=known,
             links=dict(self._links()),
             sites={},
+            pressed=frozenset(self.pressed),
             fresh=frozenset(known if self.fresh is None else self.fresh & known.keys()),
         )
 
@@ -171,16 +173,16 @@ class Bench:
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
 
-    def look(self, seconds: float = 10.0, times: int = 1) -> None:
+    def round(self, seconds: float = 10.0, times: int = 1) -> None:
         """Let time pass and the loop look, and wait for what that began."""
         for _ in range(times):
             self.conditions.now += seconds
-            self.services.adaptation.look()
+            self.services.adaptation.round()
             self.finish()
 
     def decide(self, times: int = 1) -> None:
         """Let so many periods pass, with a decision in each."""
-        self.look(60.0, times)
+        self.round(60.0, times)
 
     def finish(self) -> None:
         """Wait for all operations."""

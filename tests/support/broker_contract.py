@@ -37,7 +37,7 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.drained(SESSION, "marker", 0.1),
         lambda broker: broker.waiting(SESSION),
         lambda broker: name_writers(broker, "a"),
-        lambda broker: broker.claim_session(SESSION),
+        lambda broker: broker.claim_session(SESSION, "contract/in"),
         lambda broker: broker.fenced(SESSION),
         lambda broker: take_owner(broker, OWNER).foreign_sessions(),
     ],
@@ -160,7 +160,7 @@ class BrokerContract(ABC):
             lambda broker: broker.delete_session(SESSION),
             lambda broker: broker.fence(SESSION, 9),
             lambda broker: broker.waiting(SESSION),
-            lambda broker: broker.claim_session(SESSION),
+            lambda broker: broker.claim_session(SESSION, "contract/in"),
             lambda broker: broker.fenced(SESSION),
         ],
         ids=["ensure_session", "another topic", "delete_session", "fence", "waiting", "claim", "fenced"],
@@ -191,17 +191,17 @@ class BrokerContract(ABC):
         broker.ensure_session(SESSION, "contract/in")  # as by version 0.1
         broker.fence(SESSION, 3)
         adopting, other = take_owner(self.beside(broker), OWNER), take_owner(self.beside(broker), OTHER)
-        adopting.claim_session(SESSION)
+        adopting.claim_session(SESSION, "contract/in")
         with pytest.raises(SessionOfAnother, match=OWNER):
-            other.claim_session(SESSION)
+            other.claim_session(SESSION, "contract/in")
         assert self.fenced_attempt(broker, SESSION) == 3
 
     def test_claiming_makes_no_session(self, broker: BrokerBinder) -> None:
         owned = take_owner(broker, OWNER)
-        owned.claim_session(SESSION)
+        owned.claim_session(SESSION, "contract/in")
         assert owned.foreign_sessions() == []
         assert not broker.session_exists(SESSION)
-        take_owner(self.beside(broker), OTHER).claim_session(SESSION)
+        take_owner(self.beside(broker), OTHER).claim_session(SESSION, "contract/in")
 
     def test_a_deleted_session_leaves_a_number_above_all_its_attempts(self, broker: BrokerBinder) -> None:
         owned = take_owner(broker, OWNER)

@@ -537,7 +537,7 @@ class InMemoryBroker:
             self._state.tombstones.pop(session, None)
             self._state.fences[session] = max(attempt, named)
 
-    def claim_session(self, session: str) -> None:
+    def claim_session(self, session: str, topic: str) -> None:
         with self._call("claim_session", session):
             self._reject_foreign(session)
             if session in self._state.sessions:

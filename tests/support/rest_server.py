@@ -85,7 +85,7 @@ def rest_server(
             store,
             registry or double_kinds(world),
             inventory or Inventory(),
-            Settings(roots=(root,), period=0, advertise=url),
+            Settings(roots=(root,), period=0, adapt=0, advertise=url),
             clock=clock,
             inputs=inputs,
         )

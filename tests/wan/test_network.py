@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.wan.endpoint import round_trip as round_trip_from_here
-from benchmarks.wan.measure import PORT, bandwidth, endpoint, round_trip
-from benchmarks.wan.network import ROOT, Link, Network, unavailable
+from benchmarks.wan.measure import PORT, ROOT, bandwidth, endpoint, round_trip
+from speck.local.wan import Link, Network, unavailable
 
 _REASON = unavailable()
 _TRIP = 0.16  # s

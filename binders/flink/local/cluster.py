@@ -65,8 +65,9 @@ class LocalCluster:
     """A cluster on these loopback ports with its files in ``directory``.
 
     ``heap`` is a Java size, the TaskManager's; ``slots`` its task slots; ``python`` the path of a Python with
-    ``apache-flink``, for Python programs (empty: none); ``extra`` further settings of Flink, which take
-    precedence; an empty one leaves a setting out.
+    ``apache-flink``, for Python programs (empty: none); ``host`` the address in place of loopback;
+    ``states`` the directory of checkpoints and savepoints, if it is another one; ``extra`` further settings
+    of Flink, which take precedence; an empty one leaves a setting out.
     """
 
     ports: tuple[int, ...]
@@ -74,18 +75,20 @@ class LocalCluster:
     heap: str = "600m"
     slots: int = 32
     python: str = ""
+    host: str = "127.0.0.1"
+    states: Path | None = None
     extra: Mapping[str, str] | None = None
     jvm_options: Iterable[str] = ()
 
     @property
     def checkpoints(self) -> Path:
         """The directory of checkpoints."""
-        return self.directory / "checkpoints"
+        return (self.states or self.directory) / "checkpoints"
 
     @property
     def savepoints(self) -> Path:
         """The directory of savepoints."""
-        return self.directory / "savepoints"
+        return (self.states or self.directory) / "savepoints"
 
     def programs(self) -> list[list[str]]:
         """The command lines of the JobManager and of the TaskManager, as :meth:`bare_programs`."""
@@ -135,15 +138,15 @@ class LocalCluster:
         """Flink's settings, for both programs."""
         rest, jobmanager, blobs, taskmanager, data = self.ports
         settings: dict[str, str | int] = {
-            "rest.address": "127.0.0.1",
-            "rest.bind-address": "127.0.0.1",
+            "rest.address": self.host,
+            "rest.bind-address": self.host,
             "rest.port": rest,
-            "jobmanager.rpc.address": "127.0.0.1",
-            "jobmanager.bind-host": "127.0.0.1",
+            "jobmanager.rpc.address": self.host,
+            "jobmanager.bind-host": self.host,
             "jobmanager.rpc.port": jobmanager,
             "blob.server.port": blobs,
-            "taskmanager.host": "127.0.0.1",
-            "taskmanager.bind-host": "127.0.0.1",
+            "taskmanager.host": self.host,
+            "taskmanager.bind-host": self.host,
             "taskmanager.rpc.port": taskmanager,
             "taskmanager.data.port": data,
             "taskmanager.numberOfTaskSlots": self.slots,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,21 +37,37 @@ def python_program() -> str:
     return named
 
 
+@dataclass(frozen=True, slots=True)
 class FlinkCluster:
-    """The :class:`~speck.binder.LocalServer` of Flink: a JobManager and a TaskManager, run as one server."""
+    """The :class:`~speck.binder.LocalServer` of Flink: a JobManager and a TaskManager, run as one server.
 
+    ``host`` and ``states`` are as of :class:`LocalCluster`.
+    """
+
+    host: str = "127.0.0.1"
+    states: Path | None = None
     ports = PORTS
 
+    def at(self, host: str, states: Path) -> FlinkCluster:
+        """See :meth:`speck.binder.devserver.Networked.at`."""
+        return FlinkCluster(host, states)
+
     def address(self, ports: Sequence[int]) -> str:
-        """``http://127.0.0.1:PORT/`` of the JobManager's REST interface."""
-        return f"http://127.0.0.1:{ports[0]}/"
+        """``http://HOST:PORT/`` of the JobManager's REST interface."""
+        return f"http://{self.host}:{ports[0]}/"
 
     def command(
         self, ports: Sequence[int], directory: Path, heap: str
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`; the heap is the TaskManager's."""
         cluster = LocalCluster(
-            tuple(ports), directory, heap, python=python_program(), jvm_options=_QUICK_START
+            tuple(ports),
+            directory,
+            heap,
+            python=python_program(),
+            host=self.host,
+            states=self.states,
+            jvm_options=_QUICK_START,
         )
         return process_group.command(cluster.programs()), cluster.environment()
 
@@ -64,7 +81,7 @@ class FlinkCluster:
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
         """The directories of checkpoints and savepoints; the cluster itself reports its slots and memory."""
-        cluster = LocalCluster(tuple(ports), directory)
+        cluster = LocalCluster(tuple(ports), directory, states=self.states)
         return {
             "checkpoint_dir": cluster.checkpoints.as_uri(),
             "savepoint_dir": cluster.savepoints.as_uri(),

@@ -84,8 +84,8 @@ def _environment() -> dict[str, str]:
 class Server(Program):
     """A SpecK server on a free loopback port, with a store of its own."""
 
-    def __init__(self, sites: Path, directory: Path) -> None:
-        options = ["--port", 0, "--data-dir", directory / "store", "--sites", sites, "--root", ROOT]
+    def __init__(self, sites: Path, directory: Path, *more: object) -> None:
+        options = ["--port", 0, "--data-dir", directory / "store", "--sites", sites, "--root", ROOT, *more]
         super().__init__("server", ["-m", "speck.cli", "serve", *options], directory)
 
     def url(self) -> str:
@@ -115,6 +115,11 @@ class Feeder(Program):
             assert self.process.stdout is not None  # noqa: S101 - a pipe was asked for
             self.report = json.loads(self.process.stdout.read())
         return self.report is not None
+
+    def finish(self) -> None:
+        """Have it send no more, and report what it has sent."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)
 
     @property
     def lines(self) -> int:
@@ -175,10 +180,14 @@ def check_input(file: Path, sensors: Path | None, directory: Path) -> None:
         raise LocalError(program.log.read_text(encoding="utf-8", errors="replace").strip())
 
 
-def generate(directory: Path, seed: int) -> Path:
+def generate(directory: Path, seed: int, sensors: int = 200) -> Path:
     """Generate a day of traffic; returns its file.  Raises :class:`LocalError`."""
     path = directory / "day.csv.gz"
-    program = Program("generate", [ROAD_TRAFFIC / "generate.py", "--seed", seed, "--out", path], directory)
+    program = Program(
+        "generate",
+        [ROAD_TRAFFIC / "generate.py", "--seed", seed, "--sensors", sensors, "--out", path],
+        directory,
+    )
     program.process.wait()
     program.stop()
     program.check()

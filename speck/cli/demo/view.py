@@ -50,6 +50,14 @@ class View:
         for line in render.placement_lines(proposal):
             self._console.print(line)
 
+    def decision(self, entry: Data) -> None:
+        """Print a decision of the loop."""
+        self._console.print(render.decision_line(entry))
+
+    def step(self, step: Data) -> None:
+        """Print a step of the loop, and what became of it."""
+        self._console.print(render.step_line(step))
+
     def operation(self, operation: Data, printed: set[str]) -> None:
         """Print the ended actions of an operation that are not in ``printed``, and add them to it."""
         for action in operation["actions"]:

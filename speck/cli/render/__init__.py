@@ -8,7 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count
+from speck.cli.render.adaptation import adaptation_lines, adaptations_lines, decision_line, step_line
+from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count, faults_of
 from speck.cli.render.live import (
     SORTS,
     change_line,
@@ -38,6 +39,8 @@ __all__ = [
     "SORTS",
     "abandoned_table",
     "action_line",
+    "adaptation_lines",
+    "adaptations_lines",
     "change_line",
     "change_lines",
     "checkup_lines",
@@ -46,10 +49,12 @@ __all__ = [
     "comparison_table",
     "compositions_table",
     "counted",
+    "decision_line",
     "difference_lines",
     "doctor_report",
     "events_table",
     "facts",
+    "faults_of",
     "finding_lines",
     "has_changes",
     "job_changes",
@@ -72,6 +77,7 @@ __all__ = [
     "site_profiles_table",
     "sites_table",
     "sorted_rates",
+    "step_line",
     "watch_table",
 ]
 

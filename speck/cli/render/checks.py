@@ -25,7 +25,7 @@ def checkup_table(found: Iterable[Data]) -> Table:
             each["version"],
             clock_ahead(each["clock_ahead"]),
             ", ".join(limit(name, value) for name, value in each["limits"].items()),
-            str(len(each["wrong"])) if each["wrong"] else "nothing",
+            str(len(faults_of(each))) if faults_of(each) else "nothing",
         )
         for each in found
     )
@@ -33,15 +33,22 @@ def checkup_table(found: Iterable[Data]) -> Table:
 
 
 def checkup_lines(found: Iterable[Data]) -> Iterator[Text]:
-    """Each fault with its remedy; last their number."""
+    """Each fault and each remark, with its remedy; last the number of faults."""
     count = 0
     for each in found:
+        count += len(faults_of(each))
         for wrong in each["wrong"]:
-            count += 1
-            yield Text(f"{each['site']}, {each['role']} {each['address']}: {wrong['message']}", style="red")
+            at = f"{each['site']}, {each['role']} {each['address']}: "
+            remark = wrong.get("remark", False)
+            yield Text(f"{at}{'remark: ' * remark}{wrong['message']}", style="" if remark else "red")
             if wrong["remedy"]:
                 yield Text(f"    remedy: {wrong['remedy']}", style="yellow")
     yield Text(fault_count(count), style="bold")
+
+
+def faults_of(server: Data) -> list[Data]:
+    """The faults of an engine or a broker, without what is only a remark."""
+    return [each for each in server["wrong"] if not each.get("remark", False)]
 
 
 def doctor_report(found: Sequence[Data]) -> Iterator[Table | Text]:

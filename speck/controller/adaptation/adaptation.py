@@ -28,7 +28,7 @@ from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.sampler import Sampler
 from speck.placement.adaptation import limits, verdict
-from speck.placement.adaptation.decide import Answer, Back, Step, decide, held, with_last
+from speck.placement.adaptation.decide import Answer, Back, Step, decide, with_hold, with_last
 from speck.placement.adaptation.situation import Progress, Realised, Situation
 from speck.placement.profile import Known, SiteProfile, Value
 from speck.store import Event, Head, Store
@@ -37,7 +37,7 @@ from speck.store.deployments import Deployments
 _log = logging.getLogger(__name__)
 
 AUTHOR = "placement"  # of the revisions that the loop makes
-LOOK = 10.0  # s between two looks at what is measured
+ROUND_PERIOD = 10.0  # s between two looks at what is measured
 ATTENTION = 60.0  # s, for which a look keeps the measuring going
 STUCK = 300.0  # s
 SILENCE = 60.0  # s without an answer, after which a site counts as silent
@@ -111,10 +111,10 @@ class Adaptation:
         while not self._stop.is_set():
             self._wake.clear()
             try:
-                self.look()
+                self.round()
             except Exception:
                 _log.exception("a round of the adaptation loop failed")
-            self._wake.wait(min(LOOK, self.period))
+            self._wake.wait(min(ROUND_PERIOD, self.period))
 
     # --- queries
 
@@ -196,7 +196,7 @@ class Adaptation:
 
     # --- monitoring
 
-    def look(self) -> None:
+    def round(self) -> None:
         """Look at each composition with the mode ``auto`` once, and decide where that is due."""
         self._begun = time.monotonic()
         try:
@@ -206,20 +206,20 @@ class Adaptation:
             self._note_silence()
             for head in heads:
                 if not head.deleting and not self._stop.is_set():
-                    self._look_safely(head.name)
+                    self._round_of(head.name)
             for name in self._sights.keys() - {each.name for each in heads}:
                 del self._sights[name]
         finally:
             self._begun = None
 
-    def _look_safely(self, name: str) -> None:
+    def _round_of(self, name: str) -> None:
         """Look at one composition; its trouble keeps no other one from being looked at."""
         try:
-            self._look(name)
+            self._observe(name)
         except Exception:
             _log.exception("the adaptation of composition %r failed", name)
 
-    def _look(self, name: str) -> None:
+    def _observe(self, name: str) -> None:
         try:
             present = self.mover.present(name)
         except SpeckError as error:
@@ -290,7 +290,7 @@ class Adaptation:
         with self._lock:
             memory = self.store.adaptation(name)
             memory = replace(memory, streak=None)
-            self._write(name, held(memory, reason, Situation(revision=memory.revision), self.clock()))
+            self._write(name, with_hold(memory, reason, Situation(revision=memory.revision), self.clock()))
 
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
         memory, head, now = self.store.adaptation(name), self.deployments.head(name), self.clock()
@@ -421,7 +421,7 @@ class Adaptation:
         _log.info("composition %r: %s", name, reason)
         with self._lock:
             paused = self.store.adaptation(name).paused
-            memory = held(replace(before, paused=paused), " ".join(reason.split()), seen, self.clock())
+            memory = with_hold(replace(before, paused=paused), " ".join(reason.split()), seen, self.clock())
             self._write(name, memory)
 
     def _note_begun(self, name: str, operation: Operation) -> None:

@@ -43,6 +43,7 @@ class Sight:
             *triggers.loads(present.model.problem, present.figures),
             *triggers.links(self.baseline, present.inputs.links),
             *triggers.rates(rates, present.rates),
+            *((Trigger.LAG, name) for name in present.inputs.pressed & present.rates.keys()),
         ]
         self._watch, due = self._watch.with_next(holding, now)
         self._reported += [trigger for trigger, _ in due]

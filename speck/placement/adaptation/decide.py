@@ -142,7 +142,7 @@ def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tup
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
     if not step.due:
         return _await(memory, step, progress, now)
-    return _look(memory, step, seen, now)
+    return _judge_window(memory, step, seen, now)
 
 
 def _begun_anew(memory: Memory, step: StepRecord) -> tuple[Answer, Memory]:
@@ -161,7 +161,7 @@ def _await(memory: Memory, step: StepRecord, progress: Progress | None, now: flo
     return Hold("the step settles"), with_last(memory, replace(step, due=when, looked=when))
 
 
-def _look(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def _judge_window(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Look at the step in one of its windows, and judge it in the last."""
     if now < step.looked + verdict.WINDOW:
         return Hold("the step settles" if now < step.due else "the step is judged"), memory
@@ -170,8 +170,8 @@ def _look(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tupl
     missing = verdict.shortfall(step, seen.realised)
     step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
     if step.windows < verdict.WINDOWS:
-        held = missing or "it holds its prediction"
-        return Hold(f"window {step.windows} of {verdict.WINDOWS}: {held}"), with_last(memory, step)
+        found = missing or "it holds its prediction"
+        return Hold(f"window {step.windows} of {verdict.WINDOWS}: {found}"), with_last(memory, step)
     if step.good >= verdict.NEEDED:
         memory = with_last(memory, replace(step, outcome=Outcome.KEPT))
         return Hold(f"the step is kept: it gains {seen.realised.gain:.0%} of the objective"), memory
@@ -329,7 +329,7 @@ def _name(step: Candidate | StepRecord) -> str:
 # --- entries
 
 
-def held(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
+def with_hold(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
     """The memory with an entry for a round in which nothing could be decided."""
     return _noted(memory, Hold(reason), seen, now)
 

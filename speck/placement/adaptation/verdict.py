@@ -12,7 +12,7 @@ from speck.placement.graph import Model
 from speck.placement.move import after_moving
 from speck.placement.problem import PlacedJob, Placement, Problem
 
-SETTLING, LONGEST_SETTLING = 30.0, 300.0  # s after a step before it is judged
+DELAY, LONGEST_DELAY = 30.0, 300.0  # s after a step before it is judged
 WINDOWS, WINDOW = 3, 20.0  # their number, and s
 NEEDED = 2  # windows that hold, of a step that is retained
 REALISED = 0.5  # share of the predicted gain
@@ -22,7 +22,7 @@ MIN_SPEED, MAX_SPEED = 0.2, 5.0  # of an observed speed, relative to the one cou
 
 def due(ended: float, catch_up: float) -> float:
     """The time from which a step is judged, whose operation has ``ended``; ``catch_up`` is s."""
-    return ended + min(LONGEST_SETTLING, max(SETTLING, 2 * catch_up))
+    return ended + min(LONGEST_DELAY, max(DELAY, 2 * catch_up))
 
 
 def predicted_gain(step: StepRecord) -> float:

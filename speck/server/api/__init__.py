@@ -11,7 +11,7 @@ from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems
 from speck.server.api.artifact_routes import FILES
 from speck.server.api.live import Live
-from speck.server.api.placement_routes import blueprint
+from speck.server.api.placement.routes import blueprint
 from speck.server.dashboard import DASHBOARD
 from speck.server.middleware import (
     authentication,

@@ -178,6 +178,8 @@ def _parts(services: Services) -> tuple[Sequence[Part], ...]:
         Part("compositions", 1.0, lambda: _compositions(queries)),
         Part("events", 1.0, lambda: {"event": lines(queries.events(EVENTS))}),
         Part("rates", 1.0, lambda: _rates(queries)),
+        Part("placement", 1.0, lambda: _placement(services)),
+        Part("links", 10.0, lambda: _links(services)),
     )
     return quick, (Part("sites", 10.0, lambda: _reached(services.sites)),)
 
@@ -191,6 +193,17 @@ def _jobs(queries: Queries) -> Items:
 
 def _rates(queries: Queries) -> Items:
     return {"rate": {each["job_name"]: each for each in queries.rates()["jobs"]}}
+
+
+def _placement(services: Services) -> Items:
+    """The state of the loop that adapts placements, by composition, with its last decision."""
+    return {"placement": {each["composition"]: each for each in services.adaptation.all()["compositions"]}}
+
+
+def _links(services: Services) -> Items:
+    """The links as they are known, without having jobs sampled for that."""
+    links = services.profiles.measures.links().items()
+    return {"link": {f"{source} {target}": asdict(each) for (source, target), each in links}}
 
 
 def _compositions(queries: Queries) -> Items:

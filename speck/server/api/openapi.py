@@ -12,7 +12,7 @@ from flask_smorest import Api
 
 import speck
 from speck.schema import CompositionSchema, JobSchema
-from speck.server.api.placement_routes import blueprint
+from speck.server.api.placement.routes import blueprint
 from speck.server.api.schemas import ProblemSchema
 
 _JSON, _PROBLEM = "application/json", "application/problem+json"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, ValidationError, fields, validate
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
 from speck.observe.profile.estimates import LEAST_SPAN
 from speck.schema.fault_report import show
 from speck.schema.schemas import check_name
 
+_LONGEST_PAUSE = 30 * 86_400.0  # s
 _LAST_NUMBER = 9_999_999_999  # what the store has digits for
 _NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
 
@@ -198,6 +202,26 @@ class PinQuery(ChangeQuery):
     dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
     pin = fields.Boolean(load_default=True, metadata={"description": "false: let it be moved again"})
     site = fields.String(load_default="", metadata={"description": "the site that it is moved to first"})
+
+
+class AdaptationQuery(Schema):
+    """Query parameters of a request to pause or to resume the adaptation of a composition."""
+
+    pause = fields.Float(
+        load_default=None,
+        allow_nan=False,
+        validate=validate.Range(1, _LONGEST_PAUSE),
+        metadata={"description": "make no step for so many seconds, up to 30 days"},
+    )
+    resume = fields.Boolean(
+        load_default=False, metadata={"description": "true: end the pause, and decide anew"}
+    )
+
+    @validates_schema(skip_on_field_errors=True)
+    def one_of_both(self, data: Mapping[str, Any], **_: Any) -> None:
+        """Refuse none, and both."""
+        if (data["pause"] is None) is not data["resume"]:
+            raise ValidationError("expected one of pause=SECONDS and resume=true", "pause")
 
 
 class RollbackQuery(PlannedQuery):

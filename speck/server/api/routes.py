@@ -11,14 +11,13 @@ from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator, ProfileQueries, Queries, Services, SiteQueries
+from speck.coordinator import Coordinator, Queries, Services, SiteQueries
 from speck.core.plan import Plan, plan_data
 from speck.errors import InvalidInput
 from speck.schema import Loaded, load_composition, load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
 from speck.server.api.live import Live
 from speck.server.api.problems import fault_data
-from speck.server.api.profile_schemas import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.middleware import authentication
 from speck.server.middleware.authentication import author
 
@@ -66,10 +65,6 @@ def _queries() -> Queries:
 
 def _sites() -> SiteQueries:
     return services().sites
-
-
-def _profiles() -> ProfileQueries:
-    return services().profiles
 
 
 def answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
@@ -284,32 +279,6 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
 def show_rates() -> Any:
     """The rates of all jobs: messages/s in and out, messages waiting, duration of batches"""
     return _queries().rates()
-
-
-@blueprint.route("/profile", methods=["GET"])
-@blueprint.arguments(parameters.ProfileQuery, location="query")
-@blueprint.response(200, ProfilesSchema)
-@blueprint.alt_response(404, schema=schemas.ProblemSchema)
-def show_profile(query: dict[str, Any]) -> Any:
-    """The load of each job (rates, bytes, cost, state), and the power of each site"""
-    return _profiles().profile(query["composition"])
-
-
-@blueprint.route("/profile", methods=["POST"])
-@blueprint.arguments(parameters.MeasurementQuery, location="query")
-@blueprint.response(202, MeasurementSchema)
-@blueprint.alt_response(404, schema=schemas.ProblemSchema)
-@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="probes run already")
-def measure_profile(query: dict[str, Any]) -> Any:
-    """Have the jobs sampled for some time; the profiles follow from the samples"""
-    return _profiles().measure(**query)
-
-
-@blueprint.route("/links", methods=["GET"])
-@blueprint.response(200, LinkSchema(many=True))
-def list_links() -> Any:
-    """The links between sites: round trip, bandwidth, load"""
-    return _profiles().links()
 
 
 @blueprint.route("/operations", methods=["GET"])

@@ -410,6 +410,7 @@ class ComplaintSchema(Schema):
 
     message = text("the fault")
     remedy = text("the remedy (empty: the message has it)")
+    remark = fields.Boolean(metadata={"description": "true if it may be as intended, and is no fault"})
 
 
 class DiagnosisSchema(Schema):
@@ -441,7 +442,7 @@ class CheckupSchema(Schema):
             "description": "by how much its clock is ahead of the server's: from, to (s); null: not reported"
         },
     )
-    wrong = fields.List(fields.Nested(ComplaintSchema), metadata={"description": "its faults; empty: none"})
+    wrong = fields.List(fields.Nested(ComplaintSchema), metadata={"description": "its faults and remarks"})
 
 
 class LogSchema(Schema):

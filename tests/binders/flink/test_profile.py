@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from binders.flink.metrics import processor
 from binders.flink.metrics.collector import MetricsCollector
-from binders.flink.metrics.processor import WINDOW, ProcessorShare
+from binders.flink.metrics.processor import MOST, WINDOW, ProcessorShare
 from binders.flink.metrics.profile import VertexReading, clock, job_sample, never_falling, profiled
 from binders.flink.metrics.rates import BACKPRESSURED, BUSY, IDLE, RECORDS_OUT
 from binders.flink.metrics.rates import VertexSample as Counters
@@ -178,12 +179,20 @@ def test_a_reading_for_metrics_serves_a_profile_too() -> None:
     assert [acks.broker for acks in second.acks] == ["tcp://b:1"]
 
 
+def test_work_outside_of_tasks_counts_beyond_that_of_idle_jobs() -> None:
+    share = ProcessorShare()
+    share.add(0, 0.0, {"a": 0.0})
+    idle = 10 * (processor.IDLE + processor.IDLE_JOB)
+    assert share.add(10, 1.0 + idle / 2, {"a": 1.0}) == 1.0
+    assert share.add(20, 4.0 + 2 * idle, {"a": 2.0}) == pytest.approx(2.0)
+
+
 def test_the_share_of_busy_time_that_is_processor_time() -> None:
     share = ProcessorShare()
     assert share.add(0, 100.0, {"a": 7.0}) is None
     assert share.add(10, 102.0, {"a": 11.0, "b": 90.0}) == pytest.approx(0.5)  # 2 s of 4 s; b is new
     assert share.add(20, 104.0, {"a": 11.0, "b": 94.0}) == pytest.approx(0.5)
-    assert share.add(30, 204.0, {"a": 12.0, "b": 94.0}) == 1.0
+    assert share.add(30, 204.0, {"a": 12.0, "b": 94.0}) == MOST
     assert share.add(31 + WINDOW, 204.0, {"a": 12.0, "b": 94.0}) is None
     assert share.add(32 + WINDOW, 1.0, {"a": 13.0}) is None  # the TaskManagers are others
     assert share.add(33 + WINDOW, None, {"a": 14.0}) is None

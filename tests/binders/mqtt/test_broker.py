@@ -264,6 +264,25 @@ def test_delete_leaves_a_tombstone_that_expires(
     assert take(mosquitto, SESSION) == []
 
 
+@pytest.mark.parametrize("owner", [{}, {"owner": OWNER}], ids=["no owner", "owner"])
+def test_a_note_that_the_broker_lost_is_written_again(
+    mosquitto: MosquittoServer, owner: dict[str, str]
+) -> None:
+    with connection(mosquitto, "test-writer") as writer:
+        writer.publish(fence_topic(SESSION), json.dumps({"attempt": 2} | owner).encode(), retain=True)
+    owned(mosquitto).claim_session(SESSION, "in")
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["in"], "owner": OWNER}
+    assert not binder(mosquitto).session_exists(SESSION)
+
+
+def test_a_deleted_session_gets_no_note_by_a_claim(mosquitto: MosquittoServer) -> None:
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.delete_session(SESSION)
+    broker.claim_session(SESSION, "in")
+    assert retained(mosquitto, note_topic(SESSION)) == []
+
+
 @pytest.mark.parametrize("content", [b"not json", b"[1]", b'{"attempt": "x"}', b"\xff", b"{}"])
 def test_a_fence_that_is_none_is_replaced(mosquitto: MosquittoServer, content: bytes) -> None:
     with connection(mosquitto, "test-writer") as writer:
@@ -279,7 +298,7 @@ def test_an_owner_that_is_no_identity_is_none(mosquitto: MosquittoServer, owner:
         writer.publish(note_topic(SESSION), json.dumps(note).encode(), retain=True)
     broker = owned(mosquitto)
     assert broker.foreign_sessions() == []
-    broker.claim_session(SESSION)
+    broker.claim_session(SESSION, "in")
     assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["in"], "owner": OWNER}
 
 

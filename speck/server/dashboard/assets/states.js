@@ -36,6 +36,30 @@ export const OPERATIONS = {
   waiting: { tone: "warn", mark: "◷", text: "waiting" },
 };
 
+export const ADAPTATIONS = {
+  off: { tone: "still", mark: "■", text: "off" },
+  advising: { tone: "still", mark: "i", text: "advising" },
+  watching: { tone: "good", mark: "✓", text: "watching" },
+  moving: { tone: "busy", mark: "↻", text: "moving jobs" },
+  judging: { tone: "busy", mark: "?", text: "judging a step" },
+  paused: { tone: "warn", mark: "◷", text: "paused" },
+};
+
+export const DECISIONS = {
+  hold: { tone: "still", mark: "=", text: "hold" },
+  advise: { tone: "busy", mark: "i", text: "advise" },
+  step: { tone: "move", mark: "→", text: "step" },
+  back: { tone: "warn", mark: "←", text: "back" },
+};
+
+export const OUTCOMES = {
+  pending: { tone: "busy", mark: "…", text: "to be judged" },
+  kept: { tone: "good", mark: "✓", text: "kept" },
+  back: { tone: "warn", mark: "←", text: "taken back" },
+  failed: { tone: "bad", mark: "✕", text: "failed" },
+  superseded: { tone: "still", mark: "↷", text: "superseded by an apply" },
+};
+
 const UNHEARD = { tone: "still", mark: "·", text: "" };
 
 export const look = (table, word) => table[word] ?? { ...UNHEARD, text: String(word) };

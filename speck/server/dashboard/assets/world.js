@@ -17,6 +17,8 @@ const empty = () => ({
   site: new Map(),
   reach: new Map(),
   rate: new Map(),
+  placement: new Map(), // the state of the loop that adapts, by composition
+  link: new Map(),
 });
 
 export const world = {
@@ -118,10 +120,12 @@ const askOperations = async () => {
 
 // What the stream would tell, asked for: for a server that too many follow already.
 const ask = async () => {
-  const [jobs, compositions, rates, events, operations] = await Promise.all([
+  const [jobs, compositions, rates, adaptations, links, events, operations] = await Promise.all([
     read("/jobs", {}, setClock),
     read("/compositions"),
     read("/rates"),
+    read("/adapt"),
+    read("/links"),
     read("/events", { limit: 200 }),
     askOperations(),
   ]);
@@ -130,6 +134,8 @@ const ask = async () => {
     observed: new Map(jobs.map((each) => [each.job_name, each.observed_at])),
     composition: byName(compositions, "name"),
     rate: byName(rates.jobs, "job_name"),
+    placement: byName(adaptations.compositions, "composition"),
+    link: new Map(links.map((each) => [`${each.source} ${each.target}`, each])),
     event: new Map(events.map((each, index) => [`${each.at.toFixed(6).padStart(17, "0")}-${String(index).padStart(4, "0")}`, each])),
   });
   world.trouble = new Map();

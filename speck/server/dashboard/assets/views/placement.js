@@ -4,6 +4,7 @@ import { Empty, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
 import { bytes, count, known, span } from "../words.js";
 import { items, mayChange } from "../world.js";
+import { Adaptation } from "./adaptation.js";
 import { PlanView } from "./plan.js";
 
 const DEFAULT = "speck";
@@ -289,5 +290,6 @@ export const PlacementView = ({ name, go }) => {
     ${!chosen && html`<ul class="cards">${all.map((each) => html`<li class="panel pad" key=${each}><a href="#/placement/${named(each)}">${each}</a></li>`)}</ul>`}
     ${chosen && (mayChange() ? html`<${Advice} key=${chosen} name=${chosen} go=${go} />` : html`<${Reader} what="To ask for advice" />`)}
     <${Kept} go=${go} />
+    ${chosen && html`<${Adaptation} key=${`adapt ${chosen}`} name=${chosen} />`}
   `;
 };

@@ -1,4 +1,4 @@
-"""Delays the packets of a TUN device: ``python -m benchmarks.wan.relay DEVICE``.
+"""Delays the packets of a TUN device: ``python relay.py DEVICE``, with the standard library alone.
 
 Each line of standard input is a JSON object, and is answered by one: ``{"site": N, "delay": s, "loss": share,
 "out": bool}`` sets what is given of a site (its number is the third of its addresses), ``{"counters": true}``
@@ -38,7 +38,7 @@ class Relay:
         self._waiting: list[tuple[float, int, bytes]] = []
         self._order = count()
         self._bytes: Counter[tuple[int, int]] = Counter()
-        self._random = random.Random(1)
+        self._random = random.Random(1)  # noqa: S311 - of losses
 
     def run(self) -> None:
         """Until standard input ends."""

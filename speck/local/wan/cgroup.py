@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 _ROOT = Path("/sys/fs/cgroup")
-_PERIOD = 100_000  # µs
+_PERIOD = 10_000  # µs; of 100 ms, processes would stand still for most at a stretch
 _PATIENCE = 10.0  # s, for processes to end
 
 

@@ -1,4 +1,4 @@
-"""The routes of placements: proposals, their acceptance, and the policies."""
+"""The routes of placements, policies, the profiles that both need, and the adaptation of placements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from speck.coordinator.placer import Wishes
 from speck.core.plan import plan_data
 from speck.placement.policies import policies
 from speck.server.api import parameters, schemas
-from speck.server.api.placement_schemas import PolicySchema, ProposalSchema
+from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsSchema
+from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, ProfilesSchema
+from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
 from speck.server.api.problems import fault_data
 from speck.server.api.routes import answer, blueprint, forms, load, request_body, services, why
 
@@ -99,3 +101,54 @@ def pin_job(query: dict[str, Any], name: str) -> Any:
     author, message = why(query).values()
     operation, _ = coordinator.apply(changed, base_revision=base, author=author, message=message)
     return answer(operation, query["wait"])
+
+
+@blueprint.route("/profile", methods=["GET"])
+@blueprint.arguments(parameters.ProfileQuery, location="query")
+@blueprint.response(200, ProfilesSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_profile(query: dict[str, Any]) -> Any:
+    """The load of each job (rates, bytes, cost, state), and the power of each site"""
+    return services().profiles.profile(query["composition"])
+
+
+@blueprint.route("/profile", methods=["POST"])
+@blueprint.arguments(parameters.MeasurementQuery, location="query")
+@blueprint.response(202, MeasurementSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="probes run already")
+def measure_profile(query: dict[str, Any]) -> Any:
+    """Have the jobs sampled for some time; the profiles follow from the samples"""
+    return services().profiles.measure(**query)
+
+
+@blueprint.route("/links", methods=["GET"])
+@blueprint.response(200, LinkSchema(many=True))
+def list_links() -> Any:
+    """The links between sites: round trip, bandwidth, load"""
+    return services().profiles.links()
+
+
+@blueprint.route("/adapt", methods=["GET"])
+@blueprint.response(200, AdaptationsSchema)
+def list_adaptations() -> Any:
+    """The loop that adapts placements: its state and its last decision for each composition"""
+    return services().adaptation.all()
+
+
+@blueprint.route("/adapt/<name>", methods=["GET"])
+@blueprint.response(200, AdaptationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_adaptation(name: str) -> Any:
+    """The last decisions of the loop for a composition with their reasons, its steps, and its bans"""
+    return services().adaptation.show(name)
+
+
+@blueprint.route("/adapt/<name>", methods=["POST"])
+@blueprint.arguments(parameters.AdaptationQuery, location="query")
+@blueprint.response(200, AdaptationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def pause_adaptation(query: dict[str, Any], name: str) -> Any:
+    """Pause the adaptation of a composition for some time, or resume it"""
+    adaptation = services().adaptation
+    return adaptation.resume(name) if query["resume"] else adaptation.pause(name, query["pause"])

@@ -8,7 +8,7 @@
                                relay (delay, loss, outage, byte counters)
 
 All packets between two sites go through the TUN device ``delay`` of the router, which a relay process reads
-and writes (:mod:`benchmarks.wan.relay`); token bucket filters bound what a site sends and receives.  This
+and writes (:mod:`speck.local.wan.relay`); token bucket filters bound what a site sends and receives.  This
 machine itself reaches each site over a link of its own without delay or bound: by the same address, since a
 route decides, not the address.  Needs root and ``/dev/net/tun``.
 """
@@ -28,9 +28,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.wan.cgroup import CpuQuota
+from speck.errors import LocalError
+from speck.local.wan.cgroup import CpuQuota
 
-ROOT = Path(__file__).parents[2]
+_RELAY = Path(__file__).with_name("relay.py")
 _TUN = Path("/dev/net/tun")
 _LEAST_QUEUE = 32 * 1024  # bytes
 _QUEUE_SECONDS = 0.1
@@ -53,27 +54,33 @@ class Link:
         """A link of the same bandwidth both ways, two of which have this round trip time, s."""
         return cls(bandwidth, bandwidth, round_trip / 4, loss)
 
+    def declared(self) -> dict[str, str]:
+        """The field ``uplink`` of a site with this link, as an inventory has it."""
+        bandwidths = {"bandwidth": self.up, "downlink": self.down}
+        known = {name: f"{value:.0f} bit/s" for name, value in bandwidths.items() if value is not None}
+        return known | {"latency": f"{1000 * self.delay:g} ms"}
+
 
 def unavailable() -> str:
     """The reason why no network can be made here; empty if one can."""
     if os.geteuid() != 0:
-        return "the rig needs root, for network namespaces"
+        return "a network needs root, for network namespaces"
     if not _TUN.exists():
-        return f"the rig needs {_TUN}"
+        return f"a network needs {_TUN}"
     missing = [each for each in ("ip", "tc") if shutil.which(each) is None]
     if missing:
-        return f"the rig needs {' and '.join(missing)} (iproute2)"
+        return f"a network needs {' and '.join(missing)} (iproute2)"
     try:
         with Network({"A": Link(up=1e6)}):
             return ""
-    except (RuntimeError, OSError) as error:  # in a container without the right to
-        return f"the rig needs network namespaces: {error}"
+    except (LocalError, OSError) as error:  # in a container without the right to
+        return f"a network needs network namespaces: {error}"
 
 
 class Network:
     """The namespaces, links and relay; a context manager.  ``links`` are the sites' by name, 60 at most.
 
-    Raises :class:`RuntimeError` for a command that fails.
+    Raises :class:`~speck.errors.LocalError` for a command that fails.
     """
 
     def __init__(self, links: Mapping[str, Link]) -> None:
@@ -151,7 +158,7 @@ class Network:
     @property
     def relay_pid(self) -> int:
         """The relay's process id."""
-        assert self._relay is not None
+        assert self._relay is not None  # noqa: S101 - within the block
         return self._relay.pid
 
     # --- making it
@@ -212,8 +219,7 @@ class Network:
 
     def _start_relay(self) -> None:
         self._relay = subprocess.Popen(
-            ["ip", "netns", "exec", self._router, sys.executable, "-m", "benchmarks.wan.relay", "delay"],
-            cwd=ROOT,
+            ["ip", "netns", "exec", self._router, sys.executable, "-I", str(_RELAY), "delay"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -227,14 +233,14 @@ class Network:
 
     def _request(self, message: Mapping[str, Any]) -> dict[str, Any]:
         relay = self._relay
-        assert relay is not None
-        assert relay.stdin is not None
-        assert relay.stdout is not None
+        assert relay is not None  # noqa: S101 - within the block
+        assert relay.stdin is not None  # noqa: S101 - pipes were asked for
+        assert relay.stdout is not None  # noqa: S101
         relay.stdin.write(json.dumps(message) + "\n")
         relay.stdin.flush()
         line = relay.stdout.readline()
         if not line:
-            raise RuntimeError(f"the relay has ended with {relay.wait()}")
+            raise LocalError(f"the relay has ended with {relay.wait()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -267,12 +273,12 @@ def _unused_net() -> int:
     start = os.getpid() % 200
     found = next((n for n in range(start + 20, start + 55) if f" 10.{n}." not in taken), None)
     if found is None:
-        raise RuntimeError("no net 10.N.0.0/16 is unused on this machine")
+        raise LocalError("no net 10.N.0.0/16 is unused on this machine")
     return found
 
 
 def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+        raise LocalError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
     return done.stdout

@@ -1,0 +1,147 @@
+"""Figure 8 of the paper: local-stats near the data or remote, by the interval between messages.
+
+Two streams are born at A; the job that counts them runs at A (local) or at D (remote), 18.6 ms away.
+
+* ``window``: no job, but a plain MQTT client at A, which writes to the broker of A or of D with at most 20
+  messages unacknowledged (Mosquitto's default Receive Maximum): at most 20 a round trip arrive.
+* ``speck``: SpecK's job, and a broker as SpecK recommends it.
+* ``narrow``: the same over 2 Mbit/s, of which the bytes that A sends without a bound are a share.
+
+Each row has the ratio of readings counted, remote to local, and that of the median ages.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import Figure
+from benchmarks.wan.platform import Platform, Read, feed, read
+from benchmarks.wan.servers import Place, Servers
+from speck.local.wan.network import Link, Network
+
+ROUND_TRIP = 0.0186  # s
+NARROW = 2e6  # bit/s
+WINDOW = 20  # messages in flight
+INTERVALS = (10.0, 2.0, 1.0, 0.5)  # ms between two messages of a stream
+STREAMS = 2
+TOPICS = tuple(f"sensors/{number}" for number in range(1, STREAMS + 1))
+_LOCAL, _REMOTE = "A", "D"
+_QUARTER = 3  # of an hour, of the day, into which all readings fall
+_STEADY = 4.0  # s, from a change to a measurement
+_BACKLOG, _FRESH = 12.0, 0.5  # s: the longest wait for results to be so young
+
+_JOB = """\
+jobs:
+- job_name: local-stats
+  site: any
+  engine: flink
+  source_broker: A
+  source_topic: sensors/+
+  sink_broker: A
+  sink_topic: local-stats
+  entry_class: io.speck.flink.jobs.LocalStats
+  job_path: jars_and_apps/flink/speck-flink-jobs.jar
+  arguments: {site: A, lateness: 36500 days}
+"""
+
+Row = dict[str, Any]
+
+
+def rate(interval: float) -> float:
+    """Messages/s of a stream with an interval of so many ms."""
+    return 1000 / interval
+
+
+def measure(runs: int, seconds: float) -> Iterator[Row]:
+    """All rows, one for each curve and interval."""
+    yield from window_rows(runs, seconds)
+    yield from speck_rows(runs, seconds)
+
+
+def expected(interval: float) -> float:
+    """The ratio that a window of :data:`WINDOW` messages leaves of a rate: its size over the round trip."""
+    return min(1.0, WINDOW / (ROUND_TRIP * STREAMS * rate(interval)))
+
+
+def window_rows(runs: int, seconds: float) -> Iterator[Row]:
+    """The paper's window, with a client in place of its job."""
+    link = Link.of(None, ROUND_TRIP)
+    places = {site: Place(cores=1.0, engine="") for site in (_LOCAL, _REMOTE)}
+    for interval in INTERVALS:
+        found = []
+        for _ in range(runs):
+            pair = {}
+            for site in (_LOCAL, _REMOTE):
+                with ExitStack() as stack:
+                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
+                    network = stack.enter_context(Network(dict.fromkeys((_LOCAL, _REMOTE), link)))
+                    stack.enter_context(Servers(network, places, folder))
+                    reader = stack.enter_context(read(network, site, _QUARTER, 1, TOPICS))
+                    rates = dict.fromkeys(TOPICS, rate(interval))
+                    stack.enter_context(feed(network, _LOCAL, _QUARTER, 0.0, rates, broker=site, most=WINDOW))
+                    pair[site] = _counted(reader, seconds)
+            found.append(pair)
+        yield _row("window", interval, found) | {"expected": expected(interval)}
+
+
+def speck_rows(runs: int, seconds: float) -> Iterator[Row]:
+    """SpecK's job over an unbounded and a narrow link."""
+    curves = {"speck": Link.of(None, ROUND_TRIP), "narrow": Link.of(NARROW, ROUND_TRIP)}
+    places = {_LOCAL: Place(cores=1.0), _REMOTE: Place(cores=1.0, tier="cloud")}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
+        platform = stack.enter_context(Platform(dict.fromkeys(places, curves["speck"]), places, folder))
+        composition = platform.composition(_JOB, "figure-8")
+        composition = platform.placed(composition, {"local-stats": _LOCAL}).composition
+        platform.apply(composition)
+        # From here on: the first reading of a stream must be counted, since the later ones have differences.
+        rates = dict.fromkeys(TOPICS, rate(INTERVALS[0]))
+        sensors = stack.enter_context(feed(platform.network, _LOCAL, _QUARTER, 0.0, rates))
+        reader = stack.enter_context(read(platform.network, _LOCAL, _QUARTER, STREAMS, ["local-stats"]))
+        for interval in INTERVALS:
+            for topic in TOPICS:
+                sensors.set_rate(topic, rate(interval))
+            sent = 0.0  # bytes/s of A over the unbounded link
+            for curve, link in curves.items():
+                found = []
+                for _ in range(runs):
+                    pair = {}
+                    for site in (_LOCAL, _REMOTE):
+                        platform.network.set_link(_LOCAL, link)
+                        composition = platform.placed(composition, {"local-stats": site}).composition
+                        platform.apply(composition)
+                        before = platform.counters()
+                        pair[site] = _counted(reader, seconds)
+                        pair[site]["up"] = platform.counters().since(before)["up"][_LOCAL]
+                    found.append(pair)
+                sent = max([each[_REMOTE]["up"] for each in found] + ([sent] if curve == "narrow" else []))
+                bound = link.up and link.up / 8 / sent
+                yield _row(curve, interval, found) | {"expected": min(1.0, bound or 1.0)}
+
+
+def _counted(reader: Read, seconds: float) -> dict[str, float]:
+    """The readings/s that were counted, and their median age, s; once a backlog is worked off, if it is."""
+    deadline = time.monotonic() + _BACKLOG
+    time.sleep(_STEADY)
+    reader.taken()
+    while time.monotonic() < deadline:
+        time.sleep(1)
+        ages = [each["p50"] for each in reader.taken().values() if each["messages"]]
+        if ages and max(ages) < _FRESH:
+            break
+    time.sleep(seconds)
+    found = [each for each in reader.taken().values() if each["messages"]]
+    counted = sum(each["readings"] / each["seconds"] for each in found)
+    return {"rate": counted, "age": max((each["p50"] for each in found), default=float("nan"))}
+
+
+def _row(curve: str, interval: float, found: Sequence[dict[str, dict[str, float]]]) -> Row:
+    ratios = Figure.of(each[_REMOTE]["rate"] / max(1e-9, each[_LOCAL]["rate"]) for each in found)
+    ages = Figure.of(each[_REMOTE]["age"] / each[_LOCAL]["age"] for each in found)
+    row: Row = {"figure": 8, "curve": curve, "interval_ms": interval, "runs": list(found)}
+    return row | dict(ratios.named("ratio")) | dict(ages.named("age_ratio"))

@@ -1,0 +1,148 @@
+"""``python -m benchmarks.nexmark [--json]``: the policies' placements of the Nexmark queries over the rig.
+
+A cell is a query over a profile of links; its runs are the different placements of all policies
+(:mod:`benchmarks.nexmark.cells`).  Cells are appended to ``--out`` as JSON lines; those that stand there are
+not repeated.  ``best_share`` is the share of cells in which the objective of ``speck``, as measured, is at
+most 1.05 of the least; ``cloud_worst`` is the greatest ratio of its objective to that of ``cloud``.  For each
+query, ``wan_ratio_*`` is its WAN traffic against that of ``cloud`` over the fastest links, and
+``alpha_ratio_*`` its sustained rate against that of ``cloud`` over the slowest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.nexmark.cells import JAR, QUERIES, Lengths, Row, bench, run_of
+from benchmarks.placement.gates import PREDICTED_PROFILES, load
+from benchmarks.placement.scores import spearman
+from speck.local.wan.network import unavailable
+
+BEST = 1.05
+SLOWEST, FASTEST = PREDICTED_PROFILES[0], PREDICTED_PROFILES[-1]
+
+
+def main() -> int:
+    """Measure, and print the figures."""
+    parser = argparse.ArgumentParser(prog="benchmarks.nexmark", description=__doc__)
+    parser.add_argument("--query", choices=QUERIES, action="append", help="a query (all ten)")
+    parser.add_argument(
+        "--profile", choices=PREDICTED_PROFILES, action="append", help="a profile of links (all three)"
+    )
+    lengths = Lengths()
+    for name, about in (
+        ("warm", "s before each measurement"),
+        ("measured", "s of each measurement"),
+        ("flooded", "s with more events"),
+        ("profiled", "s for which SpecK measures the jobs"),
+        ("flood", "multiple of the rate in that time"),
+    ):
+        default = getattr(lengths, name)
+        parser.add_argument(f"--{name}", type=float, default=default, help=f"{about} (default: {default:g})")
+    parser.add_argument(
+        "--out", type=Path, default=Path("nexmark.jsonl"), help="file of cells (nexmark.jsonl)"
+    )
+    parser.add_argument("--judge", action="store_true", help="use the cells in the file; run nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    reason = (
+        "" if options.judge else unavailable() or ("" if JAR.exists() else f"{JAR} is missing (make jars)")
+    )
+    if reason:
+        print(json.dumps({"skipped": reason}) if options.json else f"skipped: {reason}")
+        return 0
+    if not options.judge:
+        _run(options)
+    found = summary(load(options.out))
+    if options.json:
+        print(json.dumps(found))
+    else:
+        _print(found)
+    return 0
+
+
+def _missing() -> str:
+    """The reason why nothing can be measured here; empty if it can."""
+    return unavailable() or ("" if JAR.exists() else f"{JAR} is missing (make jars)")
+
+
+def _run(options: argparse.Namespace) -> None:
+    done = {(row["query"], row["profile"]) for row in load(options.out)}
+    names = ("warm", "measured", "flooded", "profiled", "flood")
+    lengths = Lengths(**{name: getattr(options, name) for name in names})
+    profiles = options.profile or PREDICTED_PROFILES
+    remaining = {
+        query: undone
+        for query in options.query or QUERIES
+        if (undone := [each for each in profiles if (query, each) not in done])
+    }
+    if not remaining:
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="speck-nexmark-") as folder,
+        bench(Path(folder), lengths) as running,
+    ):
+        for query, undone in remaining.items():
+            for row in running.rows(query, undone):
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """The figures by key; ratios that no run decides are missing."""
+    cells = [_cell(row) for row in rows]
+    found: dict[str, Any] = {"cells": cells}
+    if cells:
+        found["best_share"] = sum(cell["speck_to_best"] <= BEST for cell in cells) / len(cells)
+        found["cloud_worst"] = max(cell["speck_to_cloud"] for cell in cells)
+        found["spearman"] = statistics.median(cell["spearman"] for cell in cells)
+    for row in rows:
+        speck, cloud = (run_of(row, name)["measured"] for name in ("speck", "cloud"))
+        if row["profile"] == FASTEST and cloud["wan"]:
+            found[f"wan_ratio_{row['query']}"] = speck["wan"] / cloud["wan"]
+        if row["profile"] == SLOWEST and cloud["alpha"]:
+            found[f"alpha_ratio_{row['query']}"] = speck["alpha"] / cloud["alpha"]
+    return found
+
+
+def _cell(row: Row) -> dict[str, Any]:
+    real = {", ".join(run["policies"]): run["objective"] for run in row["runs"]}
+    model = [run["expected"] for run in row["runs"]]
+    own = run_of(row, "speck")
+    return {
+        "query": row["query"],
+        "profile": row["profile"],
+        "advice_keeps_cloud": row["advice_keeps_cloud"],
+        "objectives": real,
+        "speck_to_best": own["objective"] / min(real.values()),
+        "speck_to_cloud": own["objective"] / run_of(row, "cloud")["objective"],
+        "spearman": spearman(model, list(real.values())) if len(real) > 1 else 1.0,
+        "speck": own["measured"],
+        "cloud": run_of(row, "cloud")["measured"],
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    print("query  links           speck/best speck/cloud p95 s (cloud)    WAN kB/s (cloud)   alpha (cloud)")
+    for cell in found["cells"]:
+        one, other = cell["speck"], cell["cloud"]
+        print(
+            f"{cell['query']:<6} {cell['profile']:<15}"
+            f" {cell['speck_to_best']:10.3f} {cell['speck_to_cloud']:11.3f}"
+            f" {one['p95']:6.2f} ({other['p95']:6.2f})"
+            f" {one['wan'] / 1000:8.1f} ({other['wan'] / 1000:7.1f})"
+            f" {one['alpha']:6.2f} ({other['alpha']:.2f})"
+        )
+    for name, value in found.items():
+        if isinstance(value, float):
+            print(f"{name}: {value:.4g}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

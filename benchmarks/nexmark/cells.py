@@ -1,0 +1,254 @@
+"""The runs of one query: the placements of all policies over each profile of links, measured.
+
+A run begins with the jobs started anew, since a placement that the links do not suffice for leaves a backlog.
+First the events come at their own pace, 2,000/s at each edge: age, WAN and cores are of this time.  Then they
+come faster, and the progress of the results' times against the clock is ``alpha``, the sustained multiple of
+the rate; at most the multiple that is sent.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.placement.gates import (
+    CALIBRATED,
+    idle_cores,
+    links,
+    objective,
+    places,
+    predicted,
+    predicted_objective,
+)
+from benchmarks.wan.measure import ROOT
+from benchmarks.wan.platform import Platform, Read
+from benchmarks.wan.servers import BROKER
+from binders.common.java import java
+from speck.coordinator.placer import Placed
+from speck.core.job import Composition
+from speck.placement.policies import policies
+from speck.placement.profile import Inputs
+
+QUERIES = ("q0", "q1", "q2", "q3", "q4", "q5", "q7", "q8", "q11", "q12")
+EDGES, CLOUD = ("A", "B"), "D"
+RATE = 4000  # events/s, of both edges together
+JAR = ROOT / "jars_and_apps" / "nexmark" / "speck-nexmark.jar"
+PIPELINES = ROOT / "pipelines" / "nexmark"
+_LEAD = 1.0  # s, between the start of a feed and its first event
+_LEFT_OUT = ("exhaustive",)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Seconds: to warm up, measured, with more events, and of the measuring of jobs; and how many more."""
+
+    warm: float = 30.0
+    measured: float = 60.0
+    flooded: float = 30.0
+    profiled: float = 45.0
+    flood: float = 4.0
+
+    @property
+    def most(self) -> float:
+        """The seconds of event time that a run takes at most."""
+        return max(self.warm + self.measured, self.profiled + self.warm, self.flood * self.flooded) + 30
+
+
+def write_events(directory: Path, seconds: float) -> dict[str, Path]:
+    """The events of each edge in a file of its own."""
+    options = {"seed": 1, "start": 0, "rate": RATE, "events": int(seconds * RATE), "edges": len(EDGES)}
+    command = [java("Flink"), "-cp", str(JAR), "io.speck.nexmark.Generate"]
+    command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    files = {site.lower(): directory / f"events-{site.lower()}" for site in EDGES}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as generator:
+        assert generator.stdout is not None
+        opened = {edge: file.open("w", encoding="ascii") for edge, file in files.items()}
+        for line in generator.stdout:
+            opened[line.partition(" ")[0][-1]].write(line)
+        for each in opened.values():
+            each.close()
+    if generator.returncode:
+        raise RuntimeError(f"the generator ended with {generator.returncode}")
+    return {site: files[site.lower()] for site in EDGES}
+
+
+@dataclass
+class Bench:
+    """A platform, its events, and the profiles of the jobs of the query at hand."""
+
+    platform: Platform
+    files: Mapping[str, Path]
+    lengths: Lengths
+    idle: Mapping[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.idle = idle_cores(self.platform)
+
+    def rows(self, query: str, profiles: Sequence[str]) -> Iterator[Row]:
+        """A row for each profile."""
+        text = (PIPELINES / f"{query}.yaml").read_text(encoding="utf-8")
+        composition = self.platform.composition(text, query)
+        inputs, stays = self._calibrate(query, composition)
+        for profile in profiles:
+            self._set_links(profile)
+            yield self._row(query, profile, composition, inputs) | {"advice_keeps_cloud": stays}
+
+    # --- what the model predicts
+
+    def _calibrate(self, query: str, composition: Composition) -> tuple[Inputs, bool]:
+        """The profiles as measured in the cloud, and whether advice leaves all jobs there."""
+        self._set_links(CALIBRATED)
+        in_cloud = self.platform.placed(composition, {}, None, "cloud")
+        with self._running(query, in_cloud, 1.0):
+            time.sleep(self.lengths.warm)
+            inputs = self.platform.profile(self.lengths.profiled)
+            advised = self.platform.placed(composition, {}, inputs)
+            return inputs, not advised.advice.steps
+
+    def _placements(self, composition: Composition, inputs: Inputs) -> dict[str, tuple[list[str], Placed]]:
+        """Each different placement, and the policies that have it."""
+        found: dict[str, tuple[list[str], Placed]] = {}
+        for name in policies():
+            if name in _LEFT_OUT:
+                continue
+            placed = self.platform.placed(composition, {}, inputs, name)
+            found.setdefault(_key(placed), ([], placed))[0].append(name)
+        return found
+
+    # --- what is measured
+
+    def _row(self, query: str, profile: str, composition: Composition, inputs: Inputs) -> Row:
+        runs = []
+        for names, placed in self._placements(composition, inputs).values():
+            run = self._run(query, placed)
+            run |= {"policies": names, "profile": profile, "predicted": predicted(placed)}
+            print(f"{query} {profile} {names}: {run['measured']}", file=sys.stderr, flush=True)
+            runs.append(run)
+        return scored({"query": query, "profile": profile, "runs": runs})
+
+    def _run(self, query: str, placed: Placed) -> Row:
+        lengths = self.lengths
+        with self._running(query, placed, 1.0) as reader:
+            time.sleep(lengths.warm)
+            before = self.platform.counters()
+            reader.taken()
+            time.sleep(lengths.measured)
+            results, counted = reader.taken()[query], self.platform.counters().since(before)
+        alpha = self._sustained(query, placed)
+        cores = {site: used / place.cores for site, used, place in self._used(counted["cores"])}
+        measured = {
+            "messages": results["messages"],
+            # Without any result in all that time, the age is at least that time.
+            "age": results.get("mean", lengths.warm + lengths.measured),
+            "p95": results.get("p95", lengths.warm + lengths.measured),
+            "wan": counted["wan"],
+            "up": counted["up"],
+            "down": counted["down"],
+            "cores": cores,
+            "idle": dict(self.idle),
+            "alpha": alpha,
+        }
+        return {"sites": placed.model.sites(placed.advice.placement), "measured": measured}
+
+    def _used(self, cores: Mapping[str, float]) -> Iterator[tuple[str, float, Any]]:
+        for site, place in self.platform.servers.places.items():
+            yield site, cores[site], place
+
+    def _sustained(self, query: str, placed: Placed) -> float:
+        """The progress of the results against the clock, while more events come than at their own pace."""
+        lengths = self.lengths
+        with self._running(query, placed, lengths.flood) as reader:
+            first = began = time.time()  # of the first event
+            time.sleep(lengths.flooded / 3)
+            if until := reader.taken()[query]["until"]:
+                first, began = until, time.time()
+            time.sleep(lengths.flooded * 2 / 3)
+            last, ended = reader.taken()[query]["until"], time.time()
+        return max(0.0, last - first) / (ended - began)
+
+    # --- running
+
+    def _set_links(self, profile: str) -> None:
+        for site, link in links(profile).items():
+            self.platform.network.set_link(site, link)
+
+    @contextmanager
+    def _running(self, query: str, placed: Placed, speed: float) -> Iterator[Read]:
+        """While the block runs, the jobs run anew, events come, and results are read."""
+        self.platform.servers.without_bounds()
+        self.platform.apply(placed.composition)
+        self.platform.servers.bound()
+        start = int((time.time() + _LEAD) * 1000)
+        network, topic = self.platform.network, f"results/{query}"
+        try:
+            with process(
+                network.command(CLOUD, _end("read", network.address(CLOUD), query, topic))
+            ) as reading:
+                feeds = [
+                    _end("feed", network.address(site), str(file), str(start), str(speed))
+                    for site, file in self.files.items()
+                ]
+                with (
+                    process(network.command(EDGES[0], feeds[0])),
+                    process(network.command(EDGES[1], feeds[1])),
+                ):
+                    time.sleep(max(0.0, start / 1000 - time.time()))
+                    yield Read(reading)
+        finally:
+            self.platform.servers.without_bounds()
+            self.platform.delete(placed.composition.name)
+
+
+def _end(what: str, address: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.nexmark.traffic", what, address, str(BROKER), *arguments]
+
+
+@contextmanager
+def process(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process with pipes, killed when the block ends."""
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def _key(placed: Placed) -> str:
+    placement = placed.advice.placement
+    return str((placed.model.sites(placement), placed.model.homes_by_name(placement.homes)))
+
+
+# --- scoring
+
+
+def scored(row: Row) -> Row:
+    """The row with the objective of each run relative to ``cloud``, and that ``expected`` by the model."""
+    reference = run_of(row, "cloud")
+    for run in row["runs"]:
+        run["objective"] = objective(run, reference)
+        run["expected"] = predicted_objective(run, reference)
+    return row
+
+
+def run_of(row: Row, policy: str) -> Row:
+    """The run of a policy's placement."""
+    found: Row = next(run for run in row["runs"] if policy in run["policies"])
+    return found
+
+
+@contextmanager
+def bench(directory: Path, lengths: Lengths) -> Iterator[Bench]:
+    """A platform with two edges and a cloud."""
+    files = write_events(directory, lengths.most)
+    with Platform(links(CALIBRATED), places(), directory / "platform") as platform:
+        yield Bench(platform, files, lengths)

@@ -1,0 +1,126 @@
+"""Events and results at the sites of the rig: ``python -m benchmarks.nexmark.traffic feed|read ...``.
+
+``feed ADDRESS PORT FILE START SPEED`` publishes the events of a file (``Generate``, from time 0) at QoS 1,
+the event of time T at START + T / SPEED, until standard input ends.  Its own time, and that at which an
+auction expires, become START + T, all in milliseconds since 1970: at a SPEED of 1 an event is sent at its
+time.
+
+``read ADDRESS PORT QUERY TOPIC`` reads results.  For each line of standard input it prints a JSON object
+with what came since the line before: ``messages``, ``seconds``, the ages ``mean``, ``p50`` and ``p95``, s,
+from the time of which a result is until its receipt, and ``until``, the latest such time, s since 1970.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.wan.traffic import Reader, connect, packet, read, text
+
+_SLICE = 0.005  # s, between two sends of what is due
+_AHEAD = 4000  # messages that may wait for their acknowledgement
+_PUBLISH_QOS_1 = 0x32
+_EXPIRES = 7  # a field of an auction
+_WINDOW_OF_Q7 = 10_000  # ms
+_IDS = 65_000
+
+
+# --- events
+
+
+def shifted(line: str, start: int) -> str:
+    """An event that begins at time 0, as it is for a beginning at ``start``, ms."""
+    kind, moment, rest = line.split(",", 2)
+    if kind == "A":
+        fields = rest.split(",")
+        fields[_EXPIRES - 2] = str(int(fields[_EXPIRES - 2]) + start)
+        rest = ",".join(fields)
+    return f"{kind},{int(moment) + start},{rest}"
+
+
+def events(file: Path) -> Iterator[tuple[int, str, str]]:
+    """Time, topic and line of each event; marks of the end are left out."""
+    with file.open(encoding="ascii") as lines:
+        for each in lines:
+            topic, line = each.rstrip("\n").split(" ", 1)
+            if line[0] != "W":
+                yield int(line.split(",", 2)[1]), topic, line
+
+
+def feed(address: str, port: int, file: Path, start: int, speed: float) -> None:
+    """Publish until standard input, or the file, ends."""
+    connection = connect(address, port, f"feed-{file.stem}")
+    connection.settimeout(60)
+    pieces: list[bytes] = []
+    number = unacknowledged = 0
+    for moment, topic, line in events(file):
+        due = (start + moment / speed) / 1000
+        while time.time() < due or unacknowledged > _AHEAD:
+            if pieces:
+                connection.sendall(b"".join(pieces))
+                pieces = []
+            ready, _, _ = select.select([sys.stdin, connection], [], [], _SLICE)
+            if sys.stdin in ready and not sys.stdin.readline():
+                return
+            if connection in ready:
+                unacknowledged -= len(connection.recv(1 << 16)) // 4  # of 4 bytes each
+        number = number % _IDS + 1
+        body = text(topic) + number.to_bytes(2, "big") + shifted(line, start).encode("ascii")
+        pieces.append(packet(_PUBLISH_QOS_1, body))
+        unacknowledged += 1
+
+
+# --- results
+
+
+def time_of(query: str, line: str) -> int:
+    """The time of which a result is, ms: from then on it could be known."""
+    moment = int(line.split(",", 2)[1])
+    return moment // _WINDOW_OF_Q7 * _WINDOW_OF_Q7 + _WINDOW_OF_Q7 if query == "q7" else moment
+
+
+class Results(Reader):
+    """Takes the results of a query apart."""
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+        self._ages: list[float] = []
+        self._until = 0.0
+        self._since = time.monotonic()
+
+    def take(self, topic: str, payload: str) -> None:
+        """A result."""
+        if payload[0] == "W":
+            return
+        of = time_of(self._query, payload) / 1000
+        self._ages.append(time.time() - of)
+        self._until = max(self._until, of)
+
+    def taken(self) -> dict[str, dict[str, float]]:
+        """The figures, under the query's name."""
+        now, ages = time.monotonic(), sorted(self._ages)
+        found = {"messages": float(len(ages)), "seconds": now - self._since, "until": self._until}
+        if ages:
+            found["mean"] = sum(ages) / len(ages)
+            found["p50"] = ages[len(ages) // 2]
+            found["p95"] = ages[min(len(ages) - 1, int(0.95 * len(ages)))]
+        self._ages, self._since = [], now
+        return {self._query: found}
+
+
+def main() -> None:
+    """Run one end."""
+    what, address, port, *rest = sys.argv[1:]
+    if what == "feed":
+        file, start, speed = rest
+        feed(address, int(port), Path(file), int(start), float(speed))
+    else:
+        query, topic = rest
+        read(address, int(port), Results(query), [topic], 0)
+
+
+if __name__ == "__main__":
+    main()

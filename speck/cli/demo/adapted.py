@@ -1,0 +1,105 @@
+"""The demo of adaptation: a link gets worse while data flows, and the loop moves a job by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from speck.cli.demo.placed import PlacedDemo
+from speck.cli.demo.stages import CLOUD, COMPOSITION, by_kind
+from speck.errors import LocalError, SpeckError
+from speck.local.wan import Link, Network, unavailable
+
+PERIOD = 5.0  # s between two decisions
+RATE = 1000.0  # lines/s
+SLOWED = "A"
+_TRIP = 0.03  # s between two sites
+_EDGE, _WORSE = 1.6e6, 0.4e6  # bit/s of the edges' links, and of the one that gets worse
+_CLOUD = 100e6  # bit/s
+_CALM = 45.0  # s with data, in which all jobs are measured
+_ASKED = 1.0  # s between two looks at the loop
+
+Data = Mapping[str, Any]
+
+
+class AdaptedDemo(PlacedDemo):
+    """Everything begins in the cloud; then the link of a site gets worse, and the loop acts."""
+
+    _sensors = 800  # as many as send for nearly four minutes; they end with the verdict
+    _wan: Network
+    _shown = (0.0, 0)  # the last decision shown: its first time, and how often in a row
+    _asked = 0.0
+    _steps: Sequence[Data] = ()
+
+    def _network(self) -> Network:
+        if reason := unavailable():
+            raise LocalError(f"no sites in a wide area network can be made on this machine: {reason}")
+        links = dict.fromkeys("ABC", Link.of(_EDGE, _TRIP)) | {CLOUD: Link.of(_CLOUD, _TRIP)}
+        self._wan = self._cleanup.enter_context(Network(links))
+        self._view.line(
+            f"links of A, B, C: {_mbit(_EDGE)}, of {CLOUD}: {_mbit(_CLOUD)}, {_TRIP:g} s to and fro"
+        )
+        return self._wan
+
+    def _server_options(self) -> Sequence[object]:
+        return ("--adapt", PERIOD)
+
+    def _default_rate(self) -> float:
+        return RATE
+
+    def _feed_and_edit(self) -> None:
+        self._view.phase("Data flows; the loop watches")
+        self._fed = time.monotonic()
+        with self._view:
+            self._feed("feeder", 1.0)
+            calm = time.monotonic() + _CALM
+            self._until("data flows", lambda: self._observe() or time.monotonic() > calm)
+            self._worsen()
+            worse = f"the link of {SLOWED} is worse"
+            self._until(worse, lambda: self._observe() or self._all_sent())
+            if not self._steps:
+                raise SpeckError("the loop made no step while data flowed; speck adapt has its reasons")
+            self._follow_step(self._steps[0])
+            self._until("the step is judged", lambda: self._is_judged() or self._all_sent())
+            self._view.phase("The verdict")
+            for step in reversed(self._steps):
+                self._view.step(step)
+            for feeder in self._feeders:
+                feeder.finish()
+            self._until("the last lines are sent", self._all_sent)
+
+    def _worsen(self) -> None:
+        self._view.phase(f"The link of {SLOWED} gets worse: {_mbit(_EDGE)} -> {_mbit(_WORSE)}")
+        self._wan.set_link(SLOWED, Link.of(_WORSE, _TRIP))
+
+    def _observe(self) -> bool:
+        """Show the decisions since the last look; True if there was a step."""
+        if time.monotonic() - self._asked >= _ASKED:
+            self._asked = time.monotonic()
+            state = self._client.adaptation(COMPOSITION)
+            self._steps = state["steps"]
+            for entry in reversed(state["entries"]):
+                if (entry["since"], entry["repeated"]) > self._shown:
+                    self._shown = (entry["since"], entry["repeated"])
+                    self._view.decision(entry)
+        return bool(self._steps)
+
+    def _is_judged(self) -> bool:
+        return self._observe() and self._steps[0]["outcome"] != "pending"
+
+    def _follow_step(self, step: Data) -> None:
+        revision = step["revision"]
+        with self._stage("step", f"The loop's step: revision {revision}, while data flows"):
+            self._until("the step is begun", lambda: bool(self._operations(revision)))
+            operation = self._follow(self._operations(revision)[0]["id"])
+        self._counts.actions = by_kind(operation)
+        self._counts.engine_calls = operation["engine_calls"]
+
+    def _operations(self, revision: int) -> Sequence[Data]:
+        all_of_them = self._client.operations(composition=COMPOSITION)
+        return [each for each in all_of_them if each["revision"] == revision]
+
+
+def _mbit(bandwidth: float) -> str:
+    return f"{bandwidth / 1e6:g} Mbit/s"

@@ -1,0 +1,71 @@
+"""The demo of placement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from speck.cli.demo.programs import PIPELINES
+from speck.cli.demo.stages import CLOUD, COMPOSITION, MEASURABLE_RATE, POLL, Demo, by_kind, refuse_failed
+from speck.client import RequestRefused
+
+PROPOSALS = 5  # that may be stale in a row
+
+
+class PlacedDemo(Demo):
+    """The demo of placement: everything begins in the cloud, is measured, and moves as advised."""
+
+    def _statistics(self) -> Mapping[str, str]:
+        """The statistics of all sites are at the cloud's broker, each in a topic of its own."""
+        cloud = self._brokers[CLOUD]
+        return {site: f"{cloud}/local-stats/{site.lower()}" for site in self._brokers}
+
+    def _deploy(self) -> None:
+        text = (PIPELINES / self._options.scenario.first).read_bytes()
+        with self._stage("deploy", f"All 17 jobs in the cloud, {CLOUD}"):
+            begun = self._accepted(
+                lambda: self._client.place(text, COMPOSITION, policy="cloud"), f"all in {CLOUD}"
+            )
+            printed: set[str] = set()
+            for operation in self._client.follow(begun["id"], POLL):
+                self._view.operation(operation, printed)
+            refuse_failed(operation)
+
+    def _feed_and_edit(self) -> None:
+        self._view.phase("Data flows")
+        self._fed = time.monotonic()
+        with self._view:
+            self._feed("feeder", 1.0)
+            self._until("data flows", lambda: bool(self._watcher.totals))
+            seconds = self._options.measure
+            self._client.measure(COMPOSITION, seconds)
+            measured = time.monotonic() + seconds
+            self._until("data flows; the jobs are measured", lambda: time.monotonic() > measured)
+            self._follow_advice()
+            self._until("data flows", self._all_sent)
+
+    def _default_rate(self) -> float:
+        return MEASURABLE_RATE
+
+    def _follow_advice(self) -> None:
+        with self._stage("advise", "The advice, accepted while data flows"):
+            operation = self._follow(self._accepted(lambda: self._client.advise(COMPOSITION))["id"])
+        self._counts.actions = by_kind(operation)
+        self._counts.engine_calls = operation["engine_calls"]
+        self._view.phase("Asked again")
+        self._view.placement(self._client.advise(COMPOSITION))
+
+    def _accepted(self, propose: Callable[[], Mapping[str, Any]], why: str = "") -> Mapping[str, Any]:
+        """Accept a proposal; another one when it is stale before that, as on a machine of uneven speed."""
+        more = PROPOSALS
+        while True:
+            proposal, more = propose(), more - 1
+            self._view.placement(proposal)
+            try:
+                return self._client.accept(proposal["id"], message=why)
+            except RequestRefused as error:
+                if error.status != HTTPStatus.CONFLICT or not more:
+                    raise
+                self._view.line(f"Another proposal, since {error}")
