@@ -110,9 +110,8 @@ class World:
         others = self._others(part)
         model = modelled(part, inputs, self.placement, others, homes_stay=homes_stay)
         found = load_of(model.problem, model.incumbent)
-        own = np.array([found.cores, found.memory, found.slots, found.up, found.down]) - np.array(
-            [others.cores, others.memory, others.slots, others.up, others.down]
-        )
+        rest = found - model.problem.others
+        own = np.array([rest.cores, rest.memory, rest.slots, rest.up, rest.down])
         loads = self._loads[part.name]
         loads[:] = 0.0
         loads[:, list(part.sites)] = own

@@ -69,8 +69,9 @@ class Fluid:
         self._written = np.arange(len(self._flow_job)) < len(written)
         self._writes, self._reads = slice(0, len(written)), slice(len(written), None)
         self.flow_of_writer = {job: flow for flow, (job, _) in enumerate(written)}
-        sizes = np.array([channel.size + problem.overhead for channel in problem.channels])
-        self._size = sizes[self._flow_channel]
+        to_broker = [engines.on_wire(problem, channel, written=True) for _, channel in written]
+        from_broker = [engines.on_wire(problem, channel, written=False) for _, channel in read]
+        self._size = np.array([*to_broker, *from_broker])
         readers = np.array([len(each) for each in problem.readers], dtype=float)
         self._broker_cost = problem.broker_cost * np.maximum(1.0, readers)
         self._unread = readers == 0

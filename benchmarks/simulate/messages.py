@@ -359,16 +359,19 @@ class Messages:
                 site = placement.sites[job]
                 self._windows.setdefault((site, home), Window(window))
                 if site != home:
-                    self._written[job] = self._connection(site, home, channel)
+                    self._written[job] = self._connection(site, home, channel, True)
             for job in problem.readers[channel]:
                 site = placement.sites[job]
                 if site != home:
                     # A connection's buffers hold some messages; the others stay in the broker's session.
-                    self._read[channel, job] = self._connection(home, site, channel), Window(engines.WINDOW)
+                    self._read[channel, job] = (
+                        self._connection(home, site, channel, False),
+                        Window(engines.WINDOW),
+                    )
 
-    def _connection(self, source: int, target: int, channel: int) -> Connection:
+    def _connection(self, source: int, target: int, channel: int, written: bool) -> Connection:
         problem = self.problem
-        size = problem.channels[channel].size + problem.overhead
+        size = engines.on_wire(problem, channel, written=written)
         return Connection(self.clock, self._up[source], self._down[target], size, self._delay(source, target))
 
     def _delay(self, one: int, other: int) -> float:

@@ -42,7 +42,9 @@ def described(problem: Problem, placement: Placement) -> dict[str, Any]:
             "channels": [asdict(each) for each in problem.channels],
             "overhead": problem.overhead,
             "broker_cost": problem.broker_cost,
-            "background": asdict(problem.others),
+            "stamp": problem.stamp,
+            "acknowledgement": problem.acknowledgement,
+            "background": None if problem.background is None else asdict(problem.background),
         },
         "placed": {"sites": list(placement.sites), "homes": list(placement.homes)},
     }
@@ -63,7 +65,9 @@ def problem_of(data: Mapping[str, Any]) -> Problem:
     ]
     sites = [Site(**{**each, "tier": Tier(each.get("tier", Tier.EDGE))}) for each in data["sites"]]
     channels = [Channel(**{**each, "homes": tuple(each["homes"])}) for each in data["channels"]]
-    known = {name: data[name] for name in ("overhead", "broker_cost") if name in data}
+    known = {
+        name: data[name] for name in ("overhead", "stamp", "acknowledgement", "broker_cost") if name in data
+    }
     background = Load(**data["background"]) if data.get("background") else None
     return Problem(sites=sites, jobs=jobs, channels=channels, background=background, **known)
 

@@ -36,7 +36,8 @@ def _line(
     ]
     channels = [Channel(name="born", homes=(0,), rate=rate, size=SIZE), Channel(name="end", homes=(1,))]
     job = PlacedJob(name="job", allowed=(0, 1), inputs=(0,), output=1, engine=engine, cost=20e-6)
-    return Problem(sites=sites, jobs=[job], channels=channels), Placement((1,), (0, 1))
+    problem = Problem(sites=sites, jobs=[job], channels=channels, overhead=OVERHEAD, broker_cost=10e-6)
+    return problem, Placement((1,), (0, 1))
 
 
 def _both(problem: Problem, placement: Placement) -> tuple[Observed, Observed]:
@@ -177,7 +178,7 @@ def test_runs_are_read_as_they_are_described(tmp_path: Path) -> None:
     path = tmp_path / "gates.jsonl"
     path.write_text(json.dumps(line) + "\n" + json.dumps({"graph": "without a problem"}) + "\n")
     (run,) = real.read(path)
-    assert real.problem_of(run["problem"]) == replace(problem, background=problem.others)
+    assert real.problem_of(run["problem"]) == problem
     result = real.compare([run])
     assert result["rate"]["median"]["value"] == pytest.approx(1.0)
     assert result["wan"]["median"]["value"] == pytest.approx(2.0)
