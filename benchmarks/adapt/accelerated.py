@@ -21,7 +21,7 @@ def measure(seeds: int) -> dict[str, Any]:
     scenarios: dict[str, Callable[[], object]] = {
         "steady": _steady,
         "halved_link": lambda: _worst([_change(seed, 700.0, _halve) for seed in range(seeds)]),
-        "load_times_3": lambda: _worst([_change(seed, 420.0, _triple) for seed in range(seeds)]),
+        "load_times_3": lambda: _worst([_change(seed, 500.0, _triple) for seed in range(seeds)]),
         "noise": lambda: {"minutes": 30, "steps": sum(_noise(seed) for seed in range(seeds))},
         "outage": _outage,
         "lied_about_speed": _liar,
