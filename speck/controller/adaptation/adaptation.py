@@ -268,7 +268,8 @@ class Adaptation:
         """Decide on a composition, store that, and carry it out; ``None`` if it is gone."""
         now = self.clock()
         sight = self._sight(name)
-        sight.decided = now
+        if trigger is not Trigger.VERDICT:  # a judged step is followed by a decision at once
+            sight.decided = now
         try:
             seen = self._situation(name, trigger, present)
         except SpeckError as error:
