@@ -90,17 +90,16 @@ class Bench:
         Raises :class:`RuntimeError` for jobs without a measured cost.
         """
         self.deploy(self.graph.placements[0], CALIBRATED)
-        self._set_rate(0.5)
+        self.set_rate(0.5 * self.graph.rate)
         self.platform.profile(_SLOW)
-        self._set_rate(1.0)
+        self.set_rate(self.graph.rate)
         self.inputs = self.platform.profile(_FAST)
         if missing := self.platform.unmeasured():
             raise RuntimeError(f"jobs without a measured cost: {missing}")
 
     def deploy(self, placement: str, profile: str) -> tuple[Placed, float]:
         """Move the jobs; returns the placement with its prediction, and the gap in the results, s."""
-        for site, link in links(profile).items():
-            self.platform.network.set_link(site, link)
+        self.set_links(profile)
         placed = self.platform.placed(self.composition, self.graph.sites(placement), self.inputs)
         self.reader.taken()
         self.platform.apply(placed.composition)
@@ -110,6 +109,10 @@ class Bench:
     def run(self, placement: str, profile: str, seconds: float) -> Run:
         """One run: its prediction beside its measurement."""
         placed, gap = self.deploy(placement, profile)
+        return self.measured(placed, gap, placement, profile, seconds)
+
+    def measured(self, placed: Placed, gap: float, placement: str, profile: str, seconds: float) -> Run:
+        """The run of a placement that is deployed."""
         before = self.platform.counters()
         self.reader.taken()
         time.sleep(seconds)
@@ -125,9 +128,15 @@ class Bench:
             | {"gap": gap, "idle": dict(self.idle)},
         }
 
-    def _set_rate(self, share: float) -> None:
+    def set_links(self, profile: str) -> None:
+        """Give all links the quality of a profile."""
+        for site, link in links(profile).items():
+            self.platform.network.set_link(site, link)
+
+    def set_rate(self, rate: float) -> None:
+        """Change the rate of each source, messages/s."""
         for each in self.feeds:
-            each.set_rate("sensors/1", share * self.graph.rate)
+            each.set_rate("sensors/1", rate)
 
     def _await_steady(self) -> float:
         """Wait until the results are as old in one second as in the one before; returns the longest gap."""

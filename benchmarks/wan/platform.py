@@ -28,6 +28,7 @@ from speck.store import Store
 
 _TRAFFIC = "benchmarks.wan.traffic"
 _PATIENCE = 300.0  # s, of an operation
+_APPLIES = 3  # each drains for 30 s
 _IN_FLIGHT = 60_000  # messages, which no broker on this machine lets wait
 
 
@@ -179,17 +180,15 @@ class Platform:
         return placer.place(composition, Wishes(policy=policy, constraints=constraints))
 
     def apply(self, composition: Composition) -> Operation:
-        """Carry a placed composition out.  Raises :class:`RuntimeError` if that fails."""
-        return self._done(self.services.coordinator.apply(composition)[0])
+        """Carry a placed composition out; again while a job waits for its old topic to be drained.
 
-    def delete(self, name: str) -> None:
-        """Stop a composition."""
-        self._done(self.services.coordinator.delete_composition(name))
-
-    def _done(self, operation: Operation) -> Operation:
-        if not operation.wait(_PATIENCE) or operation.state != "succeeded":
-            raise RuntimeError(f"the operation failed: {operation.to_dict()}")
-        return operation
+        Raises :class:`RuntimeError` if that fails.
+        """
+        for _ in range(_APPLIES):
+            operation, _ = self.services.coordinator.apply(composition)
+            if operation.wait(_PATIENCE) and operation.state == "succeeded":
+                return operation
+        raise RuntimeError(f"the operation failed: {operation.to_dict()}")
 
     def profile(self, seconds: float) -> Inputs:
         """Have all jobs measured for so many seconds; returns the profiles."""
