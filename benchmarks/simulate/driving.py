@@ -216,6 +216,7 @@ def _situation(
         silent=silent,
         moving=sum(each is not driven and now < each.operation_ends for each in world.compositions),
         lag_grows=bool(driven.sight.lagging),
+        draining=driven.sight.draining,
         progress=None if pending is None else _progress(driven, now),
         realised=None if pending is None or hold or not pending.due else _realised(driven, present, pending),
     )

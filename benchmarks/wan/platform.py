@@ -190,6 +190,12 @@ class Platform:
                 return operation
         raise RuntimeError(f"the operation failed: {operation.to_dict()}")
 
+    def delete(self, name: str) -> None:
+        """Stop a composition.  Raises :class:`RuntimeError` if that fails."""
+        operation = self.services.coordinator.delete_composition(name)
+        if not operation.wait(_PATIENCE) or operation.state != "succeeded":
+            raise RuntimeError(f"the operation failed: {operation.to_dict()}")
+
     def profile(self, seconds: float) -> Inputs:
         """Have all jobs measured for so many seconds; returns the profiles."""
         profiles = self.services.profiles

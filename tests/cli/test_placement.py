@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,8 +59,8 @@ def test_advise_shows_every_row_and_accept_carries_it_out(
         "traffic (from revision 1): 0 to start, 0 to stop, 0 to update, 6 to move, 1 to keep   placement "
     )
     assert lines[0].startswith(heading)
-    proven = "policy speck, optimum to 0.01 %" if solver_available() else "policy search, "
-    assert proven in lines[0]
+    proven = r"policy speck, optimum to 0\.\d+ %" if solver_available() else "policy search, "
+    assert re.search(proven, lines[0])
     for edge in "abc":
         assert f"  > move    clean-{edge}, local-{edge}   D -> {edge.upper()}   one step" in lines
         assert f"  ~ home    clean/{edge}   D -> {edge.upper()}" in lines

@@ -305,6 +305,22 @@ def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realis
     assert [each.outcome for each in memory.steps] == [Outcome.BACK, Outcome.KEPT]
 
 
+def test_step_out_of_an_overload_is_kept_while_its_backlog_lasts() -> None:
+    lagging = replace(REALISED, multiplier=0.9, multiplier_without=0.5, age_p95=0.5, lag_grows=True)
+    answer, memory = judged(lagging)
+    assert isinstance(answer, Hold)
+    assert memory.steps[-1].outcome is Outcome.KEPT
+
+
+def test_nothing_moves_while_a_job_works_off_a_backlog() -> None:
+    memory = Memory()
+    for number in range(6):
+        answer, memory = decide(memory, replace(SEEN, draining=["clean"]), NOW + 60 * number)
+        assert isinstance(answer, Hold)
+        assert answer.reason == "job clean works off a backlog"
+    assert memory.streak is None
+
+
 def test_growth_of_the_load_is_no_regret() -> None:
     answer, _ = judged(replace(REALISED, multiplier=0.8, multiplier_without=0.5))
     assert isinstance(answer, Hold)
@@ -500,3 +516,17 @@ def test_a_condition_is_reported_once_when_it_has_lasted() -> None:
 def test_lag(counts: list[int], lags: bool) -> None:
     samples = [(NOW + 20.0 * number, count) for number, count in enumerate(counts)]
     assert triggers.lagging({"clean": samples}, {"clean": 100.0}) == (["clean"] if lags else [])
+
+
+@pytest.mark.parametrize(
+    ("counts", "drains"),
+    [
+        ([6000, 4000, 2000], True),
+        ([6000, 4000, 900], False),  # less than 10 s of input is left
+        ([2000, 4000, 6000], False),
+        ([2000], False),
+    ],
+)
+def test_draining(counts: list[int], drains: bool) -> None:
+    samples = [(NOW + 10.0 * number, count) for number, count in enumerate(counts)]
+    assert triggers.draining({"clean": samples}, {"clean": 100.0}) == (["clean"] if drains else [])

@@ -37,7 +37,7 @@ def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
 
 def test_no_pipeline_is_left_out() -> None:
     found = {path.stem for path in PIPELINES.glob("*.yaml")}
-    assert found == {*TRAFFIC, *MIXED, "figure3", "figure4", "sites", "sites_mixed"}
+    assert found == {*TRAFFIC, *MIXED, "figure3", "figure4", "sites", "sites_mixed", "road_traffic_adapt"}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
 
 

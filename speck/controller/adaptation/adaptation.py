@@ -312,6 +312,7 @@ class Adaptation:
             silent=self._silent_sites(name),
             moving=self._moving(name),
             lag_grows=bool(sight.lagging),
+            draining=sight.draining,
             progress=None if pending is None else self._progress(name, pending, head),
             realised=None if pending is None or hold else self._realised(pending, present, sight),
         )

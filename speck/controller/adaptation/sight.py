@@ -17,15 +17,16 @@ _ORDER = list(Trigger)
 class Sight:
     """``decided`` is the time of the last decision, ``baseline`` has the links at that time.
 
-    ``lagging`` are the jobs that fall behind, ``resumed`` is set when a pause ends early.  ``regret`` is the
-    excess of the objective over that of the last advice, ``realised`` the realised share of the predicted
-    gain of the last step (``None``: unknown).
+    ``lagging`` are the jobs that fall behind, ``draining`` those that work off a backlog; ``resumed`` is set
+    when a pause ends early.  ``regret`` is the excess of the objective over that of the last advice,
+    ``realised`` the realised share of the predicted gain of the last step (``None``: unknown).
     """
 
     decided: float = 0.0
     resumed: bool = False
     baseline: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
     lagging: list[str] = field(default_factory=list)
+    draining: list[str] = field(default_factory=list)
     present: Present | None = None
     regret: float | None = None
     realised: float | None = None
@@ -54,6 +55,7 @@ class Sight:
             name: triggers.recent([*self._waiting.get(name, ()), (now, waiting[name])], now) for name in names
         }
         former, self.lagging = self.lagging, triggers.lagging(self._waiting, present.rates)
+        self.draining = triggers.draining(self._waiting, present.rates)
         if self.lagging and not former:
             self._reported.append(Trigger.LAG)
 

@@ -31,12 +31,11 @@ from speck.placement.adaptation.limits import (
     trimmed,
     with_ban,
 )
-from speck.placement.adaptation.situation import Candidate, Progress, Situation
+from speck.placement.adaptation.situation import SUSTAINED, Candidate, Progress, Situation
 
 RUNNING = 3  # decisions in a row that name the same step
 OWN_SHARE = 1 / 3  # of the least gain, which a step must have by itself where several reach it together
 UTILISATION = 0.6  # most of a target's cores after a step
-SUSTAINED = 1.05  # least multiplier of rates that are sustained
 EMERGENCY = 1.1  # least multiplier after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 AT_ONCE = 2  # steps at work on all compositions
@@ -211,6 +210,9 @@ def with_last(memory: Memory, step: StepRecord) -> Memory:
 
 def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Choose the first candidate without an objection, and take it if it is due."""
+    if seen.draining and not seen.lag_grows:
+        # Its rates are those of the backlog.
+        return Hold(f"job {', '.join(seen.draining)} works off a backlog"), replace(memory, streak=None)
     objections = [(each, _objection(memory, each, seen, now)) for each in seen.candidates]
     permitted = [each for each, why in objections if not why]
     # One that was the best before goes on: near-equal ones change places with every measurement.

@@ -10,6 +10,8 @@ from speck.core.adaptation import Trigger
 from speck.core.lifecycle import OperationState
 from speck.core.placement import PlacementOptions
 
+SUSTAINED = 1.05  # least multiplier of rates that are sustained
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -86,9 +88,9 @@ class Situation:
     ``rates`` are those into each job, messages/s.  ``candidates`` are the steps in the order of the advice.
     ``hold`` is the reason why nothing of it may be moved now (empty: it may), ``silent`` has the sites it
     uses that do not answer, with their reasons.  ``moving`` counts the steps at work on other compositions.
-    ``rewires`` is the gain of advice that also moves topics, which is a user's to accept.  ``progress`` is
-    that of the pending step's operation (``None``: there is none), ``realised`` its effect (``None``: not
-    measured).
+    ``draining`` are the jobs that work off a backlog.  ``rewires`` is the gain of advice that also moves
+    topics, which is a user's to accept.  ``progress`` is that of the pending step's operation (``None``:
+    there is none), ``realised`` its effect (``None``: not measured).
     """
 
     revision: int
@@ -107,6 +109,7 @@ class Situation:
     silent: Mapping[str, str] = field(default_factory=dict)
     moving: int = 0
     lag_grows: bool = False
+    draining: Sequence[str] = ()
     rewires: float = 0.0
     progress: Progress | None = None
     realised: Realised | None = None

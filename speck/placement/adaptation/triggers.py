@@ -86,6 +86,15 @@ def lagging(waiting: Mapping[str, Waiting], into: Mapping[str, float]) -> list[s
     return found
 
 
+def draining(waiting: Mapping[str, Waiting], into: Mapping[str, float]) -> list[str]:
+    """The jobs for which fewer messages wait than before, and still more than arrive in a while."""
+    return [
+        name
+        for name, samples in waiting.items()
+        if samples[-1][1] < samples[0][1] and samples[-1][1] > LAG * into.get(name, 0.0)
+    ]
+
+
 def recent(samples: Waiting, now: float) -> list[tuple[float, int]]:
     """The samples of the span over which a growth counts, and the one before it."""
     older = [each for each in samples if each[0] <= now - LAG_SPAN]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from speck.core.adaptation import StepRecord
-from speck.placement.adaptation.situation import Realised
+from speck.placement.adaptation.situation import SUSTAINED, Realised
 from speck.placement.cost import evaluate
 from speck.placement.graph import Model
 from speck.placement.move import after_moving
@@ -17,6 +17,7 @@ WINDOWS, WINDOW = 3, 20.0  # their number, and s
 NEEDED = 2  # windows that hold, of a step that is retained
 REALISED = 0.5  # share of the predicted gain
 WORSE = 1.1  # times the age of results before
+RELIEF = 1.05  # times the multiplier before
 MIN_SPEED, MAX_SPEED = 0.2, 5.0  # of an observed speed, relative to the one counted with
 
 
@@ -34,14 +35,16 @@ def shortfall(step: StepRecord, found: Realised) -> str:
     """The reason why a step does not hold its prediction; empty if it does."""
     predicted = predicted_gain(step)
     oldest = max(step.age_p95, found.age_p95_without)
-    if found.lag_grows:
+    # What is full without the step has lagged before it, too, and more: the step is no reason for that.
+    relieves = found.multiplier_without < SUSTAINED and found.multiplier >= RELIEF * found.multiplier_without
+    if found.lag_grows and not relieves:
         return "its jobs fall behind"
     # A growth of the load that overloads both placements is no fault of the step.
     if found.multiplier < min(1.0, found.multiplier_without):
         return f"the rates are not sustained (multiplier {found.multiplier:.2g})"
     if not found.gain >= REALISED * predicted:
         return f"it gains {found.gain:.0%} of the objective, {predicted:.0%} was predicted"
-    if not found.age_p95 <= WORSE * oldest:
+    if not (relieves or found.age_p95 <= WORSE * oldest):
         return f"the age of results (p95) is {found.age_p95:.3g} s, it was {oldest:.3g} s"
     return ""
 
