@@ -98,7 +98,8 @@ class Processes:
             for pid in psutil.pids():
                 self._find(pid, "cmdline")
             for pid in self._children() if rounds % 5 == 0 else ():
-                self._find(pid, "environ")
+                if _command(pid) != _command(self._top):  # else it is not yet the program that it will be
+                    self._find(pid, "environ")
             for path in self._scratch.rglob("*") if self._scratch else ():
                 self._search_into(path)
 
@@ -128,3 +129,10 @@ class Processes:
         if (pid, what, shown) not in self._seen:
             self._seen.add((pid, what, shown))
             self._search.search(f"{what} of process {pid}: {shown[:80]!r}", shown)
+
+
+def _command(pid: int | None) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -166,9 +166,13 @@ export const follow = async (signal) => {
     let polling = false;
     try {
       await askOwner();
+      let begun = false;
       await stream("/live", last, (data, id) => {
         last = id;
         failures = 0;
+        // Again: a role that changed before the stream began does not end it.
+        if (!begun) askOwner().catch(() => {});
+        begun = true;
         take(data, id);
       }, signal);
       world.why = "the server ended the connection";
