@@ -202,9 +202,12 @@ class Measures:
     def forget_others(self, copies: Mapping[str, str]) -> None:
         """Forget all but these ``copies``: the engine's id of each job by its name."""
         with self._lock:
-            for name, copy in list(self._copies.items()):
-                if copies.get(name) != copy.handle.engine_id:
-                    del self._copies[name]
+            gone = [name for name, each in self._copies.items() if copies.get(name) != each.handle.engine_id]
+        if gone:
+            self.write(at_once=True)  # a job that moves keeps its profile
+        with self._lock:
+            for name in gone:
+                del self._copies[name]
             self._crossings.forget_others(copies)
 
     # --- reading

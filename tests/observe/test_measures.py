@@ -250,6 +250,7 @@ def test_a_moved_job_keeps_its_profile_and_edited_code_does_not(bench: Bench) ->
     bench.sample()
     assert not bench.found(moved).fresh
     assert known(bench.profile(moved).cost) == (COST, Known.MEASURED)
+    assert known(bench.profile(moved).rate_in) == (100, Known.MEASURED)
     edited = flink_job("a", D, job_path="other.py")
     bench.apply(edited)
     assert known(bench.profile(edited).cost) == (8e-6, Known.ASSUMED)

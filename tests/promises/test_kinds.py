@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +17,14 @@ from tests.support.requirements import NEEDS_RIG
 MESSAGES, RATE = 400, 100.0
 SHORT = kinds(0.1)
 
-pytestmark = [pytest.mark.engine, NEEDS_RIG]
+pytestmark = [
+    pytest.mark.engine,
+    NEEDS_RIG,
+    pytest.mark.skipif(
+        not os.environ.get("SPECK_KINDS"),
+        reason="trials of minutes, as benchmarks.promises faults (SPECK_KINDS)",
+    ),
+]
 
 
 @pytest.fixture(name="bed", scope="module")
