@@ -20,7 +20,7 @@ from speck.local import processes
 Role = Literal["engine", "broker"]
 
 # Below the range of ports for outgoing connections, so that a restarted server finds its port free.
-_PORTS = range(15000, 25000)
+_PORTS = range(15000, 32000)
 _TRIES = 1000
 
 

@@ -13,19 +13,16 @@ from types import TracebackType
 from typing import Self
 
 _STOP_TIMEOUT = 30.0  # s from SIGTERM to SIGKILL
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 7
-_PORTS = range(25_000 + 1000 * _WORKER, 26_000 + 1000 * _WORKER)
 
 
 def free_port() -> int:
     """A loopback TCP port that nobody listened on a moment ago.
 
     It lies below the range from which the system takes the ports of outgoing connections: a server that
-    is killed and started again finds its port free.  Local sites have the ports below these, and each
-    worker of a test run its own.
+    is killed and started again finds its port free.
     """
     for _ in range(1000):
-        port = random.choice(_PORTS)
+        port = random.randrange(15000, 32000)
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -33,7 +30,7 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
-    raise RuntimeError(f"no free port on 127.0.0.1 between {_PORTS.start} and {_PORTS.stop - 1}")
+    raise RuntimeError("no free port on 127.0.0.1 between 15000 and 32000")
 
 
 def accepts(port: int) -> bool:
