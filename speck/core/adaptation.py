@@ -38,7 +38,7 @@ class Trigger(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a step."""
+    """The end of a step."""
 
     PENDING = "pending"
     KEPT = "kept"

@@ -1,4 +1,4 @@
-"""What the figures of fog and cloud compute of their runs."""
+"""The figures of fog and cloud, computed from runs."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class Bench:
 
     @property
     def memory(self) -> Memory:
-        """What the loop remembers."""
+        """The memory of the loop."""
         return self.store.adaptation(NAME)
 
     @property

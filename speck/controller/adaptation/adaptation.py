@@ -75,7 +75,7 @@ class Adaptation:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Hear of the ends of operations."""
+        """Follow the ends of operations."""
         self.operations.on_end.append(self._note_end)
 
     @property

@@ -49,7 +49,7 @@ final class NewUsers {
         return Events.ordered(joined, WINDOW.toMillis());
     }
 
-    /** What is known of a person in a window; Flink keeps it, which is why its fields are as they are. */
+    /** The name and the auctions of a person in a window. Its fields are public, since Flink serializes it as a POJO. */
     public static final class Known {
         /** Null while the person has not registered in the window. */
         public String name;
