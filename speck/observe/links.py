@@ -139,6 +139,18 @@ def _mean_rate(crossings: Sequence[Crossing], now: float) -> float:
 # --- precedence
 
 
+def with_former(present: LinkProfile, former: LinkProfile | None, now: float) -> LinkProfile:
+    """The present measurement of a link, with the bandwidth at which it was full before.
+
+    A link that jobs have left shows a lower bound alone: for five minutes the bandwidth of before holds,
+    unless more passes.  A step that has relieved a link is judged in that time.
+    """
+    full = None if former is None or former.at_least else _since(former, now - PASSIVE)
+    if full is None or not present.at_least or _bandwidth(present) >= _bandwidth(full):
+        return present
+    return replace(present, bandwidth=full.bandwidth, at_least=False)
+
+
 def link_profile(link: Link, measured: MeasuredLink, declared: LinkProfile, now: float) -> LinkProfile:
     """The best known values of a link.
 

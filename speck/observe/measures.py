@@ -20,7 +20,7 @@ from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
 from speck.errors import SpeckError
-from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles, reading_of
+from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles, reading_of, with_former
 from speck.observe.profile.estimates import PRESSED, Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
 from speck.observe.sites import site_profile
@@ -285,11 +285,12 @@ class Measures:
 
     def _measured_links(self) -> dict[Link, MeasuredLink]:
         """The measurements of links: the present passive ones in place of the stored ones."""
-        found = self.deployments.store.links()
+        found, now = self.deployments.store.links(), self.clock()
         with self._lock:
-            passive = self._crossings.measured(self.clock())
+            passive = self._crossings.measured(now)
         for link, profile in passive.items():
-            found[link] = replace(found.get(link, MeasuredLink()), passive=profile)
+            stored = found.get(link, MeasuredLink())
+            found[link] = replace(stored, passive=with_former(profile, stored.passive, now))
         return found
 
     def measured_link(self, link: Link) -> MeasuredLink:

@@ -17,6 +17,7 @@ from speck.observe.links import (
     declared_link,
     link_profile,
     link_profiles,
+    with_former,
 )
 from speck.placement.profile import Known, LinkProfile, Value
 from speck.store.profiles import MeasuredLink
@@ -176,3 +177,24 @@ def test_a_crossing_has_the_bytes_on_the_wire() -> None:
     assert (found.least, found.window_full) == (0.02, 0.4)
     assert crossing_of(series, "tcp://a:1883") is None
     assert crossing_of(series_of(samples[:1]), "tcp://d:1883") is None
+
+
+@pytest.mark.parametrize(
+    ("former", "at_least", "age", "now_at_least", "bandwidth"),
+    [
+        (500.0, False, 60, True, 500.0),  # full before, and left since
+        (500.0, False, 400, True, 100.0),  # too long ago
+        (500.0, True, 60, True, 100.0),  # it was never full
+        (50.0, False, 60, True, 100.0),  # more passes
+        (500.0, False, 60, False, 100.0),  # it is full now
+    ],
+)
+def test_the_bandwidth_of_a_link_that_jobs_have_left(
+    former: float, at_least: bool, age: float, now_at_least: bool, bandwidth: float
+) -> None:
+    before = measured(age, 0.1, former, at_least=at_least)
+    present = measured(0, 0.1, 100.0, at_least=now_at_least)
+    found = with_former(present, before, NOW)
+    assert found.bandwidth is not None
+    assert found.bandwidth.value == bandwidth
+    assert with_former(present, None, NOW) == present
