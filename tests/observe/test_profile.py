@@ -342,6 +342,12 @@ def test_a_single_jump_is_left_out_and_one_that_holds_is_the_new_rate() -> None:
     assert [each.sample for each in series.samples] == lasting
 
 
+def test_a_jump_behind_an_odd_value_is_seen() -> None:
+    samples = [JobSample(engine_id="j", observed=BEGIN + 10 * n, messages_in=10 * n) for n in range(6)]
+    odd = [replace(samples[0], messages_in=-5), *samples[1:3], replace(samples[3], messages_in=10**9)]
+    assert len(series_of([*odd, *samples[4:]]).samples) == 5
+
+
 def test_a_restart_behind_an_odd_value_is_seen() -> None:
     samples = flink_stream([100] * 6, 1e-3)
     hidden = replace(samples[3], messages_in=None, vertices=())

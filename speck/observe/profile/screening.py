@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import repeat
 from typing import Any, TypeVar
 
 from speck.core.profile import AckSample, BatchSample, JobSample, VertexSample
@@ -104,12 +105,15 @@ class Series:
         return Series((*self.samples[1 - LENGTH :], again))
 
     def _jumps(self, received: Received) -> bool:
-        first, last = self.samples[0].sample, self.samples[-1].sample
-        for name in _COUNTS:
-            before, now = _rate(first, last, name), _rate(last, received.sample, name)
-            if before and now is not None and now > JUMP * before:
-                return True
-        return False
+        return any(map(self._jumps_in, _COUNTS, repeat(received.sample)))
+
+    def _jumps_in(self, name: str, sample: JobSample) -> bool:
+        """True if a count grew too much; samples in which it was dropped do not hide that."""
+        known = [each.sample for each in self.samples if getattr(each.sample, name) is not None]
+        if not known:
+            return False
+        before, now = _rate(known[0], known[-1], name), _rate(known[-1], sample, name)
+        return before is not None and now is not None and now > JUMP * before > 0
 
 
 def _rate(before: JobSample, after: JobSample, name: str) -> float | None:
