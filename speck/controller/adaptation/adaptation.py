@@ -66,7 +66,6 @@ class Adaptation:
     _sights: dict[str, Sight] = field(default_factory=dict, init=False)
     _silent: dict[str, float] = field(default_factory=dict, init=False)
     _healed: dict[str, float] = field(default_factory=dict, init=False)
-    _started: float = field(default=0.0, init=False)  # Unix time: a heal of the minute before is unknown
     _applied: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _begun: float | None = field(default=None, init=False)
@@ -88,7 +87,8 @@ class Adaptation:
     def start(self) -> None:
         """Look and decide in the background, unless the period is 0."""
         if self.period:
-            self._started = self.clock()
+            # A heal of the minute before is unknown.
+            self._healed |= dict.fromkeys((head.name for head in self.store.heads()), self.clock())
             self._thread = threading.Thread(target=self._run, name="adaptation", daemon=True)
             self._thread.start()
 
@@ -330,7 +330,7 @@ class Adaptation:
 
     def _obstacle(self, name: str, present: Present) -> str:
         """The reason why nothing of a composition may be moved now; empty if it may."""
-        jobs, healed = self._jobs(name), self._healed.get(name, self._started)
+        jobs, since_heal = self._jobs(name), self.clock() - self._healed.get(name, 0.0)
         stale = sorted(jobs.keys() - present.inputs.fresh)
         drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
         waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
@@ -339,7 +339,7 @@ class Adaptation:
             "an operation is at work": not self.operations.is_idle(name),
             f"job {_few(drifted)} is not as desired": bool(drifted),
             f"job {_few(waiting)} waits for its next try": bool(waiting),
-            "a job was healed within the last minute": self.clock() - healed < AFTER_HEAL,
+            "the server started, or a job was healed, within the last minute": since_heal < AFTER_HEAL,
             "an engine of its jobs does not answer": bool(used & self._silent.keys()),
             f"the rate of job {_few(stale)} is not of the last minute": bool(stale),
         }
