@@ -10,13 +10,13 @@ import inspect
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -204,8 +204,70 @@ def assert_work_grew(before: JobSample, after: JobSample) -> None:
     assert after.cores_used >= 1
 
 
+class SharedJobs:
+    """Jobs that several tests look at and none changes: a real engine takes seconds for a start."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._found: dict[tuple[EngineBench, str], Any] = {}
+        self._ends: list[Callable[[], object]] = []
+
+    def running(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
+        """A job that runs."""
+        return self._once(bench, "running", lambda: self._started(bench))
+
+    def stopped(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
+        """A job that was stopped, without its state."""
+        return self._once(bench, "stopped", lambda: self._stopped(bench))
+
+    def left(self, bench: EngineBench) -> tuple[Job, Handle, State]:
+        """A job that was stopped, with its state."""
+        return self._once(bench, "left", lambda: self._left(bench))
+
+    def end(self) -> None:
+        """Stop those that run."""
+        for each in self._ends:
+            each()
+
+    def _once(self, bench: EngineBench, kind: str, make: Callable[[], T]) -> T:
+        key = bench, kind
+        if key not in self._found:
+            self._found[key] = make()
+        found: T = self._found[key]
+        return found
+
+    def _started(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
+        engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        self._ends.append(partial(engine.stop, handle, keep_state=False))
+        await_state(engine, handle, JobState.RUNNING)
+        return job, attempt, handle
+
+    def _stopped(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
+        engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        assert engine.stop(handle, keep_state=False) is None
+        return job, attempt, handle
+
+    def _left(self, bench: EngineBench) -> tuple[Job, Handle, State]:
+        engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
+        handle = engine.submit(job, attempt_of(job))
+        state = engine.stop(handle, keep_state=True)
+        assert state is not None
+        return job, handle, state
+
+
 class EngineContract:
     """The tests; inherit and supply ``bench``."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls) -> Iterator[SharedJobs]:
+        jobs = SharedJobs()
+        yield jobs
+        jobs.end()
 
     @pytest.fixture
     def engine(self, bench: EngineBench) -> EngineBinder:
@@ -226,14 +288,13 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         assert bench.running(name) == 0
 
-    def test_submit_again_is_the_same_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        attempt = attempt_of(job)
-        handle = engine.submit(job, attempt)
+    def test_submit_again_is_the_same_job(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, attempt, handle = shared.running(bench)
         assert engine.submit(job, attempt) == handle
         assert bench.binder().submit(job, attempt) == handle
-        assert bench.running(name) == 1
-        engine.stop(handle, keep_state=False)
+        assert bench.running(job.job_name) == 1
 
     def test_submit_at_the_same_time(self, bench: EngineBench, name: str) -> None:
         job = bench.job(name)
@@ -282,14 +343,12 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
 
     def test_an_attempt_that_ended_is_not_started_again(
-        self, bench: EngineBench, engine: EngineBinder, name: str
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
     ) -> None:
-        job = bench.job(name)
-        attempt = attempt_of(job)
-        engine.stop(engine.submit(job, attempt), keep_state=False)
+        job, attempt, _ = shared.stopped(bench)
         with pytest.raises(Rejected, match="ended before"):
             engine.submit(job, attempt)
-        assert bench.running(name) == 0
+        assert bench.running(job.job_name) == 0
 
     # -- room
 
@@ -313,30 +372,28 @@ class EngineContract:
 
     # -- status
 
-    def test_status_of_a_stopped_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        engine.stop(handle, keep_state=False)
+    def test_status_of_a_stopped_job(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        _, _, handle = shared.stopped(bench)
         status = engine.status(handle)
         assert status.state in GONE
         assert status.message
 
-    def test_status_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        engine.stop(handle, keep_state=False)
+    def test_status_of_a_forgotten_job(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        _, _, handle = shared.stopped(bench)
         status = engine.status(bench.forgotten(handle))
         assert status.state is JobState.LOST
         assert status.message
 
     def test_status_has_the_time_of_the_look(
-        self, bench: EngineBench, engine: EngineBinder, name: str
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
     ) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
+        _, _, handle = shared.running(bench)
         before = time.time()
         assert before <= engine.status(handle).observed_at <= time.time()
-        engine.stop(handle, keep_state=False)
 
     def test_many_are_told_at_once_and_listed(
         self, bench: EngineBench, engine: EngineBinder, name: str
@@ -367,16 +424,12 @@ class EngineContract:
 
     # -- stop, state
 
-    def test_stop_without_state(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
+    def test_stop_without_state(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
+        _, _, handle = shared.stopped(bench)  # the stop gave no state
         assert engine.stop(handle, keep_state=False) is None
 
-    def test_stop_twice(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        state = engine.stop(handle, keep_state=True)
-        assert state is not None
+    def test_stop_twice(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
+        _, handle, state = shared.left(bench)
         assert engine.stop(handle, keep_state=True) == state
         assert engine.stop(handle, keep_state=False) is None
 
@@ -393,20 +446,18 @@ class EngineContract:
         assert later is not None
         assert later.kind == state.kind
 
-    def test_state_that_is_not_there(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        state = engine.stop(handle, keep_state=True)
-        assert state is not None
+    def test_state_that_is_not_there(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, _, state = shared.left(bench)
         nowhere = State(state.kind, f"{state.location}-nowhere")
         with pytest.raises(Rejected, match="nowhere"):
             engine.check(job, nowhere)
 
-    def test_state_of_another_engine(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        state = engine.stop(handle, keep_state=True)
-        assert state is not None
+    def test_state_of_another_engine(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, _, state = shared.left(bench)
         with pytest.raises(Rejected, match="abacus-beads"):
             engine.check(job, State("abacus-beads", state.location))
 
@@ -452,24 +503,16 @@ class EngineContract:
 
     # -- an engine that is not there, or no good
 
-    def test_engine_down(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        attempt = attempt_of(job)
-        handle = engine.submit(job, attempt)
+    def test_engine_down(self, bench: EngineBench, shared: SharedJobs) -> None:
+        job, attempt, handle = shared.running(bench)
         dead = bench.dead_binder()
         assert_useless(dead, job, attempt, handle, Unreachable)
-        engine.stop(handle, keep_state=False)
 
     @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
-    def test_engine_in_trouble(
-        self, bench: EngineBench, engine: EngineBinder, name: str, trouble: Trouble
-    ) -> None:
-        job = bench.job(name)
-        attempt = attempt_of(job)
-        handle = engine.submit(job, attempt)
+    def test_engine_in_trouble(self, bench: EngineBench, shared: SharedJobs, trouble: Trouble) -> None:
+        job, attempt, handle = shared.running(bench)
         with bench.troubled_binder(trouble) as troubled:
             assert_useless(troubled, job, attempt, handle, Unreachable, OutcomeUnknown)
-        engine.stop(handle, keep_state=False)
 
     def test_engine_that_is_slow(self, bench: EngineBench, name: str) -> None:
         job = bench.job(name)
@@ -530,10 +573,10 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
 
-    def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        engine.stop(handle, keep_state=False)
+    def test_metrics_of_a_forgotten_job(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        _, _, handle = shared.stopped(bench)
         with pytest.raises(SpeckError):
             engine.metrics(handle)
         if isinstance(engine, LogReader):
