@@ -220,9 +220,9 @@ class SharedJobs:
         """A job that was stopped, without its state."""
         return self._once(bench, "stopped", lambda: self._stopped(bench))
 
-    def left(self, bench: EngineBench) -> tuple[Job, Handle, State]:
+    def stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
         """A job that was stopped, with its state."""
-        return self._once(bench, "left", lambda: self._left(bench))
+        return self._once(bench, "with state", lambda: self._stopped_with_state(bench))
 
     def end(self) -> None:
         """Stop those that run."""
@@ -251,7 +251,7 @@ class SharedJobs:
         assert engine.stop(handle, keep_state=False) is None
         return job, attempt, handle
 
-    def _left(self, bench: EngineBench) -> tuple[Job, Handle, State]:
+    def _stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
         engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
         handle = engine.submit(job, attempt_of(job))
         state = engine.stop(handle, keep_state=True)
@@ -429,7 +429,7 @@ class EngineContract:
         assert engine.stop(handle, keep_state=False) is None
 
     def test_stop_twice(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
-        _, handle, state = shared.left(bench)
+        _, handle, state = shared.stopped_with_state(bench)
         assert engine.stop(handle, keep_state=True) == state
         assert engine.stop(handle, keep_state=False) is None
 
@@ -449,7 +449,7 @@ class EngineContract:
     def test_state_that_is_not_there(
         self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
     ) -> None:
-        job, _, state = shared.left(bench)
+        job, _, state = shared.stopped_with_state(bench)
         nowhere = State(state.kind, f"{state.location}-nowhere")
         with pytest.raises(Rejected, match="nowhere"):
             engine.check(job, nowhere)
@@ -457,7 +457,7 @@ class EngineContract:
     def test_state_of_another_engine(
         self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
     ) -> None:
-        job, _, state = shared.left(bench)
+        job, _, state = shared.stopped_with_state(bench)
         with pytest.raises(Rejected, match="abacus-beads"):
             engine.check(job, State("abacus-beads", state.location))
 
