@@ -1,1 +1,0 @@
-"""Key splitting: one keyed windowed aggregation, split over workers; pure, on numpy and pyarrow alone."""
