@@ -216,10 +216,6 @@ class SharedJobs:
         """A job that runs."""
         return self._once(bench, "running", lambda: self._started(bench))
 
-    def stopped(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
-        """A job that was stopped, without its state."""
-        return self._once(bench, "stopped", lambda: self._stopped(bench))
-
     def stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
         """A job that was stopped, with its state."""
         return self._once(bench, "with state", lambda: self._stopped_with_state(bench))
@@ -242,13 +238,6 @@ class SharedJobs:
         handle = engine.submit(job, attempt)
         self._ends.append(partial(engine.stop, handle, keep_state=False))
         await_state(engine, handle, JobState.RUNNING)
-        return job, attempt, handle
-
-    def _stopped(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
-        engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
-        attempt = attempt_of(job)
-        handle = engine.submit(job, attempt)
-        assert engine.stop(handle, keep_state=False) is None
         return job, attempt, handle
 
     def _stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
@@ -343,12 +332,14 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
 
     def test_an_attempt_that_ended_is_not_started_again(
-        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+        self, bench: EngineBench, engine: EngineBinder, name: str
     ) -> None:
-        job, attempt, _ = shared.stopped(bench)
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        engine.stop(engine.submit(job, attempt), keep_state=False)
         with pytest.raises(Rejected, match="ended before"):
             engine.submit(job, attempt)
-        assert bench.running(job.job_name) == 0
+        assert bench.running(name) == 0
 
     # -- room
 
@@ -372,18 +363,18 @@ class EngineContract:
 
     # -- status
 
-    def test_status_of_a_stopped_job(
-        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
-    ) -> None:
-        _, _, handle = shared.stopped(bench)
+    def test_status_of_a_stopped_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
         status = engine.status(handle)
         assert status.state in GONE
         assert status.message
 
-    def test_status_of_a_forgotten_job(
-        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
-    ) -> None:
-        _, _, handle = shared.stopped(bench)
+    def test_status_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
         status = engine.status(bench.forgotten(handle))
         assert status.state is JobState.LOST
         assert status.message
@@ -424,8 +415,9 @@ class EngineContract:
 
     # -- stop, state
 
-    def test_stop_without_state(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
-        _, _, handle = shared.stopped(bench)  # the stop gave no state
+    def test_stop_without_state(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
         assert engine.stop(handle, keep_state=False) is None
 
     def test_stop_twice(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
@@ -573,10 +565,10 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
 
-    def test_metrics_of_a_forgotten_job(
-        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
-    ) -> None:
-        _, _, handle = shared.stopped(bench)
+    def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
         with pytest.raises(SpeckError):
             engine.metrics(handle)
         if isinstance(engine, LogReader):
