@@ -262,6 +262,15 @@ def test_never_while_a_job_is_not_as_desired_nor_soon_after_it_was_healed(bench:
     assert bench.steps == ["pending"]
 
 
+def test_never_in_the_minute_after_a_server_has_taken_it_over(bench: Bench) -> None:
+    """A heal of the minute before is unknown to it."""
+    bench.restart()
+    bench.round(50)
+    assert bench.reasons[-1] == "the server started, or a job was healed, within the last minute"
+    bench.decide(3)
+    assert bench.steps == ["pending"]
+
+
 def test_never_two_steps_of_a_composition_at_a_time(bench: Bench) -> None:
     hold = bench.world.hold("submit", "clean-a")
     bench.decide(2)

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -207,10 +207,10 @@ def assert_work_grew(before: JobSample, after: JobSample) -> None:
 class SharedJobs:
     """Jobs that several tests look at and none changes: a real engine takes seconds for a start."""
 
-    def __init__(self) -> None:
-        """Begin without any."""
+    def __init__(self, ends: ExitStack) -> None:
+        """Begin without any; ``ends`` stops those that run."""
+        self._ends = ends
         self._found: dict[tuple[EngineBench, str], Any] = {}
-        self._ends: list[Callable[[], object]] = []
 
     def running(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
         """A job that runs."""
@@ -219,11 +219,6 @@ class SharedJobs:
     def stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
         """A job that was stopped, with its state."""
         return self._once(bench, "with state", lambda: self._stopped_with_state(bench))
-
-    def end(self) -> None:
-        """Stop those that run."""
-        for each in self._ends:
-            each()
 
     def _once(self, bench: EngineBench, kind: str, make: Callable[[], T]) -> T:
         key = bench, kind
@@ -236,7 +231,7 @@ class SharedJobs:
         engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
         attempt = attempt_of(job)
         handle = engine.submit(job, attempt)
-        self._ends.append(partial(engine.stop, handle, keep_state=False))
+        self._ends.callback(engine.stop, handle, keep_state=False)
         await_state(engine, handle, JobState.RUNNING)
         return job, attempt, handle
 
@@ -254,9 +249,8 @@ class EngineContract:
     @pytest.fixture(scope="class")
     @classmethod
     def shared(cls) -> Iterator[SharedJobs]:
-        jobs = SharedJobs()
-        yield jobs
-        jobs.end()
+        with ExitStack() as ends:
+            yield SharedJobs(ends)
 
     @pytest.fixture
     def engine(self, bench: EngineBench) -> EngineBinder:

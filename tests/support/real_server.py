@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 import subprocess
 import time
@@ -12,25 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from speck.local.state import free_ports
+
 _STOP_TIMEOUT = 30.0  # s from SIGTERM to SIGKILL
 
 
 def free_port() -> int:
-    """A loopback TCP port that nobody listened on a moment ago.
-
-    It lies below the range from which the system takes the ports of outgoing connections: a server that
-    is killed and started again finds its port free.
-    """
-    for _ in range(1000):
-        port = random.randrange(15000, 32000)
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free port on 127.0.0.1 between 15000 and 32000")
+    """A loopback TCP port without a listener, as of :func:`speck.local.state.free_ports`."""
+    (port,) = free_ports(1, (), set())
+    return port
 
 
 def accepts(port: int) -> bool:

@@ -74,8 +74,9 @@ class Adaptation:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Follow the ends of operations."""
+        """Follow the ends of operations; heals of the minute before are unknown."""
         self.operations.on_end.append(self._note_end)
+        self._healed = dict.fromkeys((head.name for head in self.store.heads()), self.clock())
 
     @property
     def store(self) -> Store:
@@ -87,8 +88,6 @@ class Adaptation:
     def start(self) -> None:
         """Look and decide in the background, unless the period is 0."""
         if self.period:
-            # A heal of the minute before is unknown.
-            self._healed |= dict.fromkeys((head.name for head in self.store.heads()), self.clock())
             self._thread = threading.Thread(target=self._run, name="adaptation", daemon=True)
             self._thread.start()
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import repeat
 from typing import Any, TypeVar
 
 from speck.core.profile import AckSample, BatchSample, JobSample, VertexSample
@@ -105,7 +104,7 @@ class Series:
         return Series((*self.samples[1 - LENGTH :], again))
 
     def _jumps(self, received: Received) -> bool:
-        return any(map(self._jumps_in, _COUNTS, repeat(received.sample)))
+        return any(self._jumps_in(name, received.sample) for name in _COUNTS)
 
     def _jumps_in(self, name: str, sample: JobSample) -> bool:
         """True if a count grew too much; samples in which it was dropped do not hide that."""
