@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import Schema, fields, validate
 
 from speck.core.adaptation import Decision, Outcome, Trigger
-from speck.server.api.schemas import UNIX, text
+from speck.server.api.schemas.fields import UNIX, text
 
 MODES = ("advise", "auto", "off")
 STATES = ("off", "advising", "watching", "moving", "judging", "paused")

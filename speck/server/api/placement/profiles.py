@@ -8,7 +8,7 @@ from marshmallow import Schema, fields, validate
 
 from speck.observe.probing import ProbeState
 from speck.placement.profile import Known
-from speck.server.api.schemas import UNIX, text
+from speck.server.api.schemas.fields import UNIX, text
 
 
 class ValueSchema(Schema):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
-from speck.server.api.schemas import UNIX, PlanSchema, WarningSchema, text
+from speck.server.api.schemas import PlanSchema, WarningSchema
+from speck.server.api.schemas.fields import UNIX, text
 
 
 class PlacementLoadSchema(Schema):

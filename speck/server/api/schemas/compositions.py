@@ -1,0 +1,84 @@
+"""The answers about compositions and their revisions."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from speck.server.api.schemas.fields import UNIX, text
+from speck.server.api.schemas.jobs import JobViewSchema
+from speck.server.api.schemas.plans import ChangeSchema
+
+
+class CountsSchema(Schema):
+    """The numbers of jobs that differ from the revision before."""
+
+    added = fields.Integer(metadata={"description": "jobs that it has and the other has not"})
+    removed = fields.Integer(metadata={"description": "jobs that the other has and it has not"})
+    changed = fields.Integer(metadata={"description": "jobs of which a field differs"})
+
+
+class _RevisionSchema(Schema):
+    number = fields.Integer(metadata={"description": "from 1"})
+    at = fields.Float(metadata=UNIX)
+    author = text("its author")
+    message = text("its reason, by the author")
+    restored = fields.Integer(
+        allow_none=True, metadata={"description": "the revision that a rollback brought back"}
+    )
+    changes = fields.Nested(CountsSchema, metadata={"description": "against the revision before"})
+
+
+class RevisionSchema(_RevisionSchema):
+    """An accepted version of a composition."""
+
+    jobs = fields.Integer(metadata={"description": "number of desired jobs"})
+
+
+class RevisionViewSchema(_RevisionSchema):
+    """An accepted version of a composition, in full."""
+
+    jobs = fields.List(fields.Dict(), metadata={"description": "each with its fields"})
+    placement = fields.Dict(metadata={"description": "the options of placement that are not the defaults"})
+
+
+class JobDifferenceSchema(Schema):
+    """A job that differs between two revisions."""
+
+    job = text("the job's name")
+    kind = fields.String(
+        validate=validate.OneOf(("added", "removed", "changed")), metadata={"description": "how"}
+    )
+    changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
+
+
+class DifferenceSchema(Schema):
+    """The differences between two revisions of a composition."""
+
+    composition = text("the composition's name")
+    before = fields.Integer(metadata={"description": "number of a revision (0: before the first)"})
+    after = fields.Integer(metadata={"description": "number of a revision"})
+    counts = fields.Nested(CountsSchema)
+    placement = fields.List(
+        fields.Nested(ChangeSchema), metadata={"description": "the options of placement that differ"}
+    )
+    jobs = fields.List(fields.Nested(JobDifferenceSchema), metadata={"description": "those that differ"})
+
+
+class _CompositionSchema(Schema):
+    name = text("its name")
+    revision = fields.Integer(metadata={"description": "number of the last one"})
+    deleting = fields.Boolean(metadata={"description": "true while it is being deleted"})
+    operation = text("the operation at work on it", allow_none=True)
+
+
+class CompositionSummarySchema(_CompositionSchema):
+    """A composition in a list."""
+
+    jobs = fields.Integer(metadata={"description": "number of desired jobs"})
+
+
+class CompositionViewSchema(_CompositionSchema):
+    """A composition with its jobs and revisions."""
+
+    jobs = fields.List(fields.Nested(JobViewSchema), metadata={"description": "desired and observed"})
+    revisions = fields.List(fields.Nested(RevisionSchema), metadata={"description": "the stored ones"})

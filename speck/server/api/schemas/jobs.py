@@ -1,0 +1,158 @@
+"""The answers about jobs: as observed, their rates, losses and logs, and what was abandoned of them."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from speck.core.runtime import Drift
+from speck.observe.losses import LossKind
+from speck.server.api.schemas.fields import UNIX, text
+
+_PER_SECOND = {"description": "messages/s"}
+
+
+class SessionSchema(Schema):
+    """A persistent session at a broker."""
+
+    broker = text("the broker's address")
+    name = text("the MQTT client id")
+    topic = text("the topic that it is subscribed to")
+
+
+class LeftCopySchema(Schema):
+    """A copy that was left behind at an engine out of reach."""
+
+    address = text("the engine's")
+    attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
+
+
+class LeftoverSchema(Schema):
+    """A copy or session that the store no longer uses, or an orphan: a copy that the store does not name."""
+
+    kind = fields.String(
+        validate=validate.OneOf(("copy", "session", "orphan")),
+        metadata={
+            "description": "copy (an abandoned job at an engine), session (an abandoned one at a broker) or "
+            "orphan (a copy that the store does not name, as of the last round)"
+        },
+    )
+    verdict = fields.String(
+        validate=validate.OneOf(("terminate", "delete", "adopt", "report")),
+        metadata={
+            "description": "the treatment: terminate (copies) or delete (sessions) once the address answers, "
+            "adopt (becomes the job's attempt), report (nothing is done)"
+        },
+    )
+    job_name = text("the job that it was of")
+    composition = text("the composition that the job belonged to; of an orphan: empty if there is none")
+    address = text("the engine's, or the broker's")
+    site = text("of the inventory, or the address")
+    attempt = fields.Integer(
+        allow_none=True, metadata={"description": "of a copy or an orphan: its number, if known"}
+    )
+    session = text("its name; of a copy, of the one through which it reads; of an orphan: empty if unknown")
+    fenced = fields.Boolean(
+        metadata={
+            "description": "true once the broker has the fence that keeps abandoned copies from reading; "
+            "of an orphan: false"
+        }
+    )
+    message = text("of an orphan: the observation in words")
+
+
+class LossSchema(Schema):
+    """Messages of a job that were lost, given up, set aside or dropped as repetitions, for one reason."""
+
+    kind = fields.String(
+        validate=validate.OneOf([each.value for each in LossKind]),
+        metadata={"description": "how grave it is; repeated: no harm"},
+    )
+    reason = text("the reason, in a word or two")
+    text = text("the reason as a phrase, which follows the number")
+    count = fields.Integer(metadata={"description": "messages since the coordinator began"})
+    first = fields.Float(metadata=UNIX)
+    last = fields.Float(metadata=UNIX)
+    alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})
+
+
+class JobViewSchema(Schema):
+    """A job, desired and as last observed."""
+
+    job_name = text("the job's name")
+    composition = text("the composition that it belongs to")
+    wanted = fields.String(
+        validate=validate.OneOf(("running", "stopped")), metadata={"description": "the desired state"}
+    )
+    state = text("the state at its engine, or pending, lost or unknown")
+    observed_at = fields.Float(metadata=UNIX)
+    message = text("the engine's own message")
+    error = text("the last error of SpecK's own work on it")
+    drift = fields.String(
+        allow_none=True,
+        validate=validate.OneOf([each.value for each in Drift]),
+        metadata={"description": "its difference from the desired state in the last round of the reconciler"},
+    )
+    drift_message = text("the observation behind the drift")
+    drift_since = fields.Float(allow_none=True, metadata=UNIX)
+    waits = text("the reason why it is not healed now")
+    next_try = fields.Float(allow_none=True, metadata=UNIX)
+    losses = fields.List(
+        fields.Nested(LossSchema),
+        metadata={"description": "its lost, given up and repeated messages, the gravest first"},
+    )
+    up_to_date = fields.Boolean(metadata={"description": "true if it runs in its desired form"})
+    attempt = fields.Integer(
+        allow_none=True, metadata={"description": "number of the attempt that runs; grows with each start"}
+    )
+    job = fields.Dict(allow_none=True, metadata={"description": "its fields"})
+    sessions = fields.List(fields.Nested(SessionSchema), metadata={"description": "its sessions at brokers"})
+    left_behind = fields.List(
+        fields.Nested(LeftCopySchema),
+        metadata={"description": "abandoned copies, stopped when their engine answers"},
+    )
+    metrics = fields.Dict(
+        allow_none=True,
+        metadata={"description": "rates (rows/s) and more, as far as its engine reports them"},
+    )
+
+
+class JobRatesSchema(Schema):
+    """The rates of a job; null: its engine does not report it, or has not yet."""
+
+    job_name = text("the job's name")
+    composition = text("the composition that it belongs to")
+    site = text("of the inventory", allow_none=True)
+    source_topic = text("the topic that it reads")
+    sink_topic = text("the topic that it writes")
+    observed = fields.Float(allow_none=True, metadata=UNIX)
+    input_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
+    output_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
+    waiting = fields.Integer(
+        allow_none=True,
+        metadata={"description": "messages that the job's reader holds and the job has not worked on yet"},
+    )
+    work_seconds = fields.Float(
+        allow_none=True,
+        metadata={"description": "how long the last batch (Spark) or checkpoint (Flink) took, s"},
+    )
+    error = text("the reason why there are no newer rates", allow_none=True)
+
+
+class RatesSchema(Schema):
+    """The rates of all jobs."""
+
+    observed = fields.Float(
+        allow_none=True, metadata={"description": "the newest of the jobs' (Unix time, s)"}
+    )
+    jobs = fields.List(fields.Nested(JobRatesSchema))
+
+
+class LogSchema(Schema):
+    """The last lines that an engine has of a job."""
+
+    job_name = text("the job's name")
+    address = text("of the engine")
+    observed_at = fields.Float(metadata={"description": "when it was asked (Unix time, s)"})
+    attempt = fields.Integer(metadata={"description": "the attempt of which the lines are"})
+    about = text("the source of the lines, and its limits")
+    lines = fields.List(fields.String(), metadata={"description": "the newest last"})

@@ -1,0 +1,141 @@
+"""The answers about plans and the operations that carry them out."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
+from speck.server.api.schemas.fields import UNIX, text
+
+_KINDS = [kind.value for kind in ActionKind]
+
+
+class ChangeSchema(Schema):
+    """One field that differs between the deployed job and the desired one."""
+
+    field = text("the field's name")
+    before = fields.Raw(allow_none=True, metadata={"description": "its value as deployed"})
+    after = fields.Raw(allow_none=True, metadata={"description": "its desired value"})
+
+
+class ActionSchema(Schema):
+    """One action of a plan."""
+
+    job = text("the job's name")
+    kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
+    reason = text("the reason")
+    changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
+    consequence = text("what it costs, as far as that is known before (empty: nothing)")
+
+
+class WarningSchema(Schema):
+    """A part of a composition that is allowed, and may be a mistake."""
+
+    job = text("the job that it is about", allow_none=True)
+    field = text("the field that it is about", allow_none=True)
+    value = fields.Raw(allow_none=True, metadata={"description": "the value written there"})
+    line = fields.Integer(allow_none=True, metadata={"description": "of the file, from 1"})
+    message = text("the problem, and a right value")
+
+
+class UndrainedSessionSchema(Schema):
+    """A session with messages that a job leaves."""
+
+    job = text("the job that leaves it")
+    broker = text("its broker")
+    topic = text("its topic")
+    waiting = fields.Integer(
+        allow_none=True,
+        metadata={"description": "the messages in it (1,000: so many or more; null: not counted)"},
+    )
+    fate = text("the reason why no running copy processes them, and what becomes of them")
+    lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
+
+
+class PlanSchema(Schema):
+    """The actions from the deployed jobs to the desired ones."""
+
+    composition = text("the composition's name")
+    base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
+    restored = fields.Integer(metadata={"description": "of a rollback: the revision that it brings back"})
+    counts = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        metadata={"description": "number of actions by kind"},
+    )
+    actions = fields.List(
+        fields.Nested(ActionSchema), metadata={"description": "one for each job, those that stay included"}
+    )
+    leaves = fields.List(
+        fields.Nested(UndrainedSessionSchema),
+        metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
+    )
+    warnings = fields.List(
+        fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
+    )
+    jobs = fields.List(
+        fields.Dict(),
+        metadata={"description": "the jobs in their new form, those to stop in their present one"},
+    )
+
+
+class ProgressSchema(ActionSchema):
+    """One action of an operation, and how it went."""
+
+    state = fields.String(
+        validate=validate.OneOf([state.value for state in ActionState]),
+        metadata={"description": "waiting: done by the reconciler later, when its condition holds"},
+    )
+    error = text("the error, if any")
+    note = text("a remark on an action that succeeded")
+    started = fields.Float(allow_none=True, metadata=UNIX)
+    ended = fields.Float(allow_none=True, metadata=UNIX)
+
+
+class _OperationSchema(Schema):
+    id = text("32 hexadecimal digits")
+    composition = text("the composition's name")
+    revision = fields.Integer(metadata={"description": "the revision that it brings about"})
+    kind = fields.String(
+        validate=validate.OneOf([kind.value for kind in OperationKind]),
+        metadata={"description": "the request; heal: begun by the reconciler"},
+    )
+    author = text("its author")
+    message = text("its reason, by the author")
+    state = fields.String(
+        validate=validate.OneOf([state.value for state in OperationState]),
+        metadata={"description": "waiting: ended, nothing failed, and the reconciler does the rest later"},
+    )
+    started = fields.Float(metadata=UNIX)
+    ended = fields.Float(allow_none=True, metadata=UNIX)
+    error = text("the error of the operation as a whole, if any")
+    warnings = fields.List(fields.String(), metadata={"description": "of the file that was applied"})
+    left_behind = fields.List(
+        fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
+    )
+    give_up = fields.Boolean(
+        metadata={"description": "true if messages in sessions that jobs leave may be given up"}
+    )
+    engine_calls = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        metadata={"description": "calls made to engines, by method"},
+    )
+
+
+class OperationSchema(_OperationSchema):
+    """One apply or delete at work, or ended."""
+
+    actions = fields.List(
+        fields.Nested(ProgressSchema), metadata={"description": "one for each job, and how far it is"}
+    )
+
+
+class OperationSummarySchema(_OperationSchema):
+    """An operation in a list."""
+
+    counts = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        metadata={"description": "number of actions, by how far they are"},
+    )

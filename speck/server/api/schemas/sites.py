@@ -1,0 +1,78 @@
+"""The answers about sites, their engines and their brokers."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from speck.server.api.schemas.fields import text
+
+
+class _ReachedSchema(Schema):
+    address = text("as the inventory has it")
+    reached = fields.Boolean(metadata={"description": "true if it answered just now"})
+    error = text("the reason why it was not reached")
+
+
+class EngineViewSchema(_ReachedSchema):
+    """An engine of a site."""
+
+    capacity = fields.Dict(allow_none=True, metadata={"description": "its room, used and free"})
+    warnings = fields.List(fields.String(), metadata={"description": "faults of its login"})
+
+
+class BrokerViewSchema(_ReachedSchema):
+    """The broker of a site."""
+
+    warnings = fields.List(
+        fields.String(),
+        metadata={"description": "limits that lose messages, and faults of its login"},
+    )
+
+
+class UplinkViewSchema(Schema):
+    """A site's link to the others, as the inventory has it; null: not given there."""
+
+    bandwidth = fields.Float(allow_none=True, metadata={"description": "to the others, bit/s"})
+    downlink = fields.Float(allow_none=True, metadata={"description": "from the others, bit/s"})
+    latency = fields.Float(allow_none=True, metadata={"description": "one way, ms"})
+
+
+class SiteViewSchema(Schema):
+    """A site of the inventory, or a broker of none, and whether it can be reached now."""
+
+    name = text("the site's name, or that of a broker that belongs to no site")
+    engines = fields.List(
+        fields.Nested(EngineViewSchema),
+        metadata={"description": "its engines; none: it is a broker that belongs to no site"},
+    )
+    broker = fields.Nested(BrokerViewSchema, metadata={"description": "its broker"})
+    uplink = fields.Nested(UplinkViewSchema, metadata={"description": "its link to the others"})
+
+
+class ComplaintSchema(Schema):
+    """One thing that is wrong with an engine or a broker."""
+
+    message = text("the fault")
+    remedy = text("the remedy (empty: the message has it)")
+    remark = fields.Boolean(metadata={"description": "true if it may be as intended, and is no fault"})
+
+
+class CheckupSchema(Schema):
+    """An engine or a broker of the inventory, as it was found just now."""
+
+    site = text("the site's name, or that of a broker that belongs to no site")
+    role = fields.String(
+        validate=validate.OneOf(("engine", "broker")), metadata={"description": "engine or broker"}
+    )
+    address = text("of the engine or broker")
+    reached = fields.Boolean(metadata={"description": "true if it answered just now"})
+    version = text("as it reports it; empty if it does not")
+    limits = fields.Dict(keys=fields.String(), metadata={"description": "by name; memory is bytes"})
+    clock_ahead = fields.List(
+        fields.Float(),
+        allow_none=True,
+        metadata={
+            "description": "by how much its clock is ahead of the server's: from, to (s); null: not reported"
+        },
+    )
+    wrong = fields.List(fields.Nested(ComplaintSchema), metadata={"description": "its faults and remarks"})
