@@ -157,7 +157,7 @@ def test_a_wrong_command_is_found() -> None:
 # change the machine as root, need a second one, or run elsewhere, as the note beside them explains.
 NOT_RUN = [
     ("README.md", "Try it", 3),
-    ("README.md", "Try it", 4),
+    ("README.md", "Try it", 5),
     ("README.md", "Go on", 11),
     ("care.md", "Upgrade", 6),
     ("demo.md", "All of it at the cloud", 6),
