@@ -1,0 +1,1 @@
+"""Key splitting: one keyed windowed aggregation, split over workers; pure, on numpy and pyarrow alone."""
