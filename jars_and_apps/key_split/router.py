@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from jars_and_apps.key_split import frames
-from jars_and_apps.key_split.frames import Header
+from jars_and_apps.key_split.frames import Header, sequence
 from jars_and_apps.key_split.groups import Groups, group
 from jars_and_apps.key_split.hashing import Hashes, shards_of
 from jars_and_apps.key_split.keys import Keys, Slides, always
@@ -201,7 +200,7 @@ class Router:
             if not contents and to_all:
                 contents = [batch.slice(0, 0)]
             shard, own = place - int(self._starts[worker]), replace(header, worker=worker)
-            made = frames.sequence(contents, int(self._numbers[place]), shard, own, self._closed)
+            made = sequence(contents, int(self._numbers[place]), shard, own, self._closed)
             outputs += [Output(f"rows/{worker}", each) for each in made]
             self._numbers[place] += len(made)
         return outputs

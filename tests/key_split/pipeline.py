@@ -1,6 +1,6 @@
 """A split in memory: a router, combiners and a reducer, whose states and frames are bytes all along the way.
 
-Each step loads the state that the step before dumped; each is run twice, and must give the same both times.
+Each step loads the state that the step before dumped; each third is run twice, and must give the same again.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -71,14 +71,18 @@ class Part:
     kind: Any
     setting: Any
     state: bytes | None = None
-    outputs: list[Output] = field(default_factory=list)
+    steps: int = 0
 
     def step(self, batch: pa.RecordBatch) -> list[Output]:
-        """Load, step and dump, twice over."""
-        first, second = self._run(batch), self._run(batch)
-        assert first == second, "a batch that is run again gives the same bytes"
-        self.outputs, self.state = first
-        return self.outputs
+        """Load, step and dump; each third time twice over."""
+        self.steps += 1
+        before = self.state
+        outputs, self.state = self._run(batch, before)
+        if self.steps % 3 == 0:
+            assert self._run(batch, before) == (outputs, self.state), (
+                "run again, a batch gives the same bytes"
+            )
+        return outputs
 
     def report(self) -> dict[str, Any]:
         """The report after a step without rows or frames."""
@@ -88,10 +92,8 @@ class Part:
         report: dict[str, Any] = json.loads(value[1:])
         return report
 
-    def _run(self, batch: pa.RecordBatch) -> tuple[list[Output], bytes]:
-        operator = self.kind.begin(self.setting)
-        if self.state is not None:
-            operator = self.kind.load(self.setting, self.state)
+    def _run(self, batch: pa.RecordBatch, state: bytes | None) -> tuple[list[Output], bytes]:
+        operator = self.kind.begin(self.setting) if state is None else self.kind.load(self.setting, state)
         outputs = operator.step(batch)
         return outputs, operator.dump()
 
