@@ -237,7 +237,7 @@ class Router:
     def _routing(self) -> list[Any]:
         """Everything that decides on homes and workers; another one begins the partitioner anew."""
         setting = self._setting
-        return [setting.name, list(setting.weights), setting.seed, sorted(setting.options.items())]
+        return [setting.name, list(setting.weights), setting.seed, dict(setting.options)]
 
     def _check_shards(self, former: list[int]) -> None:
         if self._shards[: len(former)].tolist() != former:

@@ -154,11 +154,12 @@ class Pipeline:
             own = [each for each in (*again, *reversed(taken)) if int.from_bytes(each[12:14], "big") == shard]
             self._sort(part.step(values_of(own)))
 
-    def drain(self) -> None:
-        """Let all parts take whatever waits for them."""
+    def drain(self, *, reduced: bool = True) -> None:
+        """Let all parts take whatever waits for them, the reducer or not."""
         for place in sorted(self.waiting):
             self.combine(place, len(self.waiting[place]))
-        self.reduce(len(self.partials))
+        if reduced:
+            self.reduce(len(self.partials))
 
     def found(self) -> dict[tuple[str, int], list[int]]:
         """The results by key and end of window, none of which comes twice."""
