@@ -197,7 +197,9 @@ class Router:
             worker = int(np.searchsorted(self._starts, place, side="right")) - 1
             contents = [batch.slice(each.start, each.stop - each.start) for each in groups.pieces_of(place)]
             contents += notices.to(place).batches(batch.schema)
-            if not contents and to_all:
+            # A new combiner is told what is closed: the reducer waits for it from now on.
+            new = not self._numbers[place] and self._newest != NEVER
+            if not contents and (to_all or new):
                 contents = [batch.slice(0, 0)]
             shard, own = place - int(self._starts[worker]), replace(header, worker=worker)
             made = sequence(contents, int(self._numbers[place]), shard, own, self._closed)
