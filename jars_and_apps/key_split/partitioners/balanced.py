@@ -62,8 +62,6 @@ class Balanced:
 
     def route(self, hashes: NDArray[np.uint64], batch: int) -> Routing:
         """The workers of the rows with these hashes of keys."""
-        if not len(hashes):
-            return Routing(np.empty(0, np.int32), self._threshold())
         counted = self._counts.take(hashes, 1 / (self._hot * len(self._weights)))
         hot = self._hot_keys(counted, len(hashes))
         loads = self._memory * self._loads + self._cold_loads(counted, hot)
@@ -74,9 +72,8 @@ class Balanced:
         pieces, moved = self._place(counted, np.flatnonzero(hot), filling, whole)
         workers = workers_of(counted, whole, pieces, self._counts.table.size)
         self._loads = self._memory * self._loads + np.bincount(workers, minlength=len(loads))
-        changed = counted.keys[moved]
-        self._counts.owner[changed] = whole[moved]
-        return Routing(workers, self._threshold(), self._counts.hashes[changed].copy(), whole[moved])
+        self._counts.owner[counted.keys[moved]] = whole[moved]
+        return Routing(workers, self._threshold(), *self._counts.moves(counted.keys[moved]))
 
     def advance(self, slides: int) -> None:
         """Let event time pass by so many slides."""

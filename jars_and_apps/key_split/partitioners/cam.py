@@ -42,10 +42,11 @@ class Cam:
         """The workers of the rows with these hashes of keys."""
         counted = self._counts.take(hashes)
         moved = self._choose(counted)
-        owners = self._counts.owner
-        workers = workers_of(counted, owners[counted.keys], {}, self._counts.table.size)
+        whole = self._counts.owner[counted.keys]
+        workers = workers_of(counted, whole, {}, self._counts.table.size)
         self._loads.add(np.bincount(workers, minlength=self._setting.workers))
-        return Routing(workers, moved=self._counts.hashes[moved].copy(), owners=owners[moved].copy())
+        hashes, owners = self._counts.moves(moved)
+        return Routing(workers, moved=hashes, owners=owners)
 
     def advance(self, slides: int) -> None:
         """Let event time pass by so many slides."""

@@ -15,7 +15,8 @@ from jars_and_apps.key_split.partitioners.protocol import Arrays, Setting
 from jars_and_apps.key_split.partitioners.sketch import Sketch
 
 MOST_KEYS = 1_000_000  # with a count of their own
-_COLUMNS = {"rows": np.int64, "before": np.int64, "seen": np.int64, "owner": np.int32}
+_COLUMNS = {"rows": np.int64, "before": np.int64, "seen": np.int64, "home": np.int32, "owner": np.int32}
+Moves = tuple[NDArray[np.uint64], NDArray[np.int32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Counts:
         self.total_before = 0
         self._most = most
         self._sketch = Sketch.begin(setting.workers)
+        self._returned = np.empty(0, np.int64)
+        self._left: Moves = (np.empty(0, np.uint64), np.empty(0, np.int32))
 
     @classmethod
     def load(cls, setting: Setting, arrays: Arrays, most: int = MOST_KEYS) -> Self:
@@ -57,6 +60,7 @@ class Counts:
         counts.table = KeyTable.load(_COLUMNS, {name: arrays[f"keys.{name}"] for name in ("hash", *_COLUMNS)})
         counts.slide, counts.total, counts.total_before = arrays["totals"].tolist()
         counts._sketch = Sketch.load(setting.workers, arrays)
+        counts._left = (np.array(arrays["left.hash"]), np.array(arrays["left.home"]))
         return counts
 
     def dump(self) -> dict[str, NDArray[np.generic]]:
@@ -65,6 +69,8 @@ class Counts:
             **{f"keys.{name}": column for name, column in self.table.dump().items()},
             "totals": np.array([self.slide, self.total, self.total_before], np.int64),
             "sketch": self._sketch.counts.copy(),
+            "left.hash": self._left[0],
+            "left.home": self._left[1],
         }
 
     @property
@@ -97,6 +103,8 @@ class Counts:
             slots[missing] = self.table.find(hashes[missing])
         others = missing[slots[missing] < 0]
         keys, rows = _distinct(slots if not len(others) else slots[slots >= 0], self.table.size)
+        away = self.owner[keys] != self.table["home"][keys]
+        self._returned = keys[away & (self.table["seen"][keys] < self.slide)]
         self.rows[keys] += rows
         self.table["seen"][keys] = self.slide
         self.total += len(hashes)
@@ -110,7 +118,29 @@ class Counts:
         self.rows[:] = 0
         self.total_before, self.total = (self.total if slides == 1 else 0), 0
         self._sketch.clear()
-        self.table.keep(self.slide - self.table["seen"] <= self.setting.slides)
+        kept = self.slide - self.table["seen"] <= self.setting.slides
+        away = ~kept & (self.owner != self.table["home"])
+        hashes, at_home = self._left
+        left = (
+            np.concatenate([hashes, self.hashes[away]]),
+            np.concatenate([at_home, self.table["home"][away]]),
+        )
+        self._left = left
+        self.table.keep(kept)
+
+    def moves(self, changed: NDArray[np.int64]) -> Moves:
+        """The keys, by hash, with another owner than the router may take them to have, and their owners.
+
+        They are those whose owner ``changed`` in this batch; those away from home that come for the first
+        time in this slide, as the router may have forgotten them; and those forgotten since the last batch,
+        which are at home again.  To be called once a batch, after ``take``.
+        """
+        slots = np.union1d(changed, self._returned)
+        hashes, at_home = self._left
+        self._left = (np.empty(0, np.uint64), np.empty(0, np.int32))
+        still = ~np.isin(hashes, self.hashes[slots])
+        owners = np.concatenate([self.owner[slots], at_home[still]])
+        return np.concatenate([self.hashes[slots], hashes[still]]), owners
 
     def threshold(self, hot: float) -> float:
         """The rows of a slide above which a key is hot: ``1 / (hot * workers)`` of the slide before.
@@ -129,6 +159,7 @@ class Counts:
             new = np.concatenate([new[:room], rest[hot]])
         slots = self.table.add(new)
         self.owner[slots] = homes(new, self.setting.weights, self.setting.seed)
+        self.table["home"][slots] = self.owner[slots]
 
 
 def _distinct(slots: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jars_and_apps.key_split.partitioners.counts import Counted, Counts
-from jars_and_apps.key_split.partitioners.fill import fill, rounded
+from jars_and_apps.key_split.partitioners.fill import fill
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.loads import Loads
 from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
@@ -54,10 +54,9 @@ class DaGreedy:
         threshold = self._counts.threshold(self._hot)
         hot = np.maximum(self._counts.rows[counted.keys], self._counts.before[counted.keys]) > threshold
         whole = self._counts.owner[counted.keys]
-        rows = (self._loads.rows() + np.bincount(counted.others, minlength=len(self._shares))).astype(
-            np.float64
-        )
-        rows = rows + np.bincount(whole[~hot], weights=counted.rows[~hot], minlength=len(rows))
+        cold = np.bincount(whole[~hot], weights=counted.rows[~hot], minlength=len(self._shares))
+        rows = np.asarray(self._loads.rows() + cold, np.float64)
+        rows += np.bincount(counted.others, minlength=len(rows))
         pieces = self._place(counted, np.flatnonzero(hot), rows, whole)
         workers = workers_of(counted, whole, pieces, self._counts.table.size)
         self._loads.add(np.bincount(workers, minlength=len(rows)))
@@ -107,7 +106,7 @@ class DaGreedy:
             if left <= room.sum():
                 given[holders] += fill(now, left, shares[holders])
                 return given
-            given[holders] += rounded(np.floor(room), int(np.floor(room).sum()))
+            given[holders] += np.floor(room)
             given[next_one] += 1
             holders.append(next_one)
             levels[next_one] = np.inf
