@@ -22,13 +22,13 @@ _BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 100, 16, 1024  # rows of a key placed at onc
 
 
 class Dalton:
-    """What dalton-original and dalton-metrics share: hot keys with a value for each worker, learned by reward.
+    """Hot keys with a value for each worker, learned by a reward that its subclasses define.
 
     Zapridou, Koumpouras and Ailamaki, "Dalton: learned partitioning for distributed data streams", VLDB 2022.
-    A key is hot above 1 / (``hot`` * workers) of a slide, and in the slide after it.  Its rows go to the worker of
-    the greatest value, a share ``epsilon`` of them to any.  A key has at most ``cap`` workers in a window; that
-    grows from 2 by one with each batch in which 70% of the hot keys are at it.  Rows are placed in blocks, the keys in
-    turn, and a value moves by ``a`` towards the reward with each row.
+    A key is hot above 1 / (``hot`` * workers) of a slide, and in the slide after it.  Its rows go to the
+    worker of the greatest value, a share ``epsilon`` of them to any.  A key has at most ``cap`` workers in a
+    window; that grows from 2 by one with each batch in which 70% of the hot keys are at it.  Rows are placed
+    in blocks, the keys in turn, and a value moves by ``a`` towards the reward with each row.
     """
 
     first_value = -2.0
@@ -153,16 +153,15 @@ class _Key:
         self._values = of._values.setdefault(hash_, fresh)
 
     def place(self, block: int, rows: Floats, chance: np.random.Generator) -> None:
-        """Place so many of its rows: some explore, each drawn by itself, the rest go where the value is greatest."""
+        """Place so many of its rows: some explore, each by itself, the rest go to the greatest value."""
         self.left -= block
         exploring = int(chance.binomial(block, self._of._epsilon))
         if exploring:
             workers = self._of.explored(self.holders)
             drawn = workers[chance.integers(len(workers), size=exploring)]
-            for worker, count in zip(
-                *(each.tolist() for each in np.unique(drawn, return_counts=True)), strict=True
-            ):
-                self._give(worker, count, rows)
+            counts = np.bincount(drawn)
+            for worker in np.flatnonzero(counts).tolist():
+                self._give(worker, int(counts[worker]), rows)
         if block > exploring:
             self._give(self._best(), block - exploring, rows)
 

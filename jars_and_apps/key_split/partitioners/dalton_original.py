@@ -12,7 +12,8 @@ from jars_and_apps.key_split.partitioners.protocol import Setting
 class DaltonOriginal(Dalton):
     """Reward ``-(alpha * (L - avg) / max(L, avg) + (1 - alpha) * workers of the key / all workers)``.
 
-    L: the worker's rows in the window by its weight; avg: their mean.  Options as of :class:`Dalton`, and ``alpha``.
+    L: the worker's rows in the window by its weight; avg: their mean.  Options as of :class:`Dalton`, and
+    ``alpha``.
     """
 
     def __init__(self, setting: Setting, counts: Counts, loads: Loads, holders: Holders) -> None:
