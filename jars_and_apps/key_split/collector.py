@@ -8,9 +8,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from jars_and_apps.key_split import frames
 from jars_and_apps.key_split.aggregation import result
-from jars_and_apps.key_split.frames import STATES, Frame, Header
+from jars_and_apps.key_split.frames import STATES, Frame, Header, cut, sequence
 from jars_and_apps.key_split.groups import group
 from jars_and_apps.key_split.hashing import shards_of
 from jars_and_apps.key_split.panes import Panes, merged, widths
@@ -141,6 +140,6 @@ def _frames(setting: ReducerSetting, rows: Rows, bad: int, shards: int) -> list[
         first, end = np.searchsorted(groups.places, [shard, shard + 1]).tolist()
         own = batch.slice(first, end - first)
         header = Header(source=shard, shards=(shards,), bad=0 if shard else bad)
-        pieces = frames.cut(own, widths(own))
-        made += [(shard, each) for each in frames.sequence(pieces, 0, shard, header, closed)]
+        pieces = cut(own, widths(own))
+        made += [(shard, each) for each in sequence(pieces, 0, shard, header, closed)]
     return made

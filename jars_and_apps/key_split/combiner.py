@@ -8,9 +8,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from jars_and_apps.key_split import frames
 from jars_and_apps.key_split.aggregation import result
-from jars_and_apps.key_split.frames import ROWS, Frame, Header
+from jars_and_apps.key_split.frames import ROWS, Frame, Header, cut, sequence
 from jars_and_apps.key_split.hashing import shards_of
 from jars_and_apps.key_split.panes import Closing, Panes, widths
 from jars_and_apps.key_split.reports import report
@@ -189,8 +188,8 @@ class Combiner:
             ends = pa.array([each.end for each in own], pa.int64())
             columns = [pa.array([each.key for each in own], pa.utf8()), ends, pa.array(states, pa.binary())]
             batch = pa.RecordBatch.from_arrays(columns, names=["key", "window", "state"])
-            pieces = frames.cut(batch, widths(batch))
-            made = frames.sequence(pieces, number, shard, header, self._panes.closed)
+            pieces = cut(batch, widths(batch))
+            made = sequence(pieces, number, shard, header, self._panes.closed)
             outputs += [Output("partials", each) for each in made]
             self._numbers[shard] += len(made)
         return outputs

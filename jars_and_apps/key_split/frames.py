@@ -11,7 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -77,6 +77,9 @@ class Header:
     bad: int = 0
 
 
+_FIELDS = tuple(field.name for field in fields(Header))
+
+
 class Frame(NamedTuple):
     """A frame: its number among those of its writer to this shard, header and batch."""
 
@@ -88,7 +91,7 @@ class Frame(NamedTuple):
 
 def encode(frame: Frame) -> bytes:
     """The frame's bytes; ValueError if its contents are over ``LARGEST`` bytes."""
-    contents = to_stream(frame.batch, asdict(frame.header))
+    contents = to_stream(frame.batch, {name: getattr(frame.header, name) for name in _FIELDS})
     if len(contents) > LARGEST:
         raise ValueError(
             f"frame of {len(contents)} bytes (expected at most {LARGEST}: smaller rows or states)"
@@ -162,7 +165,7 @@ def _field(data: bytes, table: int, number: int) -> int:
 
 
 def _header(values: Any) -> Header:
-    if not isinstance(values, dict) or set(values) != {field.name for field in fields(Header)}:
+    if not isinstance(values, dict) or set(values) != set(_FIELDS):
         raise ValueError("the header has not the fields of this version")
     values["shards"] = tuple(values["shards"])
     numbers = [value for name, value in values.items() if name not in ("origin", "shards")]

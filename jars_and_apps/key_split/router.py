@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from jars_and_apps.key_split import frames
-from jars_and_apps.key_split.frames import Header
+from jars_and_apps.key_split.frames import Header, sequence
 from jars_and_apps.key_split.groups import Groups, group
 from jars_and_apps.key_split.hashing import Hashes, shards_of
 from jars_and_apps.key_split.keys import Keys, Slides, always
@@ -85,11 +84,11 @@ class Router:
         router._closed, router._newest, router._shared_until = meta["slides"]
         router._numbers[: len(values["numbers"])] = values["numbers"]
         router._keys = Keys.load(router._weights, setting.seed, values, moves=same)
-        router._noticed = _by_slide(values["noticed.slide"], values["noticed.hash"])
         if same:
+            router._noticed = _by_slide(values["noticed.slide"], values["noticed.hash"])
             arrays = {name[2:]: each for name, each in values.items() if name.startswith("p.")}
             router._partitioner = setting.partitioner.load(router._partition, arrays)
-        else:
+        else:  # The notices so far went to former owners.
             router._shared_until = router._newest
         return router
 
@@ -198,10 +197,12 @@ class Router:
             worker = int(np.searchsorted(self._starts, place, side="right")) - 1
             contents = [batch.slice(each.start, each.stop - each.start) for each in groups.pieces_of(place)]
             contents += notices.to(place).batches(batch.schema)
-            if not contents and to_all:
+            # A new combiner is told what is closed: the reducer waits for it from now on.
+            new = not self._numbers[place] and self._newest != NEVER
+            if not contents and (to_all or new):
                 contents = [batch.slice(0, 0)]
             shard, own = place - int(self._starts[worker]), replace(header, worker=worker)
-            made = frames.sequence(contents, int(self._numbers[place]), shard, own, self._closed)
+            made = sequence(contents, int(self._numbers[place]), shard, own, self._closed)
             outputs += [Output(f"rows/{worker}", each) for each in made]
             self._numbers[place] += len(made)
         return outputs
@@ -209,7 +210,10 @@ class Router:
     def _forget(self) -> None:
         oldest = self._closed - self._windows.slides + 1
         self._keys.forget(oldest)
-        self._noticed = {slide: each for slide, each in self._noticed.items() if slide >= oldest}
+        # Of a key that is forgotten as well, which may have another owner from now on.
+        self._noticed = {
+            slide: each[self._keys.known(each)] for slide, each in self._noticed.items() if slide >= oldest
+        }
 
     def _observe(self, messages: Sequence[bytes]) -> None:
         for message in messages:
@@ -238,7 +242,7 @@ class Router:
     def _routing(self) -> list[Any]:
         """Everything that decides on homes and workers; another one begins the partitioner anew."""
         setting = self._setting
-        return [setting.name, list(setting.weights), setting.seed, sorted(setting.options.items())]
+        return [setting.name, list(setting.weights), setting.seed, dict(setting.options)]
 
     def _check_shards(self, former: list[int]) -> None:
         if self._shards[: len(former)].tolist() != former:
