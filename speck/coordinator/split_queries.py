@@ -54,7 +54,6 @@ def _split_data(
         "partitioner": routing.partitioner,
         "options": dict(routing.options),
         "workers": routing.workers,
-        "weights": "measured" if routing.measured else "fixed",
         "window_seconds": routing.window_us / 1e6,
         "slide_seconds": routing.slide_us / 1e6,
         "lateness_seconds": routing.lateness_us / 1e6,

@@ -22,7 +22,6 @@ MOST_COMBINERS = 1000
 MOST_SLIDES = 10_000  # of a window
 MOST_NAME = 80  # characters of the name of a split; its jobs add up to 13
 SITES_TRIGGER = "1 seconds"  # micro-batches of the jobs of a split over sites, by default: fuller frames
-METRICS_WINDOW_US, METRICS_SLIDE_US = 60_000_000, 10_000_000
 DEFAULT_AT_SITES = "balanced"
 DEFAULT_IN_ONE_JOB = "shuffle"
 
@@ -54,33 +53,19 @@ class Option:
 class PartitionerKind:
     """A partitioner as its users see it.
 
-    ``learns``: its tables grow across batches, so it runs as a job of its own only.  ``metered``: it is sent
-    the measured work of the workers.  ``policy``: it reads a trained policy.
+    ``learns``: its tables grow across batches, so it runs as a job of its own only.
     """
 
     about: str
     options: Mapping[str, Option] = field(default_factory=dict)
     learns: bool = False
-    metered: bool = False
-    policy: bool = False
 
-
-_HOT_KEYS = Option("keys, by rank, that count as hot", 10, 1, 1000, whole=True)
-_EXPLORATION = {
-    "a": Option("learning rate", 0.1, 0.001, 1),
-    "epsilon": Option("share of rows that explore", 0.1, 0, 1),
-}
-_CAPPED = {
-    "cap": Option("most workers of a key, from 2; 0: all", 6, 0, MOST_COMBINERS, whole=True),
-    "hot": Option("a key is hot above 1/(hot * workers) of a slide", 1, 0.1, 1000),
-}
-_ALPHA = Option("weight of fan-out against load", 0.5, 0, 1)
 
 PARTITIONERS: Mapping[str, PartitionerKind] = {
     "balanced": PartitionerKind(
         "levels each batch with the least fan-out",
         {
-            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 20, 1, 1000),
+            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 4, 1, 1000),
             "tolerance": Option("excess over the level for which no new worker gets a key", 0.05, 0, 1),
             "memory": Option("share of the last batches' loads that counts in the next", 0.5, 0, 0.99),
             "relief": Option("excess over its share at which a worker's cold keys move", 0.02, 0, 1),
@@ -95,40 +80,21 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
         },
     ),
     "dalton-original": PartitionerKind(
-        "learns the workers of hot keys by Q-learning", {**_EXPLORATION, "alpha": _ALPHA, **_CAPPED}, True
-    ),
-    "dalton-metrics": PartitionerKind(
-        "the same by measured busy times", {**_EXPLORATION, **_CAPPED}, learns=True, metered=True
-    ),
-    "dalton-offline": PartitionerKind(
-        "the same over the hottest keys, to record data for training",
-        {**_EXPLORATION, "temperature": Option("of the softmax", 0.1, 0.001, 100), "hot_keys": _HOT_KEYS},
+        "learns the workers of hot keys by Q-learning",
+        {
+            "a": Option("learning rate", 0.1, 0.001, 1),
+            "epsilon": Option("share of rows that explore", 0.1, 0, 1),
+            "alpha": Option("weight of fan-out against load", 0.5, 0, 1),
+            "cap": Option("most workers of a key, from 2; 0: all", 6, 0, MOST_COMBINERS, whole=True),
+            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 1, 0.1, 1000),
+        },
         learns=True,
-        metered=True,
     ),
     "drifting-key": PartitionerKind(
         "one key to the first worker, the others to the rest: a stress",
         {"key": Option("rank of that key at the start, 0: the hottest", 0, 0, 1_000_000, whole=True)},
     ),
     "hash": PartitionerKind("each key at its home"),
-    "saspartitioner": PartitionerKind(
-        "shares of the hottest keys by a trained policy",
-        {
-            "hot_keys": _HOT_KEYS,
-            "true_hot": Option("hot keys that are split; 0: by the rule", 0, 0, 1000, whole=True),
-            "spread": Option("workers of each of them; 0: by the rule", 0, 0, MOST_COMBINERS, whole=True),
-        },
-        learns=True,
-        metered=True,
-        policy=True,
-    ),
-    "saspartitioner-adaptive": PartitionerKind(
-        "the same by the policy whose distribution of keys is nearest",
-        {"hot_keys": _HOT_KEYS},
-        learns=True,
-        metered=True,
-        policy=True,
-    ),
     "shuffle": PartitionerKind("weighted round robin"),
     "two-choices": PartitionerKind("the lower of the key's two homes"),
 }
@@ -157,8 +123,7 @@ class Split:
     """The block ``key_split`` of a job, resolved.
 
     ``combiners`` is a number for one Spark job, the places for a split over sites.  Times are in
-    microseconds; the window is a multiple of the slide.  ``policies`` are files of trained policies, each
-    path with its SHA-256.  ``seed`` ``None``: from the job's name.
+    microseconds; the window is a multiple of the slide.  ``seed`` ``None``: by the job's name.
     """
 
     combiners: int | tuple[Place, ...]
@@ -166,12 +131,8 @@ class Split:
     window_us: int
     slide_us: int
     lateness_us: int = 0
-    measured: bool = False
     options: Mapping[str, float] = field(default_factory=dict)
     reducer: Place = field(default_factory=Place)
-    metrics_window_us: int = METRICS_WINDOW_US
-    metrics_slide_us: int = METRICS_SLIDE_US
-    policies: tuple[tuple[str, str], ...] = ()
     seed: int | None = None
 
     @property
@@ -255,22 +216,14 @@ def _described(role: Role, job: Job, split: Split) -> dict[str, Scalar]:
 
 
 def _routing(job: Job, split: Split) -> dict[str, Scalar]:
-    """The settings of the partitioner; those that have their default are left out where they are rare."""
-    metered = PARTITIONERS[split.partitioner].metered if split.partitioner in PARTITIONERS else False
-    found: dict[str, Scalar] = {
+    """The settings of the routing."""
+    return {
         "workers": split.workers,
         "lateness_us": split.lateness_us,
         "partitioner": split.partitioner,
         "seed": split.seed if split.seed is not None else seed_of(job.job_name),
         **{f"option.{name}": value for name, value in sorted(split.options.items())},
     }
-    if split.measured:
-        found["measured"] = True
-    if split.measured or metered:
-        found |= {"metrics_window_us": split.metrics_window_us, "metrics_slide_us": split.metrics_slide_us}
-    for number, (path, digest) in enumerate(split.policies):
-        found |= {f"policy.{number}": path, f"policy_hash.{number}": digest}
-    return found
 
 
 def seed_of(name: str) -> int:
@@ -286,7 +239,7 @@ class Part:
     """The part of a job in a split: :attr:`Job.split <speck.core.job.Job.split>`, typed.
 
     ``number`` is that of a combiner.  ``workers``, ``lateness_us``, ``partitioner``, ``seed``, ``options``,
-    ``weights`` (one a worker), ``measured`` and ``policies`` are those of a partitioner or a whole split;
+    and ``weights`` (one a worker) are those of a partitioner or a whole split;
     they are 0 or empty in other parts.  ``shards`` are the shards of each part that this one writes to: of
     the combiners by number, or of the reducer alone.
     """
@@ -303,10 +256,6 @@ class Part:
     options: Mapping[str, float] = field(default_factory=dict)
     weights: tuple[float, ...] = ()
     shards: tuple[int, ...] = ()
-    measured: bool = False
-    metrics_window_us: int = 0
-    metrics_slide_us: int = 0
-    policies: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of_split(cls, split: Mapping[str, Scalar]) -> Part:
@@ -323,11 +272,6 @@ class Part:
             },
             "weights": tuple(float(split.get(f"weight.{each}", 1.0)) for each in range(workers)),
             "shards": tuple(int(split.get(f"shards.{each}", 1)) for each in range(targets)),
-            "policies": tuple(
-                (str(path), str(split[name.replace("policy.", "policy_hash.")]))
-                for name, path in split.items()
-                if name.startswith("policy.")
-            ),
         }
         return cls(**values)  # type: ignore[arg-type]  # the keys are those of expand
 

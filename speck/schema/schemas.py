@@ -105,13 +105,6 @@ class CombinerSchema(PlaceSchema):
     weight = Quantity("its share of the rows, in any unit; 1 by default", NUMBER)
 
 
-class MetricsSchema(StrictSchema):
-    """The window over which the work of the combiners is measured."""
-
-    window = Quantity("its length; 60 seconds by default", SECONDS, Fraction, positive=True)
-    slide = Quantity("time between two windows; 10 seconds by default", SECONDS, Fraction, positive=True)
-
-
 class KeySplitSchema(StrictSchema):
     """The split of a keyed windowed aggregation, within one Spark job or over sites."""
 
@@ -139,15 +132,8 @@ class KeySplitSchema(StrictSchema):
         SECONDS,
         Fraction,
     )
-    weights = Choice("shares of the combiners: as given, or by measured speed", ["fixed", "measured"])
     options = Numbers("options of the partitioner", example={"tolerance": 0.05})
     reducer = NameOrPlace(PlaceSchema, "place of the reducer; by default the job's engine", example="D")
-    metrics = fields.Nested(MetricsSchema, metadata={"description": "the window of measured work"})
-    policy = NameOrNames(
-        "files of trained policies, relative to the server's directory of job files",
-        Text("a file", expected="a file of a policy"),
-        example="policies/zipf-1.5-n8.npz",
-    )
     seed = WholeNumber("of the hash of the keys; by default by the job's name", at_most=2**32 - 1, example=7)
 
 

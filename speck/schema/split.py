@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
@@ -11,8 +11,6 @@ from speck.core.job import Job
 from speck.core.split import (
     DEFAULT_AT_SITES,
     DEFAULT_IN_ONE_JOB,
-    METRICS_SLIDE_US,
-    METRICS_WINDOW_US,
     MOST_NAME,
     MOST_SLIDES,
     PARTITIONERS,
@@ -87,10 +85,7 @@ class _SplitReader:
         window, slide, lateness = self._times()
         partitioner = self._partitioner()
         options = self._options(partitioner)
-        measured = self._measured()
-        policies = self._policies(partitioner)
         combiners, reducer = self._combiners(), self._reducer()
-        metrics = self._metrics()
         if not self._report.sound or combiners is None:
             return None
         return Split(
@@ -99,12 +94,9 @@ class _SplitReader:
             window_us=window,
             slide_us=slide,
             lateness_us=lateness,
-            measured=measured,
             options=options,
             reducer=reducer,
-            policies=policies,
             seed=self._block.get("seed"),
-            **metrics,
         )
 
     def _add(self, path: str | Steps, predicate: str, *, shown: str | None = None) -> None:
@@ -158,29 +150,18 @@ class _SplitReader:
         elif window // slide > MOST_SLIDES:
             self._add("window", f"has {window // slide:,} slides (expected at most {MOST_SLIDES:,})")
 
-    def _microseconds(self, *path: str) -> int:
-        found: Any = self._block
-        for step in path:
-            found = found.get(step, {})
+    def _microseconds(self, name: str) -> int:
+        found = self._block.get(name)
         if not isinstance(found, Fraction):
             return 0
-        if found > MOST_DAYS * 86_400:
-            self._add(path, f"is too long (expected at most {MOST_DAYS} days)")
-            return 0
         time = found * 1_000_000
-        if time.denominator != 1:
-            self._add(path, "is not a whole number of microseconds")
-            return 0
-        return int(time)
-
-    def _metrics(self) -> dict[str, int]:
-        times = {name: self._microseconds("metrics", name) for name in self._block.get("metrics", {})}
-        found = {f"metrics_{name}_us": time for name, time in times.items() if time}
-        window = found.get("metrics_window_us", METRICS_WINDOW_US)
-        if found.get("metrics_slide_us", METRICS_SLIDE_US) > window:
-            path = ("metrics", "slide" if "slide" in times else "window")
-            self._add(path, "does not fit (expected a slide that is not longer than the window)")
-        return found
+        if found > MOST_DAYS * 86_400:
+            self._add(name, f"is too long (expected at most {MOST_DAYS} days)")
+        elif time.denominator != 1:
+            self._add(name, "is not a whole number of microseconds")
+        else:
+            return int(time)
+        return 0
 
     # --- the partitioner
 
@@ -217,30 +198,6 @@ class _SplitReader:
             self._add(path, f"is out of range (expected a number from {_bounds(option)})")
         elif name == "cap" and value == 1:
             self._add(path, "is out of range (expected 0 for all workers, or at least 2)")
-
-    def _measured(self) -> bool:
-        measured = self._block.get("weights") == "measured"
-        if measured and isinstance(self._given.get("combiners"), int):
-            self._add("weights", "does not fit one job (expected fixed, or combiners as sites)")
-        return measured
-
-    def _policies(self, partitioner: str) -> tuple[tuple[str, str], ...]:
-        paths: Sequence[str] = self._block.get("policy", ())
-        if paths and not PARTITIONERS[partitioner].policy:
-            trained = " or ".join(name for name, kind in PARTITIONERS.items() if kind.policy)
-            self._add("policy", f"does not fit partitioner {partitioner!r} (expected {trained})")
-        if len(paths) > 1 and partitioner == "saspartitioner":
-            self._add("policy", "has several files (expected one, or saspartitioner-adaptive)")
-        return tuple((path, self._policy_hash(path)) for path in paths)
-
-    def _policy_hash(self, path: str) -> str:
-        if not path.endswith(".npz"):
-            self._add("policy", "is not a policy (expected a .npz file)", shown=repr(path))
-            return ""
-        found, hash_or_fault = self._resolver.code.find(path)
-        if found is None:
-            self._add("policy", hash_or_fault, shown=repr(path))
-        return hash_or_fault
 
     # --- the places
 

@@ -58,7 +58,6 @@ def test_an_unchanged_split_is_kept() -> None:
         (split("A", "B", "D", lateness_us=MINUTE), {"hot.partitioner": "update"}),
         (split("A", "B", "D", partitioner="hash"), {"hot.partitioner": "update"}),
         (split("A", "B", "D", options={"tolerance": 0.1}), {"hot.partitioner": "update"}),
-        (split("A", "B", "D", measured=True), {"hot.partitioner": "update"}),
         (split("A", "B", "D", reducer=Place(spe_address="sc://c:1", site="C")), {"hot.reducer": "move"}),
     ],
     ids=[
@@ -67,7 +66,6 @@ def test_an_unchanged_split_is_kept() -> None:
         "lateness",
         "partitioner",
         "option",
-        "measured",
         "reducer-moved",
     ],
 )

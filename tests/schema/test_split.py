@@ -82,7 +82,6 @@ BLOCK = "  key_split:\n" + SITES + "    window: 15 minutes\n    slide: 5 minutes
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("root")
     (directory / "towns.py").write_text(CODE)
-    (directory / "trained.npz").write_bytes(b"PK")
     make_jar(directory / "test-1.jar", "package.ExampleJob")
     return directory
 
@@ -188,7 +187,6 @@ def test_places_with_addresses_arguments_and_shards(root: Path) -> None:
     - {spe_address: B}
     window: 5 minutes
     reducer: {parallelism: 3, arguments: {workload: 2}}
-    weights: measured
     seed: 7
 """
     jobs = jobs_of(root, block, JOB + "  arguments: {towns: all}\n  trigger: 5 seconds\n")
@@ -198,20 +196,11 @@ def test_places_with_addresses_arguments_and_shards(root: Path) -> None:
     assert (jobs["hot.combiner-1"].spe_address, jobs["hot.combiner-1"].site) == ("sc://m:2", "M")
     assert (jobs["hot.combiner-2"].spe_address, jobs["hot.combiner-2"].site) == ("sc://b:15002", "B")
     assert part(jobs["hot.partitioner"]).shards == (2, 1, 1)
-    assert part(jobs["hot.partitioner"]).measured
     assert part(jobs["hot.partitioner"]).seed == 7
-    assert part(jobs["hot.partitioner"]).metrics_window_us == 60_000_000
     assert part(first).shards == (3,)
     assert jobs["hot.reducer"].parallelism == 3
     assert jobs["hot.reducer"].arguments == {"towns": "all", "workload": 2}
     assert {each.trigger for each in jobs.values()} == {"5 seconds"}
-
-
-def test_policies_go_with_their_content(root: Path) -> None:
-    block = BLOCK + "    partitioner: saspartitioner\n    policy: trained.npz\n"
-    ((path, digest),) = part(jobs_of(root, block)["hot.partitioner"]).policies
-    assert path == "trained.npz"
-    assert len(digest) == 64
 
 
 def test_a_stored_job_is_the_same_job(root: Path) -> None:
@@ -298,14 +287,8 @@ FAULTS: list[tuple[str, str]] = [
     ("options: {tolerance: .nan}", "options.tolerance nan is not finite (expected a number)"),
     ("partitioner: dalton-original\n    options: {cap: 1}", "options.cap 1 is out of range (expected 0"),
     ("partitioner: dalton-original\n    options: {cap: 2.5}", "options.cap 2.5 is not a whole number"),
-    ("weights: equal", "weights 'equal' is not known (expected fixed or measured)"),
     ("reducer: Q", "reducer 'Q' is not a site of the inventory"),
     ("reducer: {site: D, weight: 1}", "unknown field 'key_split.reducer.weight'"),
-    ("policy: trained.npz", "policy 'trained.npz' does not fit partitioner 'balanced'"),
-    ("partitioner: saspartitioner\n    policy: no.npz", "policy 'no.npz' does not exist"),
-    ("partitioner: saspartitioner\n    policy: ../x.npz", "policy '../x.npz' is outside of the"),
-    ("partitioner: saspartitioner\n    policy: towns.py", "policy 'towns.py' is not a policy"),
-    ("metrics: {window: 5 s, slide: 10 s}", "metrics.slide '10 s' does not fit (expected a slide"),
     ("windows: 5 s", "unknown field 'key_split.windows' (did you mean 'window'?)"),
     ("output_mode: update", "unknown field 'key_split.output_mode' (the fields are"),
 ]
@@ -325,10 +308,6 @@ def test_faults_of_the_block(root: Path, lines: str, fault: str) -> None:
 @pytest.mark.parametrize(
     ("block", "fault"),
     [
-        (
-            "weights: measured",
-            "weights 'measured' does not fit one job (expected fixed, or combiners",
-        ),
         (
             "partitioner: dalton-original",
             "partitioner 'dalton-original' learns across batches (expected combiners as sites, or one "

@@ -106,7 +106,6 @@ def test_splits_are_shown_with_their_jobs(rest: RestServer) -> None:
         "partitioner": "balanced",
         "options": {"tolerance": 0.1},
         "workers": 2,
-        "weights": "fixed",
         "window_seconds": 60.0,
         "slide_seconds": 20.0,
         "lateness_seconds": 5.0,
@@ -123,7 +122,7 @@ def test_the_command_shows_them(speck: Speck, tmp_path: Path) -> None:
     path = tmp_path / "demo.yaml"
     path.write_text(hot())
     assert speck("split", "show").out.split() == (
-        ["SPLIT", "COMPOSITION", "PARTITIONER", "COMBINERS", "WEIGHTS", "WINDOW", "SLIDE", "JOBS"]
+        ["SPLIT", "COMPOSITION", "PARTITIONER", "COMBINERS", "WINDOW", "SLIDE", "JOBS"]
     )
     planned = speck("plan", str(path)).out.splitlines()
     assert planned[1].startswith("    hot: split by balanced into partitioner (")
@@ -131,8 +130,6 @@ def test_the_command_shows_them(speck: Speck, tmp_path: Path) -> None:
     (row,) = speck("split", "show").out.splitlines()[1:]
     assert row.split()[:4] == ["hot", "demo", "balanced", "2"]
     shown = speck("split", "show", "hot").out.splitlines()
-    assert shown[0] == (
-        "hot of demo: over 2 combiners by balanced, windows of 60 s by 60 s, late after 0 s, fixed weights"
-    )
+    assert shown[0] == ("hot of demo: over 2 combiners by balanced, windows of 60 s by 60 s, late after 0 s")
     assert [line.split()[0] for line in shown[2:]] == PARTS
     assert speck("split", "show", "hat").code != 0

@@ -47,7 +47,7 @@ def _counted(role: str, members: Sequence[Data]) -> str:
 
 def splits_table(splits: Iterable[Data]) -> Table:
     """A row for each split."""
-    columns = ("SPLIT", "COMPOSITION", "PARTITIONER", "COMBINERS", "WEIGHTS", "WINDOW", "SLIDE", "JOBS")
+    columns = ("SPLIT", "COMPOSITION", "PARTITIONER", "COMBINERS", "WINDOW", "SLIDE", "JOBS")
     return table(
         columns,
         (
@@ -56,7 +56,6 @@ def splits_table(splits: Iterable[Data]) -> Table:
                 each["composition"],
                 each["partitioner"],
                 each["workers"],
-                each["weights"],
                 f"{each['window_seconds']:g} s",
                 f"{each['slide_seconds']:g} s",
                 _states(each["parts"]),
@@ -79,7 +78,7 @@ def split_lines(split: Data) -> Iterator[Text | Table]:
         (split["name"], "bold"),
         f" of {split['composition']}: {form} by {split['partitioner']}{f' ({options})' if options else ''}, ",
         f"windows of {split['window_seconds']:g} s by {split['slide_seconds']:g} s, ",
-        f"late after {split['lateness_seconds']:g} s, {split['weights']} weights",
+        f"late after {split['lateness_seconds']:g} s",
     )
     columns = ("JOB", "ROLE", "SITE", "WEIGHT", "STATE", "DRIFT", "IN/S", "OUT/S", "WAITING", "BATCH")
     yield table(columns, map(_part_row, split["parts"]))

@@ -44,9 +44,6 @@ class SplitSchema(Schema):
     partitioner = text("the partitioner's name")
     options = fields.Dict(metadata={"description": "the options of the partitioner that were given"})
     workers = fields.Integer(metadata={"description": "the number of combiners"})
-    weights = fields.String(
-        validate=validate.OneOf(("fixed", "measured")), metadata={"description": "the origin of the shares"}
-    )
     window_seconds = fields.Float(metadata={"description": "length of the windows, s"})
     slide_seconds = fields.Float(metadata={"description": "time between two windows, s"})
     lateness_seconds = fields.Float(metadata={"description": "time for which a window waits, s"})
