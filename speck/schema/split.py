@@ -112,7 +112,7 @@ class _SplitReader:
     def _check_job(self) -> None:
         self._check_source()
         if self._fields.get("on_error", "fail") != "fail":
-            right = "expected fail: rows without a key or a time are dropped and counted"
+            right = "expected fail: rows without a key or a time are dropped"
             self._report.add("on_error", f"does not fit {BLOCK} ({right})")
         if not self._at_sites:
             return

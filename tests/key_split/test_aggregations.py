@@ -18,6 +18,7 @@ from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.aggregations import CountSumMinMax, Percentiles, WordCount
 from jars_and_apps.road_traffic.hot_towns import SpeedPercentiles, towns_of
 from tests.support import ROOT
+from tests.support.docs_blocks import blocks
 from tests.support.examples import property_test
 
 SHIPPED = {
@@ -33,12 +34,12 @@ def columns(values: list[Any]) -> dict[str, Any]:
     return {"value": np.array(values, float), "time": np.arange(len(values))}
 
 
-def folded(aggregation: Aggregation, parts: list[list[Any]], left: bool) -> dict[str, Any]:
+def folded(aggregation: Aggregation, parts: list[list[Any]], forwards: bool) -> dict[str, Any]:
     """The result of partial states, each encoded on its way, merged from one end."""
     states = [aggregation.add_all(columns(part), np.array([0]))[0] for part in parts]
     states = [aggregation.decode(aggregation.encode(each)) for each in states]
     merge: Callable[[Any, Any], Any] = aggregation.merge
-    if left:
+    if forwards:
         return dict(aggregation.finish(functools.reduce(merge, states)))
     return dict(aggregation.finish(functools.reduce(lambda one, other: merge(other, one), reversed(states))))
 
@@ -50,17 +51,17 @@ def test_merges_in_any_grouping_are_one_add(made: Callable[[], Any]) -> None:
     @property_test
     @given(groups)
     def check(parts: list[list[Any]]) -> None:
-        whole = folded(aggregation, [[value for part in parts for value in part]], left=True)
-        assert folded(aggregation, parts, left=True) == whole
-        assert folded(aggregation, parts, left=False) == whole
+        whole = folded(aggregation, [[value for part in parts for value in part]], forwards=True)
+        assert folded(aggregation, parts, forwards=True) == whole
+        assert folded(aggregation, parts, forwards=False) == whole
 
     check()
 
 
 def test_count_sum_and_extremes() -> None:
-    found = folded(Aggregation(CountSumMinMax(workload=3)), [[3, -1], [2]], left=True)
+    found = folded(Aggregation(CountSumMinMax(workload=3)), [[3, -1], [2]], forwards=True)
     assert found == {"count": 3, "sum": 4, "min": -1, "max": 3}
-    assert folded(Aggregation(WordCount()), [[0, 0], [0]], left=True) == {"count": 3}
+    assert folded(Aggregation(WordCount()), [[0, 0], [0]], forwards=True) == {"count": 3}
 
 
 @pytest.mark.parametrize(("made", "column"), [(Percentiles, "value"), (SpeedPercentiles, "speed")])
@@ -196,6 +197,11 @@ def test_classes_that_pass(body: str) -> None:
 def test_classes_with_a_fault(body: str, fault: str) -> None:
     (found,) = faults(body)
     assert found.startswith(fault)
+
+
+def test_the_class_of_the_documentation_is_an_aggregation() -> None:
+    (block,) = (each for each in blocks(ROOT / "docs" / "key-splitting.md") if each.language == "python")
+    assert faults(block.text, "MeanSpeed") == ()
 
 
 def test_a_file_is_checked_without_running_it(tmp_path: Path) -> None:
