@@ -81,9 +81,9 @@ class Keys:
 
     def forget(self, oldest: int) -> None:
         """Forget the keys whose rows are all before this slide, and the moves before a key's last at it."""
-        kept = self.last >= oldest
-        if not kept.all():
-            self.hashes, self.last = self.hashes[kept], self.last[kept]
+        recent = self.last >= oldest
+        if not recent.all():
+            self.hashes, self.last = self.hashes[recent], self.last[recent]
         if len(self._moved):
             followed = (self._moved[1:] == self._moved[:-1]) & (self._since[1:] <= oldest)
             useful = self.known(self._moved) & ~np.concatenate((followed, [False]))

@@ -155,18 +155,23 @@ class Router:
         np.maximum.at(last, np.searchsorted(distinct, groups.hashes), groups.slides)
         moved, at = np.unique(np.asarray(routing.moved, np.uint64), return_index=True)
         owners = np.asarray(routing.owners, np.int32)[at]
-        held = self._keys.known(moved)
+        known = self._keys.known(moved)
         self._keys.see(distinct, last)
         if not len(moved):
             return []
         next_slide = np.full(len(moved), self._newest + 1)
         changed = self._keys.owners(moved, next_slide) != owners
-        moved, owners, held, next_slide = moved[changed], owners[changed], held[changed], next_slide[changed]
-        since = np.where(held, next_slide, always(moved))
+        moved, owners, known, next_slide = (
+            moved[changed],
+            owners[changed],
+            known[changed],
+            next_slide[changed],
+        )
+        since = np.where(known, next_slide, always(moved))
         self._keys.move(moved, since, owners)
         unseen = moved[~self._keys.known(moved)]
         self._keys.see(unseen, np.full(len(unseen), self._newest))
-        moved, next_slide = moved[held], next_slide[held]
+        moved, next_slide = moved[known], next_slide[known]
         return [self._fresh(moved, next_slide - 1), self._notice(moved, next_slide)]
 
     def _fresh(self, hashes: Hashes, slides: Slides) -> Notices:

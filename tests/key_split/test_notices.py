@@ -60,8 +60,8 @@ class Movers(Hash):
 Change = Callable[[Frame], Frame]
 
 
-def _kept(frame: Frame, kept: NDArray[np.bool_]) -> Frame:
-    return frame._replace(batch=frame.batch.filter(pa.array(kept)))
+def _chosen(frame: Frame, chosen: NDArray[np.bool_]) -> Frame:
+    return frame._replace(batch=frame.batch.filter(pa.array(chosen)))
 
 
 def _notices(frame: Frame) -> NDArray[np.bool_]:
@@ -76,19 +76,19 @@ def without_marks(frame: Frame) -> Frame:
 
 def without_notices_to_owners(frame: Frame) -> Frame:
     """Owners do not learn that rows went elsewhere."""
-    return _kept(frame, ~_notices(frame))
+    return _chosen(frame, ~_notices(frame))
 
 
 def without_notices_to_former_owners(frame: Frame) -> Frame:
     """Former owners do not learn that a key moved."""
     slides = frame.batch.column("slide").to_numpy()
-    return _kept(frame, ~(_notices(frame) & (slides <= frame.header.newest)))
+    return _chosen(frame, ~(_notices(frame) & (slides <= frame.header.newest)))
 
 
 def without_notices_to_new_owners(frame: Frame) -> Frame:
     """New owners do not learn that a key moved."""
     slides = frame.batch.column("slide").to_numpy()
-    return _kept(frame, ~(_notices(frame) & (slides > frame.header.newest)))
+    return _chosen(frame, ~(_notices(frame) & (slides > frame.header.newest)))
 
 
 def without_shared_until(frame: Frame) -> Frame:
