@@ -116,9 +116,9 @@ def decode(data: bytes, columns: Mapping[str, pa.DataType]) -> Frame:
     try:
         batch, header = from_stream(pa.decompress(block, decompressed_size=size, codec="zstd"))
         checked = _header(header)
+        _check_columns(batch, columns)
     except DAMAGE as error:
         raise BadFrame(str(error)) from error
-    _check_columns(batch, columns)
     return Frame(number, shard, checked, batch)
 
 
@@ -197,8 +197,13 @@ def _check_rows(batch: pa.RecordBatch) -> None:
     rows = kind.value_type
     if rows.get_field_index("time") < 0 or rows.field("time").type != pa.int64():
         raise BadFrame("no column 'time' in 'rows'")
-    if not all(is_column(rows.field(at).type) for at in range(rows.num_fields)):
-        raise BadFrame("a column of 'rows' is no number, text, binary or timestamp")
+    for at in range(rows.num_fields):
+        if not is_column(rows.field(at).type):
+            raise BadFrame(
+                f"column {rows.field(at).name!r} of 'rows' is no number, text, binary or timestamp"
+            )
+    if len({field.name for field in rows}) < rows.num_fields:  # a name that is not UTF-8 raises an error
+        raise BadFrame("two columns of 'rows' have one name")
     if batch.column(index).null_count or batch.column(index).flatten().null_count:
         raise BadFrame("column 'rows' has nulls")
 
@@ -225,7 +230,7 @@ def sequence(
 ) -> list[bytes]:
     """The frames of these pieces, from this number on; ``closed`` is the end after the last."""
     made: list[bytes] = []
-    for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
-        own = replace(header, closed_after=header.closed_before if left else closed)
+    for remaining, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
+        own = replace(header, closed_after=header.closed_before if remaining else closed)
         made.append(encode(Frame(number + len(made), shard, own, piece)))
     return made

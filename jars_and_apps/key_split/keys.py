@@ -81,14 +81,33 @@ class Keys:
 
     def forget(self, oldest: int) -> None:
         """Forget the keys whose rows are all before this slide, and the moves before a key's last at it."""
-        kept = self.last >= oldest
-        if not kept.all():
-            self.hashes, self.last = self.hashes[kept], self.last[kept]
+        recent = self.last >= oldest
+        if not recent.all():
+            self.hashes, self.last = self.hashes[recent], self.last[recent]
         if len(self._moved):
             followed = (self._moved[1:] == self._moved[:-1]) & (self._since[1:] <= oldest)
             useful = self.known(self._moved) & ~np.concatenate((followed, [False]))
             self._moved, self._since = self._moved[useful], self._since[useful]
             self._owner = self._owner[useful]
+
+
+class SlideCounts:
+    """The rows of each key in the newest slide, by which a key is hot."""
+
+    def __init__(self, hashes: Hashes | None = None, counts: NDArray[np.int64] | None = None) -> None:
+        self.hashes = np.empty(0, np.uint64) if hashes is None else hashes
+        self.counts = np.empty(0, np.int64) if counts is None else counts
+
+    def add(self, hashes: Hashes, counts: NDArray[np.int64], *, anew: bool) -> None:
+        """Count these rows of the slide; ``anew``: they are the first of it."""
+        if not anew:
+            hashes, counts = np.concatenate((self.hashes, hashes)), np.concatenate((self.counts, counts))
+        self.hashes, at = np.unique(hashes, return_inverse=True)
+        self.counts = np.bincount(at, counts, len(self.hashes)).astype(np.int64)
+
+    def above(self, threshold: float) -> Hashes:
+        """The keys of more rows than this."""
+        return self.hashes[self.counts > threshold]
 
 
 def always(hashes: Hashes) -> Slides:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from jars_and_apps.key_split.frames import Header, sequence
 from jars_and_apps.key_split.groups import Groups, group
 from jars_and_apps.key_split.hashing import Hashes, shards_of
-from jars_and_apps.key_split.keys import Keys, Slides, always
+from jars_and_apps.key_split.keys import Keys, SlideCounts, Slides, always
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Routing, Setting
 from jars_and_apps.key_split.reports import metrics_window, report
 from jars_and_apps.key_split.rows import Rows, read
@@ -59,6 +59,7 @@ class Router:
         self._numbers = np.zeros(self._starts[-1], np.int64)
         self._closed = self._newest = self._shared_until = NEVER
         self._noticed: dict[int, Hashes] = {}
+        self._counts = SlideCounts()
         self._faults: Counter[str] = Counter()
         self._fields: dict[str, Any] = {}
         self._bytes = 0
@@ -83,6 +84,7 @@ class Router:
         router._origin, router._batch, router._faults = meta["origin"], meta["batch"], Counter(meta["faults"])
         router._closed, router._newest, router._shared_until = meta["slides"]
         router._numbers[: len(values["numbers"])] = values["numbers"]
+        router._counts = SlideCounts(values["counts.hash"], values["counts.rows"])
         router._keys = Keys.load(router._weights, setting.seed, values, moves=same)
         if same:
             router._noticed = _by_slide(values["noticed.slide"], values["noticed.hash"])
@@ -100,6 +102,7 @@ class Router:
         values = {f"p.{name}": np.asarray(each) for name, each in self._partitioner.dump().items()}
         counts = [len(each) for each in self._noticed.values()]
         values |= {"numbers": self._numbers, **self._keys.dump()}
+        values |= {"counts.hash": self._counts.hashes, "counts.rows": self._counts.counts}
         values["noticed.slide"] = np.repeat(np.array(list(self._noticed), np.int64), counts)
         values["noticed.hash"] = np.concatenate([np.empty(0, np.uint64), *self._noticed.values()])
         data = pack("router", self._windows, meta, values)
@@ -136,7 +139,7 @@ class Router:
         if len(rows) and not 0 <= routing.workers.min() <= routing.workers.max() < len(self._weights):
             raise ValueError(f"partitioner {self._setting.name!r} gave a row to a worker that is not there")
         to_all = closed > self._closed or newest > self._newest
-        before, self._newest = self._closed, newest
+        before, former, self._newest = self._closed, self._newest, newest
         shards = shards_of(rows.hashes, self._shards[routing.workers])
         groups = group(rows, slides, self._starts[routing.workers] + shards)
         notices = self._move(groups, routing)
@@ -145,6 +148,8 @@ class Router:
         self._closed = closed
         header = Header(self._origin, 0, 0, tuple(self._shards.tolist()), before, before, newest)
         header = replace(header, shared_until=self._shared_until)
+        at = groups.slides == newest
+        self._counts.add(groups.hashes[at], groups.counts[at], anew=newest > former)
         self._describe(rows, groups, routing, late, bad)
         return self._frames(groups, groups.batch(off_owner), Notices.of(notices), header, to_all=to_all)
 
@@ -155,18 +160,23 @@ class Router:
         np.maximum.at(last, np.searchsorted(distinct, groups.hashes), groups.slides)
         moved, at = np.unique(np.asarray(routing.moved, np.uint64), return_index=True)
         owners = np.asarray(routing.owners, np.int32)[at]
-        held = self._keys.known(moved)
+        known = self._keys.known(moved)
         self._keys.see(distinct, last)
         if not len(moved):
             return []
         next_slide = np.full(len(moved), self._newest + 1)
         changed = self._keys.owners(moved, next_slide) != owners
-        moved, owners, held, next_slide = moved[changed], owners[changed], held[changed], next_slide[changed]
-        since = np.where(held, next_slide, always(moved))
+        moved, owners, known, next_slide = (
+            moved[changed],
+            owners[changed],
+            known[changed],
+            next_slide[changed],
+        )
+        since = np.where(known, next_slide, always(moved))
         self._keys.move(moved, since, owners)
         unseen = moved[~self._keys.known(moved)]
         self._keys.see(unseen, np.full(len(unseen), self._newest))
-        moved, next_slide = moved[held], next_slide[held]
+        moved, next_slide = moved[known], next_slide[known]
         return [self._fresh(moved, next_slide - 1), self._notice(moved, next_slide)]
 
     def _fresh(self, hashes: Hashes, slides: Slides) -> Notices:
@@ -225,7 +235,8 @@ class Router:
     def _describe(self, rows: Rows, groups: Groups, routing: Routing, late: int, bad: int) -> None:
         """Note what the report says of this step."""
         loads = np.bincount(routing.workers, minlength=len(self._weights)).tolist()
-        shared = self._noticed.get(self._newest, ())
+        shared = self._noticed.get(self._newest, np.empty(0, np.uint64))
+        hot = self._counts.above(routing.threshold)
         self._fields = {
             "rows": len(rows),
             "late": late,
@@ -235,6 +246,7 @@ class Router:
         }
         self._fields |= {"batch": self._batch, "shared_keys": len(shared), "keys": len(self._keys.hashes)}
         self._fields |= {"closed_us": self._closed_us(), "threshold": _finite(routing.threshold)}
+        self._fields |= {"hot": len(hot), "true_hot": int(np.isin(hot, shared).sum())}
 
     def _closed_us(self) -> int | None:
         return None if self._closed == NEVER else self._closed * self._windows.slide_us

@@ -79,6 +79,16 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
             "hot": Option("a key is hot above 1/(hot * workers) of a slide", 100, 0.1, 1000),
         },
     ),
+    "dalton-offline": PartitionerKind(
+        "explores and learns over the hottest keys of the first slide",
+        {
+            "a": Option("learning rate", 0.1, 0.001, 1),
+            "epsilon": Option("share of rows that explore", 0.1, 0, 1),
+            "temperature": Option("of the softmax", 0.1, 0.001, 100),
+            "hot_keys": Option("keys, by rank, that count as hot", 10, 1, 1000, whole=True),
+        },
+        learns=True,
+    ),
     "dalton-original": PartitionerKind(
         "learns the workers of hot keys by Q-learning",
         {
@@ -95,6 +105,15 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
         {"key": Option("rank of that key at the start, 0: the hottest", 0, 0, 1_000_000, whole=True)},
     ),
     "hash": PartitionerKind("each key at its home"),
+    "saspartitioner": PartitionerKind(
+        "shares of the hottest keys, set each slide",
+        {
+            "hot_keys": Option("keys, by rank, that count as hot", 10, 1, 1000, whole=True),
+            "true_hot": Option("hot keys that are split; 0: by the rule", 0, 0, 1000, whole=True),
+            "spread": Option("workers of each of them; 0: by the rule", 0, 0, MOST_COMBINERS, whole=True),
+        },
+        learns=True,
+    ),
     "shuffle": PartitionerKind("weighted round robin"),
     "two-choices": PartitionerKind("the lower of the key's two homes"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -60,8 +60,8 @@ class Movers(Hash):
 Change = Callable[[Frame], Frame]
 
 
-def _kept(frame: Frame, kept: NDArray[np.bool_]) -> Frame:
-    return frame._replace(batch=frame.batch.filter(pa.array(kept)))
+def _chosen(frame: Frame, chosen: NDArray[np.bool_]) -> Frame:
+    return frame._replace(batch=frame.batch.filter(pa.array(chosen)))
 
 
 def _notices(frame: Frame) -> NDArray[np.bool_]:
@@ -76,19 +76,19 @@ def without_marks(frame: Frame) -> Frame:
 
 def without_notices_to_owners(frame: Frame) -> Frame:
     """Owners do not learn that rows went elsewhere."""
-    return _kept(frame, ~_notices(frame))
+    return _chosen(frame, ~_notices(frame))
 
 
 def without_notices_to_former_owners(frame: Frame) -> Frame:
     """Former owners do not learn that a key moved."""
     slides = frame.batch.column("slide").to_numpy()
-    return _kept(frame, ~(_notices(frame) & (slides <= frame.header.newest)))
+    return _chosen(frame, ~(_notices(frame) & (slides <= frame.header.newest)))
 
 
 def without_notices_to_new_owners(frame: Frame) -> Frame:
     """New owners do not learn that a key moved."""
     slides = frame.batch.column("slide").to_numpy()
-    return _kept(frame, ~(_notices(frame) & (slides > frame.header.newest)))
+    return _chosen(frame, ~(_notices(frame) & (slides > frame.header.newest)))
 
 
 def without_shared_until(frame: Frame) -> Frame:
@@ -210,17 +210,41 @@ SCRIPT: tuple[tuple[int, int | None], ...] = (
 )
 
 
-def test_a_key_that_was_moved_ahead_and_forgotten() -> None:
-    """Its owner is its home again, which is told of rows elsewhere also where a former owner was."""
-    slides = (0, 0, 3, 1, 1, 1, 9)
-    keys = ("a", "a", "b", "a", "a", "a", "b")
-    windows = Windows(3 * SLIDE, SLIDE)
+def _scripted(slides: Sequence[int], keys: str, windows: Windows, changed: int = -1) -> None:
+    """Run the script over rows of these keys and slides, with another seed from batch ``changed`` on."""
     pipeline = Pipeline(RouterSetting(windows, "any", Scripted, (1.0,) * 3, origin="begun"))
     batches = [
         [Row(key, (START + slide) * SLIDE, (START + 9) * SLIDE, at)]
         for at, (key, slide) in enumerate(zip(keys, slides, strict=True))
     ]
-    for rows in batches:
+    for at, rows in enumerate(batches):
+        if at == changed:
+            pipeline.change(seed=5)  # the home of "a" is then another than both owners before
         pipeline.route(rows)
     pipeline.drain()
     assert pipeline.found() == results(batches, windows)
+
+
+def test_a_key_that_was_moved_ahead_and_forgotten() -> None:
+    """Its owner is its home again, which is told of rows elsewhere also where a former owner was."""
+    _scripted((0, 0, 3, 1, 1, 1, 9), "aabaaab", Windows(3 * SLIDE, SLIDE))
+
+
+def test_a_key_that_was_moved_ahead_of_a_change() -> None:
+    """The owner by the new routing is told of rows elsewhere also where a former owner was."""
+    _scripted((0, 0, 1, 1, 1, 1, 9), "aaaaaab", Windows(SLIDE, SLIDE), changed=2)
+
+
+def test_a_combiner_that_is_added() -> None:
+    """All its shards are told what is closed, by rows that are not theirs: the reducer waits for them."""
+    pipeline = Pipeline(RouterSetting(Windows(SLIDE, SLIDE), "any", Hash, (1.0,), origin="begun"))
+    row = Row("a", START * SLIDE, START * SLIDE, 0)
+    pipeline.route([row])
+    pipeline.change(weights=(1.0, 0.0), shards=(1, 3))
+    pipeline.route([row])
+    for shard in range(3):
+        (data,) = pipeline.waiting[1, shard]
+        header = decode(data, ROWS).header
+        assert (header.closed_before, header.shards) == (START, (1, 3))
+    pipeline.route([row])
+    assert [len(pipeline.waiting[1, shard]) for shard in range(3)] == [1, 1, 1]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jars_and_apps.key_split.aggregation import Aggregation, result
 from jars_and_apps.key_split.frames import ROWS, decode
 from jars_and_apps.key_split.hashing import homes, shards_of
-from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Setting
+from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 from jars_and_apps.key_split.partitioners.simple import Hash, Shuffle
 from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.rows import DAY_US, KEY_BYTES, MOST_TIMES, ROW_BYTES
@@ -154,6 +154,27 @@ def test_the_report_of_a_router() -> None:
     assert value[:1] == b"\xff"
     report = json.loads(value[1:])
     assert (report["rows"], report["loads"], report["busy"], report["wall"]) == (9, [3, 3, 3], 0.5, 1.0)
+
+
+class Halves(Hash):
+    """The rows of each key to two workers in turn; hot from the third row of a slide on."""
+
+    def route(self, hashes: NDArray[np.uint64], batch: int) -> Routing:
+        """The workers."""
+        return Routing(np.arange(len(hashes), dtype=np.int32) % 2, threshold=2.0)
+
+
+def test_hot_keys_are_counted_over_the_batches_of_a_slide() -> None:
+    """Three rows of one key in two batches make it hot; with the next slide none is."""
+    router, found = _router(Halves), []
+    for keys, time in (("aab", 0), ("abb", 0), ("a", 1)):
+        hashes = pa.array([ord(key) for key in keys], pa.int64())
+        times = pa.array([NOW + time * 60_000_000] * len(keys), pa.int64())
+        router.step(_batch(key=pa.array([*keys]), _hash=hashes, time=times))
+        report = json.loads(router.report(0.5, 1.0).value[1:])
+        found.append((report["hot"], report["true_hot"]))
+        router = Router.load(router._setting, router.dump())
+    assert found == [(0, 0), (2, 2), (0, 0)]
 
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0, 1.0], [0.0, 3.0, 1.0], [2.0, 1.0, 0.0]])

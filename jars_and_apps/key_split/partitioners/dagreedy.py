@@ -22,7 +22,7 @@ class DaGreedy:
     """A row of a hot key goes to the worker of greatest ``alpha * holds - (1 - alpha) * (L - avg) / avg``.
 
     ``holds``: 1 for a worker that has rows of the key in the window, else 0; L: its rows in the window by its
-    weight; avg: their mean.  Zapridou, Koumpouras and Ailamaki, "Dalton: learned partitioning for distributed
+    weight; avg: their mean.  Zapridou, Mytilinis and Ailamaki, "Dalton: learned partitioning for distributed
     data streams", VLDB 2022.  A key that is hot in a slide stays so in the next.  Here the rows that
     a key has in a batch are placed at once.
     """

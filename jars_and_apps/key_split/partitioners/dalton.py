@@ -24,9 +24,9 @@ _BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 100, 16, 1024  # rows of a key placed at onc
 
 
 class Dalton:
-    """Hot keys with a value for each worker, learned by a reward that its subclasses define.
+    """Hot keys go where their value for a worker is greatest, which is learned from rewards.
 
-    Zapridou, Koumpouras and Ailamaki, "Dalton: learned partitioning for distributed data streams", VLDB 2022.
+    Zapridou, Mytilinis and Ailamaki, "Dalton: learned partitioning for distributed data streams", VLDB 2022.
     A key is hot above 1 / (``hot`` * workers) of a slide, and in the slide after it.  Its rows go to the
     worker of the greatest value, a share ``epsilon`` of them to any.  A key has at most ``cap`` workers in a
     window; that grows from 2 by one with each batch in which 70% of the hot keys are at it.  Rows are placed

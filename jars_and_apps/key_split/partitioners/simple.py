@@ -83,8 +83,8 @@ class Random(Hash):
         usable = np.flatnonzero(self._setting.weights)
         workers = homes(hashes, self._setting.weights, self._setting.seed)
         share = self._setting.options.get("share", 0.5)
-        stray = random.random(len(hashes)) < share
-        workers[stray] = random.choice(usable, int(stray.sum()))
+        elsewhere = random.random(len(hashes)) < share
+        workers[elsewhere] = random.choice(usable, int(elsewhere.sum()))
         distinct = np.unique(hashes)
         moved = distinct[random.random(len(distinct)) < self._setting.options.get("moves", 0.2)]
         return Routing(workers, 2.0, moved, random.choice(usable, len(moved)).astype(np.int32))

@@ -9,10 +9,12 @@ from jars_and_apps.key_split.partitioners.balanced import Balanced
 from jars_and_apps.key_split.partitioners.cam import Cam
 from jars_and_apps.key_split.partitioners.dagreedy import DaGreedy
 from jars_and_apps.key_split.partitioners.dalton_metrics import DaltonMetrics
+from jars_and_apps.key_split.partitioners.dalton_offline import DaltonOffline
 from jars_and_apps.key_split.partitioners.dalton_original import DaltonOriginal
 from jars_and_apps.key_split.partitioners.drifting_key import DriftingKey
 from jars_and_apps.key_split.partitioners.options import Options
 from jars_and_apps.key_split.partitioners.protocol import Partitioner
+from jars_and_apps.key_split.partitioners.saspartitioner import SasPartitioner
 from jars_and_apps.key_split.partitioners.simple import Hash, Shuffle
 from jars_and_apps.key_split.partitioners.two_choices import TwoChoices
 
@@ -34,9 +36,11 @@ PARTITIONERS: Mapping[str, Kind] = {
     "cam": _kind(Cam),
     "dagreedy": _kind(DaGreedy),
     "dalton-metrics": _kind(DaltonMetrics),
+    "dalton-offline": _kind(DaltonOffline),
     "dalton-original": _kind(DaltonOriginal),
     "drifting-key": _kind(DriftingKey),
     "hash": _kind(Hash),
+    "saspartitioner": _kind(SasPartitioner),
     "shuffle": _kind(Shuffle),
     "two-choices": _kind(TwoChoices),
 }
