@@ -1,0 +1,146 @@
+"""The query of a part of a split: from the messages that it reads to those that it writes.
+
+Each query has exactly one stateful operator, ``applyInPandasWithState`` over groups by shard:
+
+- partitioner: the rows of the user's class, one group, :class:`~jars_and_apps.key_split.router.Router`
+- combiner: frames, groups by the shard in their head, :class:`~jars_and_apps.key_split.combiner.Combiner`
+- reducer: the same, :class:`~jars_and_apps.key_split.reducer.Reducer`
+- whole: the rows, given to workers and repartitioned if the partitioner is not ``shuffle``; then the partial
+  states of each partition, in frames for each shard; groups by shard,
+  :class:`~jars_and_apps.key_split.collector.Collector`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+import jars_and_apps.key_split
+from binders.spark.query.spec import QuerySpec
+from binders.spark.query.split import steps
+from binders.spark.query.split.steps import ORDER, WORKER, Carrier, Load, Operator, combining, routing
+from binders.spark.query.split.user_class import Rows, instance_of, rows_of
+from jars_and_apps.key_split.aggregation import Aggregation
+from jars_and_apps.key_split.collector import Collector
+from jars_and_apps.key_split.combiner import Combiner
+from jars_and_apps.key_split.partitioners import partitioner_of
+from jars_and_apps.key_split.partitioners.protocol import Setting
+from jars_and_apps.key_split.reducer import Reducer
+from jars_and_apps.key_split.router import Router
+from jars_and_apps.key_split.settings import CombinerSetting, ReducerSetting, RouterSetting
+from jars_and_apps.key_split.slides import Windows
+from speck.core.split import Part, Role, split_topic
+
+_MESSAGES = "topic string, value binary"
+_STATE = "state binary"
+_SHARDED = "shard int, value binary"
+_SHARDS_A_TASK = 4  # of a split in one job: tasks of even size, whatever the shards' hashes
+
+
+def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec) -> DataFrame:
+    """The messages of a job that is part of a split: topic (``NULL``: the sink's own) and value.
+
+    Raises :class:`~binders.spark.query.user_code.JobFault`, errors of the job's code, and PySpark's.
+    """
+    part = Part.of_split(spec.split)
+    instance = instance_of(entry, spec)
+    for module in (jars_and_apps.key_split, steps):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    if part.role is Role.PARTITIONER:
+        return _partitioner(part, rows_of(instance, messages))
+    tasks = int(spec.settings.get("spark.sql.shuffle.partitions", "1"))
+    aggregation = Aggregation(instance)
+    if part.role is Role.WHOLE:
+        return _whole(part, aggregation, rows_of(instance, messages), tasks)
+    load = _combiner(part, aggregation) if part.role is Role.COMBINER else _reducer(part, aggregation)
+    frames = messages.select(_shard_of("value", tasks).alias("shard"), "value")
+    return _stateful(part, frames, load)
+
+
+def _partitioner(part: Part, rows: Rows) -> DataFrame:
+    setting = RouterSetting(
+        windows=_windows(part),
+        name=part.partitioner,
+        partitioner=partitioner_of(part.partitioner),
+        weights=part.weights,
+        seed=part.seed,
+        options=part.options,
+        shards=part.shards,
+    )
+
+    def load(_: int, origin: str, state: bytes | None) -> Operator:
+        now = replace(setting, origin=origin)
+        return Router.begin(now) if state is None else Router.load(now, state)
+
+    return _stateful(part, _ordered(rows.frame).select(F.lit(0).alias("shard"), "*"), load, rows.timestamps)
+
+
+def _combiner(part: Part, aggregation: Aggregation) -> Load:
+    setting = CombinerSetting(
+        _windows(part), aggregation, worker=part.number, reducer_shards=part.shards[0]
+    )
+
+    def load(shard: int, origin: str, state: bytes | None) -> Operator:
+        now = replace(setting, shard=shard, origin=origin)
+        return Combiner.begin(now) if state is None else Combiner.load(now, state)
+
+    return load
+
+
+def _reducer(part: Part, aggregation: Aggregation) -> Load:
+    setting = ReducerSetting(_windows(part), aggregation)
+
+    def load(shard: int, _: str, state: bytes | None) -> Operator:
+        now = replace(setting, shard=shard)
+        return Reducer.begin(now) if state is None else Reducer.load(now, state)
+
+    return load
+
+
+def _whole(part: Part, aggregation: Aggregation, rows: Rows, tasks: int) -> DataFrame:
+    setting = ReducerSetting(_windows(part), aggregation)
+    shards = _SHARDS_A_TASK * tasks if tasks > 1 else 1
+
+    def load(shard: int, _: str, state: bytes | None) -> Operator:
+        now = replace(setting, shard=shard)
+        return Collector.begin(now) if state is None else Collector.load(now, state)
+
+    frame = rows.frame
+    if part.partitioner != "shuffle":
+        frame = _given_to_workers(part, _ordered(frame))
+    frames = frame.mapInArrow(combining(setting, shards, rows.timestamps), _SHARDED)
+    return _stateful(part, frames, load)
+
+
+def _given_to_workers(part: Part, frame: DataFrame) -> DataFrame:
+    workers = Setting(
+        weights=np.ones(part.workers), seed=part.seed, slides=1, options=part.options
+    )
+    schema = StructType([*frame.schema.fields, StructField(WORKER, IntegerType())])
+    given = frame.mapInArrow(routing(partitioner_of(part.partitioner), workers), schema)
+    return given.repartitionById(part.workers, WORKER).drop(WORKER)
+
+
+def _ordered(frame: DataFrame) -> DataFrame:
+    return frame.withColumn(ORDER, F.xxhash64(*frame.columns))
+
+
+def _stateful(
+    part: Part, frame: DataFrame, load: Load, timestamps: frozenset[str] = frozenset()
+) -> DataFrame:
+    fields = [each for each in frame.schema.fields if each.name != "shard"]
+    carrier = Carrier(load, to_arrow_schema(StructType(fields)), timestamps, split_topic(part.of, ""))
+    groups = frame.groupBy("shard")
+    return groups.applyInPandasWithState(carrier.step(), _MESSAGES, _STATE, "append", "NoTimeout")
+
+
+def _windows(part: Part) -> Windows:
+    return Windows(part.window_us, part.slide_us, part.lateness_us)
