@@ -70,3 +70,8 @@ class WithMap(Sums):
     def rows(self, messages: DataFrame) -> dict[str, Column]:
         """A map among the columns."""
         return super().rows(messages) | {"tags": F.create_map(F.lit("a"), messages.value)}
+
+
+def no_class(messages: DataFrame) -> DataFrame:
+    """A job of another kind."""
+    return messages

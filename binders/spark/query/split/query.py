@@ -12,11 +12,13 @@ Each query has exactly one stateful operator, ``applyInPandasWithState`` over gr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jars_and_apps.key_split.frames import SHARD
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -25,7 +27,6 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 import jars_and_apps.key_split
 from binders.spark.query.spec import QuerySpec
-from binders.spark.query.split import steps
 from binders.spark.query.split.steps import ORDER, WORKER, Carrier, Load, Operator, combining, routing
 from binders.spark.query.split.user_class import Rows, instance_of, rows_of
 from jars_and_apps.key_split.aggregation import Aggregation
@@ -52,8 +53,8 @@ def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec)
     """
     part = Part.of_split(spec.split)
     instance = instance_of(entry, spec)
-    for module in (jars_and_apps.key_split, steps):
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    for package in (sys.modules[__package__], jars_and_apps.key_split):
+        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
     if part.role is Role.PARTITIONER:
         return _partitioner(part, rows_of(instance, messages))
     tasks = int(spec.settings.get("spark.sql.shuffle.partitions", "1"))
@@ -61,7 +62,7 @@ def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec)
     if part.role is Role.WHOLE:
         return _whole(part, aggregation, rows_of(instance, messages), tasks)
     load = _combiner(part, aggregation) if part.role is Role.COMBINER else _reducer(part, aggregation)
-    frames = messages.select(_shard_of("value", tasks).alias("shard"), "value")
+    frames = messages.select(_shard_in("value", tasks).alias("shard"), "value")
     return _stateful(part, frames, load)
 
 
@@ -84,9 +85,7 @@ def _partitioner(part: Part, rows: Rows) -> DataFrame:
 
 
 def _combiner(part: Part, aggregation: Aggregation) -> Load:
-    setting = CombinerSetting(
-        _windows(part), aggregation, worker=part.number, reducer_shards=part.shards[0]
-    )
+    setting = CombinerSetting(_windows(part), aggregation, worker=part.number, reducer_shards=part.shards[0])
 
     def load(shard: int, origin: str, state: bytes | None) -> Operator:
         now = replace(setting, shard=shard, origin=origin)
@@ -121,9 +120,7 @@ def _whole(part: Part, aggregation: Aggregation, rows: Rows, tasks: int) -> Data
 
 
 def _given_to_workers(part: Part, frame: DataFrame) -> DataFrame:
-    workers = Setting(
-        weights=np.ones(part.workers), seed=part.seed, slides=1, options=part.options
-    )
+    workers = Setting(weights=np.ones(part.workers), seed=part.seed, slides=1, options=part.options)
     schema = StructType([*frame.schema.fields, StructField(WORKER, IntegerType())])
     given = frame.mapInArrow(routing(partitioner_of(part.partitioner), workers), schema)
     return given.repartitionById(part.workers, WORKER).drop(WORKER)
@@ -144,3 +141,10 @@ def _stateful(
 
 def _windows(part: Part) -> Windows:
     return Windows(part.window_us, part.slide_us, part.lateness_us)
+
+
+def _shard_in(frame: str, shards: int) -> Column:
+    """The shard in a frame's head; bytes that are no frame go to one of them, where they are counted."""
+    head = F.substring(frame, SHARD.start + 1, SHARD.stop - SHARD.start)
+    number = F.conv(F.hex(head), 16, 10).cast("int")
+    return F.coalesce(F.pmod(number, F.lit(shards)), F.lit(0))

@@ -1,7 +1,7 @@
 """The operators of a split in Spark's Python workers: pandas and Arrow in, messages and state out.
 
-The functions of this module travel by value, with the package ``jars_and_apps.key_split``: a site needs numpy,
-pandas and pyarrow, and no copy of SpecK.  So it imports names from that package, and not its modules.
+The functions of this module travel by value, with the package ``jars_and_apps.key_split``: a site needs
+numpy, pandas and pyarrow, and no copy of SpecK.  So it imports names from that package, and not its modules.
 
 The state of an operator is one BINARY of Spark's own state store, in ``applyInPandasWithState`` without a
 time-out.  Spark repeats a batch from the state before it, with the same rows; after a shuffle they may be in
@@ -35,6 +35,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 Step = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 Batches = Iterator[pa.RecordBatch]
+RowsMapping = Callable[[Batches], Batches]
 
 
 class Operator(Protocol):
@@ -57,9 +58,9 @@ Load = Callable[[int, str, bytes | None], Operator]
 class Carrier:
     """An operator with its setting, to be run for each group of a stateful query.
 
-    ``load(shard, origin, state)`` returns the operator of a group: its state as it was dumped, ``None`` in its
-    first batch; ``origin`` is the id of the query.  Outputs go to topics below ``prefix``, but for those to
-    the sink's own.
+    ``load(shard, origin, state)`` returns the operator of a group: its state as it was dumped, ``None`` in
+    its first batch; ``origin`` is the id of the query.  Outputs go to topics below ``prefix``, but for those
+    to the sink's own.
     """
 
     load: Load
@@ -73,19 +74,19 @@ class Carrier:
 
         def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
             batch = batch_of(_tables(frames, carrier.schema), carrier.timestamps)
-            data = state.getOption
-            operator = carrier.load(int(key[0]), _property(_QUERY_ID), None if data is None else bytes(data[0]))
+            found = state.getOption
+            data = None if found is None else bytes(found[0])
+            operator = carrier.load(int(key[0]), _property(_QUERY_ID), data)
             busy, wall = time.process_time(), time.perf_counter()
             outputs = operator.step(batch)
-            dumped = operator.dump()
+            state.update((operator.dump(),))
             outputs.append(operator.report(time.process_time() - busy, time.perf_counter() - wall))
-            state.update((dumped,))
             yield _messages(outputs, carrier.prefix)
 
         return step
 
 
-def combining(setting: ReducerSetting, shards: int, timestamps: frozenset[str]) -> Callable[[Batches], Batches]:
+def combining(setting: ReducerSetting, shards: int, timestamps: frozenset[str]) -> RowsMapping:
     """The function for ``mapInArrow`` that makes frames of partial states of the rows of a partition."""
 
     def step(batches: Batches) -> Batches:
@@ -96,11 +97,11 @@ def combining(setting: ReducerSetting, shards: int, timestamps: frozenset[str]) 
     return step
 
 
-def routing(partitioner: type[Partitioner], setting: Setting) -> Callable[[Batches], Batches]:
+def routing(partitioner: type[Partitioner], setting: Setting) -> RowsMapping:
     """The function for ``mapInArrow`` that adds the worker of each row, as the column ``WORKER`` (int).
 
-    Each partition of the source is routed by a partitioner of its own that has seen nothing: all counts of the
-    batch are there before the first row is given away, and a batch that is run again is routed as before.
+    Each partition of the source is routed by a partitioner of its own that has seen nothing: all counts of
+    the batch are there before the first row is given away, and a batch that is run again is routed as before.
     """
 
     def step(batches: Batches) -> Batches:

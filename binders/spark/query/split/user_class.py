@@ -49,8 +49,8 @@ class Rows:
     """The rows of the messages, and the names of the user's columns that are timestamps.
 
     The columns are ``key`` (string), ``time`` (bigint, microseconds since 1970), ``_hash``
-    (``xxhash64(key)``), ``_arrival`` (the message's time, as ``time``), ``times`` if the class has it, and the
-    user's own; timestamps among these are bigint like ``time``.
+    (``xxhash64(key)``), ``_arrival`` (the message's time, as ``time``), ``times`` if the class has it, and
+    the user's own; timestamps among these are bigint like ``time``.
     """
 
     frame: DataFrame
@@ -83,15 +83,16 @@ def _columns(result: object, name: str) -> dict[str, Column]:
     for column, value in result.items():
         if not isinstance(column, str) or not column.isidentifier() or column.startswith("_"):
             raise JobFault(
-                f"rows() of {name}: {column!r} is not a name of a column (expected a name that does not begin "
-                "with an underscore)"
+                f"rows() of {name}: {column!r} is not a name of a column "
+                "(expected letters, digits and underscores, with a letter first)"
             )
         if not isinstance(value, Column):
             kind = type(value).__name__
             raise JobFault(f"rows() of {name}: {column!r} is a {kind} (expected a column of the messages)")
     missing = [each for each in ("key", "time") if each not in result]
     if missing:
-        raise JobFault(f"rows() of {name} returned no {_listed(missing)} (it has {_listed(result) or 'none'})")
+        has = _listed(result) or "none"
+        raise JobFault(f"rows() of {name} returned no {_listed(missing)} (it has {has})")
     return dict(result)
 
 
@@ -105,7 +106,8 @@ def _check_types(types: dict[str, DataType], name: str) -> None:
     for column, kind in types.items():
         if not isinstance(kind, expected.get(column, _GIVEN)):
             right = words.get(column, "a number, true/false, text, binary or a timestamp")
-            raise JobFault(f"rows() of {name}: {column!r} is of type {kind.simpleString()} (expected {right})")
+            found = kind.simpleString()
+            raise JobFault(f"rows() of {name}: {column!r} is of type {found} (expected {right})")
 
 
 def _micros(column: str) -> Column:
