@@ -21,6 +21,7 @@ MOST_COMBINERS = 1000
 MOST_SLIDES = 10_000  # of a window
 MOST_NAME = 80  # characters of the name of a split; its jobs add up to 13
 SITES_TRIGGER = "1 seconds"  # micro-batches of the jobs of a split over sites, by default: fuller frames
+METRICS_WINDOW_US, METRICS_SLIDE_US = 60_000_000, 10_000_000
 DEFAULT_AT_SITES = "balanced"
 DEFAULT_IN_ONE_JOB = "shuffle"
 
@@ -155,7 +156,8 @@ class Split:
     """The block ``key_split`` of a job, resolved.
 
     ``combiners`` is a number for one Spark job, the places for a split over sites.  Times are in
-    microseconds; ``window`` is a multiple of ``slide``.  ``seed`` ``None``: from the job's name.
+    microseconds; the window is a multiple of the slide.  ``policies`` are files of trained policies, each
+    path with its SHA-256.  ``seed`` ``None``: from the job's name.
     """
 
     combiners: int | tuple[Place, ...]
@@ -166,10 +168,9 @@ class Split:
     measured: bool = False
     options: Mapping[str, float] = field(default_factory=dict)
     reducer: Place = field(default_factory=Place)
-    metrics_window_us: int = 60_000_000
-    metrics_slide_us: int = 10_000_000
-    policy: str = ""
-    policy_hash: str = ""
+    metrics_window_us: int = METRICS_WINDOW_US
+    metrics_slide_us: int = METRICS_SLIDE_US
+    policies: tuple[tuple[str, str], ...] = ()
     seed: int | None = None
 
     @property
@@ -266,8 +267,8 @@ def _routing(job: Job, split: Split) -> dict[str, Scalar]:
         found["measured"] = True
     if split.measured or metered:
         found |= {"metrics_window_us": split.metrics_window_us, "metrics_slide_us": split.metrics_slide_us}
-    if split.policy:
-        found |= {"policy": split.policy, "policy_hash": split.policy_hash}
+    for number, (path, digest) in enumerate(split.policies):
+        found |= {f"policy.{number}": path, f"policy_hash.{number}": digest}
     return found
 
 
@@ -284,9 +285,9 @@ class Part:
     """The part of a job in a split: :attr:`Job.split <speck.core.job.Job.split>`, typed.
 
     ``number`` is that of a combiner.  ``workers``, ``lateness_us``, ``partitioner``, ``seed``, ``options``,
-    ``weights`` (one a worker), ``measured`` and the policy are those of a partitioner or a whole split; 0 or
-    empty in other parts.  ``shards`` are the shards of each part that this one writes to: of the combiners
-    by number, or of the reducer alone.
+    ``weights`` (one a worker), ``measured`` and ``policies`` are those of a partitioner or a whole split;
+    they are 0 or empty in other parts.  ``shards`` are the shards of each part that this one writes to: of
+    the combiners by number, or of the reducer alone.
     """
 
     of: str
@@ -304,8 +305,7 @@ class Part:
     measured: bool = False
     metrics_window_us: int = 0
     metrics_slide_us: int = 0
-    policy: str = ""
-    policy_hash: str = ""
+    policies: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of_split(cls, split: Mapping[str, Scalar]) -> Part:
@@ -322,6 +322,11 @@ class Part:
             },
             "weights": tuple(float(split.get(f"weight.{each}", 1.0)) for each in range(workers)),
             "shards": tuple(int(split.get(f"shards.{each}", 1)) for each in range(targets)),
+            "policies": tuple(
+                (str(path), str(split[name.replace("policy.", "policy_hash.")]))
+                for name, path in split.items()
+                if name.startswith("policy.")
+            ),
         }
         return cls(**values)  # type: ignore[arg-type]  # the keys are those of expand
 
