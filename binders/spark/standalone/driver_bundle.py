@@ -24,7 +24,10 @@ _MODULES = (
         f"binders.spark.query.{name}"
         for name in ("builder", "code_check", "progress", "spec", "text", "user_code")
     ),
-    *(f"binders.spark.query.split.{name}" for name in ("query", "steps", "user_class")),
+    *(
+        f"binders.spark.query.split.{name}"
+        for name in ("groups", "query", "rerouting", "steps", "user_class")
+    ),
     "binders.spark.standalone.driver",
     "binders.spark.standalone.lease",
 )

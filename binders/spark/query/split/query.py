@@ -12,13 +12,14 @@ Each query has exactly one stateful operator, ``applyInPandasWithState`` over gr
 
 from __future__ import annotations
 
+import copyreg
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from struct import Struct
 from typing import Any
 
 import numpy as np
-from jars_and_apps.key_split.frames import SHARD
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -27,22 +28,25 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 import jars_and_apps.key_split
 from binders.spark.query.spec import QuerySpec
-from binders.spark.query.split.steps import ORDER, WORKER, Carrier, Load, Operator, combining, routing
+from binders.spark.query.split.groups import group_keys
+from binders.spark.query.split.rerouting import RoutedRouter
+from binders.spark.query.split.steps import ORDER, WORKER, Load, Operator, combining, routing, stateful_step
 from binders.spark.query.split.user_class import Rows, instance_of, rows_of
+from jars_and_apps.key_split import frames
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import Collector
 from jars_and_apps.key_split.combiner import Combiner
 from jars_and_apps.key_split.partitioners import partitioner_of
 from jars_and_apps.key_split.partitioners.protocol import Setting
 from jars_and_apps.key_split.reducer import Reducer
-from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.settings import CombinerSetting, ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from speck.core.split import Part, Role, split_topic
 
 _MESSAGES = "topic string, value binary"
 _STATE = "state binary"
-_SHARDED = "shard int, value binary"
+_SHARD, _GROUP = "_shard", "_group"
+_SHARDED = "shard int, value binary"  # of combine
 _SHARDS_A_TASK = 4  # of a split in one job: tasks of even size, whatever the shards' hashes
 
 
@@ -53,8 +57,7 @@ def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec)
     """
     part = Part.of_split(spec.split)
     instance = instance_of(entry, spec)
-    for package in (sys.modules[__package__], jars_and_apps.key_split):
-        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
+    _carry_code()
     if part.role is Role.PARTITIONER:
         return _partitioner(part, rows_of(instance, messages))
     tasks = int(spec.settings.get("spark.sql.shuffle.partitions", "1"))
@@ -62,8 +65,19 @@ def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec)
     if part.role is Role.WHOLE:
         return _whole(part, aggregation, rows_of(instance, messages), tasks)
     load = _combiner(part, aggregation) if part.role is Role.COMBINER else _reducer(part, aggregation)
-    frames = messages.select(_shard_in("value", tasks).alias("shard"), "value")
-    return _stateful(part, frames, load)
+    sharded = messages.select(_shard_in("value", tasks).alias(_SHARD), "value")
+    return _stateful(part, sharded, group_keys(tasks, tasks), load)
+
+
+def _carry_code() -> None:
+    """Have this package and the operators pickled by value, with the job's functions."""
+    for package in (sys.modules[__package__], jars_and_apps.key_split):
+        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
+    copyreg.pickle(Struct, _struct)  # it has no pickled form of its own
+
+
+def _struct(value: Struct) -> tuple[type[Struct], tuple[str]]:
+    return Struct, (value.format,)
 
 
 def _partitioner(part: Part, rows: Rows) -> DataFrame:
@@ -79,9 +93,10 @@ def _partitioner(part: Part, rows: Rows) -> DataFrame:
 
     def load(_: int, origin: str, state: bytes | None) -> Operator:
         now = replace(setting, origin=origin)
-        return Router.begin(now) if state is None else Router.load(now, state)
+        return RoutedRouter.begin(now) if state is None else RoutedRouter.load(now, state, partitioner_of)
 
-    return _stateful(part, _ordered(rows.frame).select(F.lit(0).alias("shard"), "*"), load, rows.timestamps)
+    frame = _ordered(rows.frame).select(F.lit(0).alias(_SHARD), "*")
+    return _stateful(part, frame, (0,), load, rows.timestamps)
 
 
 def _combiner(part: Part, aggregation: Aggregation) -> Load:
@@ -107,16 +122,20 @@ def _reducer(part: Part, aggregation: Aggregation) -> Load:
 def _whole(part: Part, aggregation: Aggregation, rows: Rows, tasks: int) -> DataFrame:
     setting = ReducerSetting(_windows(part), aggregation)
     shards = _SHARDS_A_TASK * tasks if tasks > 1 else 1
+    frame = rows.frame
+    if part.partitioner != "shuffle":
+        frame = _given_to_workers(part, _ordered(frame))
+    partials = frame.mapInArrow(combining(setting, shards, rows.timestamps), _SHARDED)
+    sharded = partials.withColumnRenamed("shard", _SHARD)
+    return _stateful(part, sharded, group_keys(shards, tasks), _collector(setting))
 
+
+def _collector(setting: ReducerSetting) -> Load:
     def load(shard: int, _: str, state: bytes | None) -> Operator:
         now = replace(setting, shard=shard)
         return Collector.begin(now) if state is None else Collector.load(now, state)
 
-    frame = rows.frame
-    if part.partitioner != "shuffle":
-        frame = _given_to_workers(part, _ordered(frame))
-    frames = frame.mapInArrow(combining(setting, shards, rows.timestamps), _SHARDED)
-    return _stateful(part, frames, load)
+    return load
 
 
 def _given_to_workers(part: Part, frame: DataFrame) -> DataFrame:
@@ -131,12 +150,20 @@ def _ordered(frame: DataFrame) -> DataFrame:
 
 
 def _stateful(
-    part: Part, frame: DataFrame, load: Load, timestamps: frozenset[str] = frozenset()
+    part: Part,
+    frame: DataFrame,
+    keys: Sequence[int],
+    load: Load,
+    timestamps: frozenset[str] = frozenset(),
 ) -> DataFrame:
-    fields = [each for each in frame.schema.fields if each.name != "shard"]
-    carrier = Carrier(load, to_arrow_schema(StructType(fields)), timestamps, split_topic(part.of, ""))
-    groups = frame.groupBy("shard")
-    return groups.applyInPandasWithState(carrier.step(), _MESSAGES, _STATE, "append", "NoTimeout")
+    """The messages of an operator; ``keys`` are the groups of the shards, whose column goes."""
+    group = F.element_at(F.array(*map(F.lit, keys)), F.col(_SHARD) + 1).alias(_GROUP)
+    grouped = frame.select(group, *(name for name in frame.columns if name != _SHARD))
+    fields = [each for each in grouped.schema.fields if each.name != _GROUP]
+    shards = {key: shard for shard, key in enumerate(keys)}
+    prefix = split_topic(part.of, "")
+    step = stateful_step(load, shards, to_arrow_schema(StructType(fields)), timestamps, prefix)
+    return grouped.groupBy(_GROUP).applyInPandasWithState(step, _MESSAGES, _STATE, "append", "NoTimeout")
 
 
 def _windows(part: Part) -> Windows:
@@ -145,6 +172,6 @@ def _windows(part: Part) -> Windows:
 
 def _shard_in(frame: str, shards: int) -> Column:
     """The shard in a frame's head; bytes that are no frame go to one of them, where they are counted."""
-    head = F.substring(frame, SHARD.start + 1, SHARD.stop - SHARD.start)
+    head = F.substring(frame, frames.SHARD.start + 1, frames.SHARD.stop - frames.SHARD.start)
     number = F.conv(F.hex(head), 16, 10).cast("int")
     return F.coalesce(F.pmod(number, F.lit(shards)), F.lit(0))

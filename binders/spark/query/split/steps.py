@@ -12,8 +12,7 @@ their frames by number.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,38 +51,29 @@ class Operator(Protocol):
 
 
 Load = Callable[[int, str, bytes | None], Operator]
+"""The operator of a shard, by the id of its query and its state; ``None`` in its first batch."""
 
 
-@dataclass(frozen=True)
-class Carrier:
-    """An operator with its setting, to be run for each group of a stateful query.
+def stateful_step(
+    load: Load, shards: Mapping[int, int], schema: pa.Schema, timestamps: frozenset[str], prefix: str
+) -> Step:
+    """The function for ``applyInPandasWithState`` that runs an operator, with the state ``(state BINARY)``.
 
-    ``load(shard, origin, state)`` returns the operator of a group: its state as it was dumped, ``None`` in
-    its first batch; ``origin`` is the id of the query.  Outputs go to topics below ``prefix``, but for those
-    to the sink's own.
+    ``shards`` has the shard of each group by its key; ``schema`` and ``timestamps`` are those of the rows.
+    Outputs go to topics below ``prefix``, but for those to the sink's own (``NULL``).
     """
 
-    load: Load
-    schema: pa.Schema
-    timestamps: frozenset[str]
-    prefix: str
+    def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        batch = batch_of(_batches(frames, schema), timestamps)
+        found = state.getOption
+        operator = load(shards[int(key[0])], _property(_QUERY_ID), None if found is None else bytes(found[0]))
+        busy, wall = time.process_time(), time.perf_counter()
+        outputs = [] if batch is None else operator.step(batch)
+        state.update((operator.dump(),))
+        outputs.append(operator.report(time.process_time() - busy, time.perf_counter() - wall))
+        yield _messages(outputs, prefix)
 
-    def step(self) -> Step:
-        """The function for ``applyInPandasWithState``, of the state ``(state BINARY)``."""
-        carrier = self
-
-        def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-            batch = batch_of(_tables(frames, carrier.schema), carrier.timestamps)
-            found = state.getOption
-            data = None if found is None else bytes(found[0])
-            operator = carrier.load(int(key[0]), _property(_QUERY_ID), data)
-            busy, wall = time.process_time(), time.perf_counter()
-            outputs = operator.step(batch)
-            state.update((operator.dump(),))
-            outputs.append(operator.report(time.process_time() - busy, time.perf_counter() - wall))
-            yield _messages(outputs, carrier.prefix)
-
-        return step
+    return step
 
 
 def combining(setting: ReducerSetting, shards: int, timestamps: frozenset[str]) -> RowsMapping:
@@ -134,7 +124,7 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
     return pa.concat_batches(found) if found else None
 
 
-def _tables(frames: Iterable[pd.DataFrame], schema: pa.Schema) -> Batches:
+def _batches(frames: Iterable[pd.DataFrame], schema: pa.Schema) -> Batches:
     for frame in frames:
         yield pa.RecordBatch.from_pandas(frame[schema.names], schema, preserve_index=False)
 
