@@ -21,7 +21,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "encode": ("state",),
     "decode": ("data",),
-    "add_all": ("keys", "slides", "columns"),
+    "add_all": ("columns", "starts"),
 }
 _PAIRS = {"encode": "decode", "decode": "encode"}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
+from typing import Any
 
 from speck.core.job import Job, Scalar
 
@@ -360,6 +361,12 @@ def written_topics(job: Job) -> tuple[str, ...]:
     if part is None or part.role in (Role.REDUCER, Role.WHOLE):
         return (job.sink_topic,)
     return part.topics if part.role is Role.PARTITIONER else (job.sink_topic, *part.topics)
+
+
+def shown_job(job: Job) -> dict[str, Any]:
+    """The fields of a job for display; a part of a split has the topics that it ``writes`` beside them."""
+    topics = written_topics(job)
+    return job.to_dict() | ({} if topics == (job.sink_topic,) else {"writes": list(topics)})
 
 
 def groups(jobs: Iterable[Job]) -> Iterator[tuple[str, tuple[Job, ...]]]:

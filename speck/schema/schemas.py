@@ -86,9 +86,6 @@ def _check_partitioner(value: str) -> str | None:
     return f"is not a partitioner ({right})"
 
 
-_MOST_SECONDS = 366 * 86_400.0  # of a window
-
-
 class PlaceSchema(StrictSchema):
     """An engine for a part of a split; the site or the address."""
 
@@ -111,10 +108,8 @@ class CombinerSchema(PlaceSchema):
 class MetricsSchema(StrictSchema):
     """The window over which the work of the combiners is measured."""
 
-    window = Quantity("its length; 60 seconds by default", SECONDS, Fraction, bounds=(1, _MOST_SECONDS))
-    slide = Quantity(
-        "time between two windows; 10 seconds by default", SECONDS, Fraction, bounds=(1, _MOST_SECONDS)
-    )
+    window = Quantity("its length; 60 seconds by default", SECONDS, Fraction, positive=True)
+    slide = Quantity("time between two windows; 10 seconds by default", SECONDS, Fraction, positive=True)
 
 
 class KeySplitSchema(StrictSchema):
@@ -132,21 +127,17 @@ class KeySplitSchema(StrictSchema):
         check=_check_partitioner,
         enum=list(PARTITIONERS),
     )
-    window = Quantity(
-        "length of the windows of event time", SECONDS, Fraction, positive=True, bounds=(0, _MOST_SECONDS)
-    )
+    window = Quantity("length of the windows of event time", SECONDS, Fraction, positive=True)
     slide = Quantity(
         "time between two windows, of which `window` is a multiple; by default `window`",
         SECONDS,
         Fraction,
         positive=True,
-        bounds=(0, _MOST_SECONDS),
     )
     lateness = Quantity(
         "time for which a window waits for late rows; 0 by default",
         SECONDS,
         Fraction,
-        bounds=(0, _MOST_SECONDS),
     )
     weights = Choice("shares of the combiners: as given, or by measured speed", ["fixed", "measured"])
     options = Numbers("options of the partitioner", example={"tolerance": 0.05})

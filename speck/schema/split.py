@@ -29,6 +29,7 @@ from speck.schema.resolver import Resolver, Steps
 from speck.schema.yaml.lines import line_of
 
 BLOCK = "key_split"
+MOST_DAYS = 366  # of a window
 ENGINE = "spark"  # the engine of all parts
 Block = Mapping[str, Any]
 
@@ -162,6 +163,9 @@ class _SplitReader:
         for step in path:
             found = found.get(step, {})
         if not isinstance(found, Fraction):
+            return 0
+        if found > MOST_DAYS * 86_400:
+            self._add(path, f"is too long (expected at most {MOST_DAYS} days)")
             return 0
         time = found * 1_000_000
         if time.denominator != 1:

@@ -13,6 +13,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, SiteQueries
 from speck.core.plan import Plan, plan_data
+from speck.core.split import shown_job
 from speck.errors import InvalidInput
 from speck.schema import Loaded, load_composition, load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
@@ -75,7 +76,7 @@ def answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict
 
 def forms(plan: Plan) -> list[dict[str, Any]]:
     """Each job of a plan in its new form, or in its present one when it stops, with its addresses."""
-    return [each.job.to_dict() for each in plan.actions]
+    return [shown_job(each.job) for each in plan.actions]
 
 
 def why(query: dict[str, Any]) -> dict[str, str]:
