@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,13 @@ import pytest
 from pyspark import cloudpickle
 
 import binders.spark.query.split.query as split_query
-import jars_and_apps.key_split
 from binders.spark.query.split.groups import group_keys, hash_of
+from binders.spark.query.split.query import partitioner_of
+from binders.spark.query.split.rerouting import RoutedRouter
 from binders.spark.query.split.steps import ORDER, batch_of, stateful_step
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import combine
-from jars_and_apps.key_split.settings import ReducerSetting
+from jars_and_apps.key_split.settings import ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
 
 SECOND = 1_000_000  # us
@@ -31,7 +33,7 @@ def rows(*values: tuple[str | None, int | None, int]) -> pa.RecordBatch:
         {
             "key": pa.array(keys, pa.utf8()),
             "time": pa.array([None if each is None else each * SECOND for each in times], pa.int64()),
-            "_hash": pa.array([hash(each) for each in keys], pa.int64()),
+            "_hash": pa.array([int(sha256(str(each).encode()).hexdigest()[:15], 16) for each in keys]),
             "_arrival": pa.array([10**15] * len(keys), pa.int64()),
             "number": pa.array(numbers, pa.int64()),
         }
@@ -73,6 +75,36 @@ def test_each_task_gets_as_many_shards_as_the_others() -> None:
 def test_the_hash_is_that_of_spark() -> None:
     # SELECT hash(0), hash(1) on Spark 4.3.0
     assert (hash_of(0), hash_of(1)) == (933211791, -559580957)
+
+
+def routed_to(*weights: float) -> RouterSetting:
+    partitioner = partitioner_of("hash")
+    windows = Windows(10 * SECOND, 10 * SECOND)
+    return RouterSetting(windows=windows, name="hash", partitioner=partitioner, weights=weights, origin="a")
+
+
+def test_the_first_batch_of_a_new_form_is_routed_as_before() -> None:
+    """It may be one that the former form has begun, whose frames are partly written."""
+    former, new = routed_to(1, 1), routed_to(1, 1, 1)
+    first, second = (rows(*((f"k{key}", start + key % 9, key) for key in range(50))) for start in (1, 31))
+    router = RoutedRouter.begin(former)
+    router.step(first)
+    state = router.dump()
+    begun = RoutedRouter.load(former, state, partitioner_of).step(second)
+    repeated = RoutedRouter.load(new, state, partitioner_of)
+    assert repeated.step(second) == begun
+    third = RoutedRouter.load(new, repeated.dump(), partitioner_of).step(second)
+    assert {output.topic for output in third} == {"rows/0", "rows/1", "rows/2"}
+
+
+def test_a_form_with_fewer_workers_fails_in_its_first_batch() -> None:
+    router = RoutedRouter.begin(routed_to(1, 1))
+    batch = rows(("a", 1, 1))
+    router.step(batch)
+    fewer = RoutedRouter.load(routed_to(1), router.dump(), partitioner_of)
+    fewer.step(batch)
+    with pytest.raises(ValueError, match="upgrade: stateless"):
+        fewer.dump()
 
 
 class Greatest:
@@ -119,8 +151,8 @@ print(b"\\n".join(found).decode())
 def by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pickle by value for this test alone, as in the process that starts a query."""
     monkeypatch.setattr(cloudpickle.cloudpickle, "_PICKLE_BY_VALUE_MODULES", set())
-    for module in (sys.modules[split_query.__package__], jars_and_apps.key_split, sys.modules[__name__]):
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+    split_query._carry_code()
 
 
 @pytest.mark.usefixtures("by_value")

@@ -20,6 +20,7 @@ from struct import Struct
 from typing import Any
 
 import numpy as np
+from jars_and_apps.key_split.partitioners.table import PARTITIONERS
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -36,8 +37,7 @@ from jars_and_apps.key_split import frames
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import Collector
 from jars_and_apps.key_split.combiner import Combiner
-from jars_and_apps.key_split.partitioners import partitioner_of
-from jars_and_apps.key_split.partitioners.protocol import Setting
+from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
 from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.settings import CombinerSetting, ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
@@ -78,6 +78,11 @@ def _carry_code() -> None:
 
 def _struct(value: Struct) -> tuple[type[Struct], tuple[str]]:
     return Struct, (value.format,)
+
+
+def partitioner_of(name: str) -> type[Partitioner]:
+    """The class of a partitioner, here and at a site."""
+    return PARTITIONERS[name].partitioner
 
 
 def _partitioner(part: Part, rows: Rows) -> DataFrame:
