@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from jars_and_apps.key_split.slides import Windows
 
 Columns = Mapping[str, NDArray[Any]]
 State = Any
@@ -67,3 +70,25 @@ class Aggregation:
             self._user.add({name: values[start:end] for name, values in columns.items()})
             for start, end in zip(starts.tolist(), ends, strict=True)
         ]
+
+
+def result(aggregation: Aggregation, windows: Windows, end: int, key: str, state: State) -> bytes:
+    """The result of a window and key: a JSON object, the key, start and end first; TypeError if it is none.
+
+    Numbers that are not finite become null, which JSON has.
+    """
+    start, until = windows.times(end)
+    base = {"key": key, "start": start, "end": until}
+    fields = {**base, **aggregation.finish(state), **base}
+    return json.dumps(_plain(fields), allow_nan=False, separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> Any:
+    """The value in the types of JSON."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -20,9 +20,14 @@ def mix64(values: Hashes) -> Hashes:
 
 def homes(hashes: Hashes, weights: NDArray[np.float64], seed: int) -> NDArray[np.int32]:
     """The worker of each key by its hash alone, in proportion to the weights; one of weight 0 gets none."""
+    return workers_at(mix64(hashes ^ np.uint64(seed % 2**64)), weights)
+
+
+def workers_at(points: Hashes, weights: NDArray[np.float64]) -> NDArray[np.int32]:
+    """The workers at these points of 0 to 2**64, in which each has a part in proportion to its weight."""
     edges = np.cumsum(weights / weights.sum())
     edges[np.flatnonzero(weights)[-1] :] = np.inf
-    uniform = (mix64(hashes ^ np.uint64(seed % 2**64)) >> np.uint64(11)).astype(np.float64) / 2**53
+    uniform = (points >> np.uint64(11)).astype(np.float64) / 2**53
     return np.searchsorted(edges, uniform, side="right").astype(np.int32)
 
 

@@ -84,7 +84,7 @@ class SequentialDalton(_Rows):
         average, load = sum(self.loads) / self.workers, self.loads[worker]
         over, fan_out = (load - average) / max(load, average), len(self.holders(key)) / self.workers
         values[worker] += 0.1 * (-(0.5 * over + 0.5 * fan_out) - values[worker])
-        if self.slide and sum(self.now.values()) % 4096 == 0:
+        if self.slide and sum(self.now.values()) % 1250 == 0:
             crowded = [len(self.holders(each)) >= self.cap for each in self.values]
             self.cap = min(self.cap + (sum(crowded) >= 0.7 * len(crowded)), self.most)
         return worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from jars_and_apps.key_split.partitioners.counts import Counted, Counts
 from jars_and_apps.key_split.partitioners.fill import level
 from jars_and_apps.key_split.partitioners.holders import Holders
+from jars_and_apps.key_split.partitioners.options import Option, Options, read
 from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
 from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 
@@ -27,17 +28,24 @@ _MOST_RATIO = 20.0  # of a speed to the median, either way
 class Balanced:
     """Cold keys are at their owners, hot ones fill what those leave of an even level.
 
-    Options: ``hot``, a key is hot above 1 / (hot * workers) of a slide; ``tolerance``, the excess over the
-    level up to which a key stays with its holders; ``memory``, the share of the last batches' loads that
-    counts in the next; ``relief``, the excess over its share at which a worker's cold keys move.
+    The level is that of the last batches, a batch counting for half of the one after it.  A worker whose cold
+    keys are over it gives some of them off; they, and hot keys that fit one worker, are the new worker's own.
+    Only a key that no worker has room for is cut: it stays with the workers that have it in the window, up to
+    the tolerance, before another one gets it.
     """
+
+    OPTIONS: ClassVar[Options] = {
+        "hot": Option("a key is hot above 1/(hot * workers) of a slide", 4, 1, 1000),
+        "tolerance": Option("excess over the level for which no new worker gets a key", 0.05, 0, 1),
+        "memory": Option("share of the last batches' loads that counts in the next", 0.5, 0, 0.99),
+        "relief": Option("excess over its share at which a worker's cold keys move", 0.02, 0, 1),
+    }
 
     def __init__(self, setting: Setting, counts: Counts, holders: Holders) -> None:
         self._counts, self._holders = counts, holders
-        self._hot = setting.options.get("hot", 4.0)
-        self._tolerance = setting.options.get("tolerance", 0.05)
-        self._memory = setting.options.get("memory", 0.5)
-        self._relief = setting.options.get("relief", 0.02)
+        options = read(self.OPTIONS, setting.options)
+        self._hot, self._tolerance = options["hot"], options["tolerance"]
+        self._memory, self._relief = options["memory"], options["relief"]
         self._weights = setting.weights
         self._slides = setting.slides
         self._loads = np.zeros(setting.workers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from jars_and_apps.key_split.partitioners.counts import Counted, Counts
 from jars_and_apps.key_split.partitioners.fill import fill
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.loads import Loads
+from jars_and_apps.key_split.partitioners.options import Option, Options, read
 from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
 from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 
@@ -22,15 +23,20 @@ class DaGreedy:
 
     ``holds``: 1 for a worker that has rows of the key in the window, else 0; L: its rows in the window by its
     weight; avg: their mean.  Zapridou, Koumpouras and Ailamaki, "Dalton: learned partitioning for distributed
-    data streams", VLDB 2022.  Here the rows that a key has in a batch are placed at once.  Options:
-    ``alpha``; ``hot``, a key is hot above 1 / (hot * workers) of a slide, and in the slide after it.
+    data streams", VLDB 2022.  A key that is hot in a slide stays so in the next.  Here the rows that
+    a key has in a batch are placed at once.
     """
+
+    OPTIONS: ClassVar[Options] = {
+        "alpha": Option("weight of fan-out against load", 0.5, 0, 0.99),
+        "hot": Option("a key is hot above 1/(hot * workers) of a slide", 100, 0.1, 1000),
+    }
 
     def __init__(self, setting: Setting, counts: Counts, loads: Loads, holders: Holders) -> None:
         self._setting, self._counts, self._loads, self._holders = setting, counts, loads, holders
-        alpha = setting.options.get("alpha", 0.5)
-        self._bonus = alpha / (1 - alpha)
-        self._hot = setting.options.get("hot", 100.0)
+        options = read(self.OPTIONS, setting.options)
+        self._bonus = options["alpha"] / (1 - options["alpha"])
+        self._hot = options["hot"]
         self._shares = setting.weights / setting.weights.mean()
 
     @classmethod
@@ -85,8 +91,9 @@ class DaGreedy:
             whole[place] = found[0][0]
             if len(found) > 1:
                 pieces[place] = found
-            if len(held) > 1 or len(found) > 1:
-                self._holders.mark(key, (each for each, _ in found), self._counts.slide)
+            if len(held) > 1 or found != [(owner, count)]:
+                first = () if self._holders.of(key) else held
+                self._holders.mark(key, (*first, *(each for each, _ in found)), self._counts.slide)
         return pieces
 
     def _given(self, rows: Floats, held: list[int], count: int) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from jars_and_apps.key_split.partitioners.counts import Counted, Counts
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.loads import Loads
+from jars_and_apps.key_split.partitioners.options import Option, Options, read
 from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
 from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _FIRST_CAP = 2
+_FIRST_VALUE = -2.0
 _CROWDED = 0.7  # of the hot keys at the cap: it rises
 _BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 100, 16, 1024  # rows of a key placed at once, by the mean load
 
@@ -31,16 +33,20 @@ class Dalton:
     in blocks, the keys in turn, and a value moves by ``a`` towards the reward with each row.
     """
 
-    first_value = -2.0
+    OPTIONS: ClassVar[Options] = {
+        "a": Option("learning rate", 0.1, 0.001, 1),
+        "epsilon": Option("share of rows that explore", 0.1, 0, 1),
+        "cap": Option("most workers of a key, from 2; 0: all", 6, 0, 1000, whole=True),
+        "hot": Option("a key is hot above 1/(hot * workers) of a slide", 1, 0.1, 1000),
+    }
 
     def __init__(self, setting: Setting, counts: Counts, loads: Loads, holders: Holders) -> None:
         self._setting, self._counts, self._loads, self._holders = setting, counts, loads, holders
         self._used = np.flatnonzero(setting.weights)
         self._shares = setting.weights / setting.weights.mean()
-        self._a = setting.options.get("a", 0.1)
-        self._epsilon = setting.options.get("epsilon", 0.1)
-        self._hot = setting.options.get("hot", 1.0)
-        self._most = min(int(setting.options.get("cap", 6)) or len(self._used), len(self._used))
+        options = read(self.OPTIONS, setting.options)
+        self._a, self._epsilon, self._hot = options["a"], options["epsilon"], options["hot"]
+        self._most = min(int(options["cap"]) or len(self._used), len(self._used))
         self._cap = min(_FIRST_CAP, self._most)
         self._values: dict[int, Floats] = {}
 
@@ -89,7 +95,8 @@ class Dalton:
         threshold = self._counts.threshold(self._hot)
         counts = self._counts
         hot = set(counts.hashes[np.maximum(counts.rows, counts.before) > threshold].tolist())
-        self._values = {key: values for key, values in self._values.items() if key in hot}
+        kept = slides == 1
+        self._values = {key: values for key, values in self._values.items() if kept and key in hot}
         counts.advance(slides)
         self._loads.advance(slides)
         self._holders.expire(counts.slide - self._setting.slides + 1)
@@ -137,7 +144,8 @@ class Dalton:
             if len(key.given) > 1:
                 pieces[place] = list(key.given.items())
             if len(key.holders) > 1:
-                self._holders.mark(key.hash, key.given, self._counts.slide)
+                first = () if self._holders.of(key.hash) else key.holders
+                self._holders.mark(key.hash, (*first, *key.given), self._counts.slide)
         return pieces
 
 
@@ -149,7 +157,7 @@ class _Key:
         self.given: dict[int, int] = {}
         self._of, self._owner = of, owner
         self.holders = of._holders.of(hash_) or [owner]
-        fresh = np.where(of._setting.weights > 0, of.first_value, -math.inf)
+        fresh = np.where(of._setting.weights > 0, _FIRST_VALUE, -math.inf)
         self._values = of._values.setdefault(hash_, fresh)
 
     def place(self, block: int, rows: Floats, chance: np.random.Generator) -> None:

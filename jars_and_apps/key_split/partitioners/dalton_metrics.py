@@ -18,7 +18,7 @@ class DaltonMetrics(Dalton):
     """Reward ``(avg - b) / max(avg, b)``, b being the worker's busy time in the last metrics window.
 
     avg: the mean of the workers that reported.  A worker that did not has reward 0.  Exploration draws among
-    all workers.  Options as of :class:`Dalton`.
+    all workers.
     """
 
     def __init__(self, setting: Setting, counts: Counts, loads: Loads, holders: Holders) -> None:

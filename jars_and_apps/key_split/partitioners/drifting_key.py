@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jars_and_apps.key_split.hashing import homes
+from jars_and_apps.key_split.partitioners.options import Option, Options, read
 from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 
 
@@ -15,12 +16,16 @@ class DriftingKey:
     """The hottest key of the first batch with rows goes to worker 0, all others by hash to the rest.
 
     That key stays there when the hot keys change, which is what this partitioner is for: a load that drifts.
-    Option ``key``: its rank, from 0.  With one usable worker it has all rows.
+    With one usable worker it has all rows.
     """
+
+    OPTIONS: ClassVar[Options] = {
+        "key": Option("rank of that key at the start, 0: the hottest", 0, 0, 1_000_000, whole=True)
+    }
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._rank = int(setting.options.get("key", 0))
+        self._rank = int(read(self.OPTIONS, setting.options)["key"])
         self._key = np.empty(0, np.uint64)
         rest = np.array(setting.weights)
         self._first = int(np.flatnonzero(rest)[0])

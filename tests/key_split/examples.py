@@ -1,0 +1,13 @@
+"""The number of examples of the property tests."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+ROUND_TRIPS = int(os.environ.get("SPECK_ROUND_TRIPS", "1"))
+
+protocol_test = settings(
+    deadline=None, max_examples=200 * ROUND_TRIPS, suppress_health_check=[HealthCheck.too_slow]
+)
