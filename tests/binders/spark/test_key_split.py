@@ -67,8 +67,8 @@ WINDOWS = """
 def reference(session: SparkSession, texts: Iterable[str]) -> Result:
     """Spark's own windows of the messages."""
     rows = session.createDataFrame([(text,) for text in texts], "value string")
-    times = {"window": f"{WINDOW} seconds", "slide": f"{SLIDE} seconds"}
-    found = session.sql(WINDOWS, rows=rows, **times).collect()
+    windows = session.sql(WINDOWS, rows=rows, window=f"{WINDOW} seconds", slide=f"{SLIDE} seconds")
+    found = windows.collect()
     return {(row[0], row[1]): dict(zip(FIELDS, row[2:], strict=True)) for row in found}
 
 

@@ -166,8 +166,8 @@ def test_the_code_of_a_step_goes_along(tmp_path: Path) -> None:
         combine(setting, rows(("a", 25, 1)), 1),
     ]
     frames = [pd.DataFrame({"value": each.column("value").to_pylist()}) for each in batches]
-    (tmp_path / "step").write_bytes(cloudpickle.dumps(step))
-    (tmp_path / "frames").write_bytes(cloudpickle.dumps(frames))
+    for name, value in (("step", step), ("frames", frames)):
+        (tmp_path / name).write_bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
     command = [sys.executable, "-c", AT_A_SITE, str(tmp_path / "step"), str(tmp_path / "frames")]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
