@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql.connect.session import SparkSession
 
 from binders.spark.connect.engine import ConnectEngine
+from binders.spark.query.split.groups import hash_of
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
 from speck.core.split import Place, Split, expand, part_of
@@ -148,11 +150,12 @@ def split_of(combiners: int | tuple[Place, ...], partitioner: str) -> Split:
     )
 
 
-@pytest.mark.parametrize("partitioner", ["shuffle", "balanced"])
+@pytest.mark.parametrize(("partitioner", "parallelism"), [("shuffle", None), ("balanced", 2)])
 def test_a_split_in_one_job_is_that_of_spark(
-    site: SparkBench, session: SparkSession, running: Running, partitioner: str
+    site: SparkBench, session: SparkSession, running: Running, partitioner: str, parallelism: int | None
 ) -> None:
     (job,) = split_job(site, f"whole-{partitioner}", split_of(3, partitioner))
+    job = replace(job, parallelism=parallelism)
     texts = messages(40, 1)
     half = len(texts) // 2
     site.mqtt.send(job.source_topic, texts[:half])
@@ -200,6 +203,20 @@ def test_a_split_over_jobs_is_that_of_spark(
     assert_complete(site, reducer, reference(session, texts))
     assert reports.total("partials") > 0  # the key with a third of the rows is too large for one combiner
     reports.close()
+
+
+def test_rows_are_chosen_and_repeated(site: SparkBench, session: SparkSession, running: Running) -> None:
+    (job,) = split_job(site, "twice", split_of(2, "shuffle"), "Twice")
+    texts = messages(20, 3)
+    site.mqtt.send(job.source_topic, texts + last_messages(20))
+    running.start(job)
+    chosen = [text for text in texts if not text.rpartition(",")[2].startswith("-")]
+    assert_complete(site, job, reference(session, chosen * 2))
+
+
+def test_groups_are_hashed_as_spark_does(session: SparkSession) -> None:
+    found = session.sql("SELECT hash(CAST(id AS INT)) FROM range(100)").collect()
+    assert [row[0] for row in found] == [hash_of(number) for number in range(100)]
 
 
 @pytest.mark.parametrize(

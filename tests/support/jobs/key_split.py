@@ -40,6 +40,15 @@ def _merged(one: State, other: State) -> State:
     return [one[0] + other[0], one[1] + other[1], min(one[2], other[2]), max(one[3], other[3])]
 
 
+class Twice(Sums):
+    """Only amounts from 0 on, and each counts as two rows."""
+
+    def rows(self, messages: DataFrame) -> dict[str, Column]:
+        """The columns, with those that choose and repeat rows."""
+        columns = super().rows(messages)
+        return columns | {"where": columns["amount"] >= 0, "times": F.lit(2)}
+
+
 class Fails(Sums):
     """Fails at the site, for the first rows."""
 
