@@ -84,11 +84,11 @@ class Router:
         router._closed, router._newest, router._shared_until = meta["slides"]
         router._numbers[: len(values["numbers"])] = values["numbers"]
         router._keys = Keys.load(router._weights, setting.seed, values, moves=same)
-        router._noticed = _by_slide(values["noticed.slide"], values["noticed.hash"])
         if same:
+            router._noticed = _by_slide(values["noticed.slide"], values["noticed.hash"])
             arrays = {name[2:]: each for name, each in values.items() if name.startswith("p.")}
             router._partitioner = setting.partitioner.load(router._partition, arrays)
-        else:
+        else:  # The notices so far went to former owners.
             router._shared_until = router._newest
         return router
 
@@ -197,7 +197,9 @@ class Router:
             worker = int(np.searchsorted(self._starts, place, side="right")) - 1
             contents = [batch.slice(each.start, each.stop - each.start) for each in groups.pieces_of(place)]
             contents += notices.to(place).batches(batch.schema)
-            if not contents and to_all:
+            # A new combiner is told what is closed: the reducer waits for it from now on.
+            new = not self._numbers[place] and self._newest != NEVER
+            if not contents and (to_all or new):
                 contents = [batch.slice(0, 0)]
             shard, own = place - int(self._starts[worker]), replace(header, worker=worker)
             made = sequence(contents, int(self._numbers[place]), shard, own, self._closed)
@@ -208,7 +210,10 @@ class Router:
     def _forget(self) -> None:
         oldest = self._closed - self._windows.slides + 1
         self._keys.forget(oldest)
-        self._noticed = {slide: each for slide, each in self._noticed.items() if slide >= oldest}
+        # Of a key that is forgotten as well, which may have another owner from now on.
+        self._noticed = {
+            slide: each[self._keys.known(each)] for slide, each in self._noticed.items() if slide >= oldest
+        }
 
     def _observe(self, messages: Sequence[bytes]) -> None:
         for message in messages:

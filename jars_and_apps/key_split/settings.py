@@ -40,6 +40,12 @@ class RouterSetting:
     shards: tuple[int, ...] = ()
     origin: str = ""
 
+    def __post_init__(self) -> None:
+        if self.shards and len(self.shards) != len(self.weights):
+            raise ValueError(
+                f"shards of {len(self.shards)} workers (expected {len(self.weights)}, as of weights)"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class CombinerSetting:

@@ -11,3 +11,5 @@ ROUND_TRIPS = int(os.environ.get("SPECK_ROUND_TRIPS", "1"))
 protocol_test = settings(
     deadline=None, max_examples=200 * ROUND_TRIPS, suppress_health_check=[HealthCheck.too_slow]
 )
+fault_test = settings(protocol_test, max_examples=40 * ROUND_TRIPS)
+"""For each single kind of fault."""

@@ -108,7 +108,7 @@ class Pipeline:
         self, router: RouterSetting, reducer_shards: int = 1, spoil: Spoil = lambda frame: frame
     ) -> None:
         self.router = Part(Router, router)
-        self._spoil = spoil
+        self.spoil = spoil
         self.aggregation = Aggregation(Ids())
         self.reducer_shards = reducer_shards
         self.combiners: dict[tuple[int, int], Part] = {}
@@ -134,7 +134,7 @@ class Pipeline:
     def route(self, rows: Sequence[Row]) -> None:
         """Let the router take a batch; its frames wait for their combiners."""
         for topic, value in self.router.step(batch_of(rows)):
-            frame = self._spoil(value)
+            frame = self.spoil(value)
             worker = int(topic.removeprefix("rows/"))
             if frame is not None:
                 self.waiting[worker, int.from_bytes(value[12:14], "big")].append(frame)

@@ -6,7 +6,7 @@ import random
 from collections import Counter, defaultdict
 
 
-class _Rows:
+class Sequential:
     """Loads of a window, counts of keys, and the workers that hold each key in it."""
 
     def __init__(self, homes: list[int], workers: int, slides: int, hot: float) -> None:
@@ -24,6 +24,10 @@ class _Rows:
     def holders(self, key: int) -> list[int]:
         return [worker for worker, slide in self.seen[key].items() if slide > self.slide - self.slides]
 
+    def row(self, key: int) -> int:
+        """The worker of the next row."""
+        raise NotImplementedError
+
     def give(self, key: int, worker: int) -> int:
         self.loads[worker] += 1
         self.ring[-1][worker] += 1
@@ -38,7 +42,7 @@ class _Rows:
         self.loads = [sum(column) for column in zip(*self.ring, strict=True)]
 
 
-class SequentialDaGreedy(_Rows):
+class SequentialDaGreedy(Sequential):
     """A row of a hot key goes where ``alpha * holds - (1 - alpha) * (L - avg) / avg`` is greatest."""
 
     def __init__(
@@ -60,7 +64,7 @@ class SequentialDaGreedy(_Rows):
         return self.give(key, scores.index(max(scores)))
 
 
-class SequentialDalton(_Rows):
+class SequentialDalton(Sequential):
     """Q-learning over the workers of each hot key, its values moved by each row."""
 
     def __init__(self, homes: list[int], workers: int, slides: int, seed: int, cap: int = 0) -> None:

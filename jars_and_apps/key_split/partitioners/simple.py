@@ -43,7 +43,7 @@ class Hash:
 
 
 class Shuffle(Hash):
-    """Weighted round robin: row i goes where the sum of the weights passes i times the golden ratio, mod 1.
+    """Round robin; with other than equal weights, row i goes where their sum passes i golden ratios, mod 1.
 
     The multiples of an irrational number modulo 1 are spread as evenly as any (Steinhaus's three-gap
     theorem).
@@ -68,7 +68,10 @@ class Shuffle(Hash):
         """The next workers in turn."""
         numbers = np.arange(self._count, self._count + len(hashes), dtype=np.uint64)
         self._count += len(hashes)
-        return Routing(workers_at(numbers * _GOLDEN, self._setting.weights))
+        weights = self._setting.weights
+        if (weights == weights[0]).all():
+            return Routing((numbers % np.uint64(len(weights))).astype(np.int32))
+        return Routing(workers_at(numbers * _GOLDEN, weights))
 
 
 class Random(Hash):
