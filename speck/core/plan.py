@@ -188,7 +188,7 @@ def _split_faults(before: Job, after: Job) -> Iterator[Fault]:
                 after, f"the windows change from {spans[0]} to {spans[1]}", "the former ones"
             )
     elif new.role is Role.PARTITIONER and new.workers < old.workers:
-        fewer = f"the split has {new.workers} combiners in place of {old.workers}"
+        fewer = f"the split has fewer combiners: {new.workers} in place of {old.workers}"
         yield _refused_split(after, fewer, "'weight: 0' for each that is to retire")
     if old is not None and new is not None and before.parallelism != after.parallelism:
         change = f"parallelism changes from {before.parallelism or 1} to {after.parallelism or 1}"
@@ -242,20 +242,23 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "base_revision": plan.base_revision,
         "counts": plan.counts(),
         "actions": [
-            action_data(each) | {"consequence": plan.consequences.get(each.job.job_name, "")}
+            action_data(each)
+            | _part_data(each.job)
+            | {"consequence": plan.consequences.get(each.job.job_name, "")}
             for each in plan.actions
         ],
         "leaves": [asdict(each) for each in plan.leaves],
     }
 
 
-def action_data(action: Action) -> dict[str, Any]:
-    """An action as plain data: ``job``, ``kind``, ``reason``, ``changes`` (each field, before, after).
+def _part_data(job: Job) -> dict[str, Any]:
+    """The part and the site of a job of a split."""
+    return {"split": dict(job.split), "site": job.site} if job.split else {}
 
-    That of a part of a split has its ``split`` and its ``site`` as well.
-    """
-    part = {"split": dict(action.job.split), "site": action.job.site} if action.job.split else {}
-    return part | {
+
+def action_data(action: Action) -> dict[str, Any]:
+    """An action as plain data: ``job``, ``kind``, ``reason``, ``changes`` (each field, before, after)."""
+    return {
         "job": action.job.job_name,
         "kind": kind_of(action),
         "reason": action.reason,

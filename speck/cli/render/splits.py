@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rich.table import Table
+from rich.text import Text
+
+from speck.cli.render.tables import table
 from speck.cli.render.values import Data
 
 _ROLES = ("partitioner", "combiner", "reducer")
@@ -39,3 +43,63 @@ def _counted(role: str, members: Sequence[Data]) -> str:
     where = ", ".join(sites[:_MOST_SITES]) + (f" and {more} more" if more > 0 else "")
     combiners = f"{len(members)} combiner{'' if len(members) == 1 else 's'}"
     return f"{combiners if role == 'combiner' else role} ({where})"
+
+
+def splits_table(splits: Iterable[Data]) -> Table:
+    """A row for each split."""
+    columns = ("SPLIT", "COMPOSITION", "PARTITIONER", "COMBINERS", "WEIGHTS", "WINDOW", "SLIDE", "JOBS")
+    return table(
+        columns,
+        (
+            (
+                each["name"],
+                each["composition"],
+                each["partitioner"],
+                each["workers"],
+                each["weights"],
+                f"{each['window_seconds']:g} s",
+                f"{each['slide_seconds']:g} s",
+                _states(each["parts"]),
+            )
+            for each in splits
+        ),
+    )
+
+
+def _states(parts: Sequence[Data]) -> str:
+    states = [each["state"] for each in parts]
+    return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+
+
+def split_lines(split: Data) -> Iterator[Text | Table]:
+    """One split: its settings in a sentence, and a row for each of its jobs."""
+    options = ", ".join(f"{name} {value:g}" for name, value in split["options"].items())
+    form = "in one job" if split["in_one_job"] else f"over {split['workers']} combiners"
+    yield Text.assemble(
+        (split["name"], "bold"),
+        f" of {split['composition']}: {form} by {split['partitioner']}{f' ({options})' if options else ''}, ",
+        f"windows of {split['window_seconds']:g} s by {split['slide_seconds']:g} s, ",
+        f"late after {split['lateness_seconds']:g} s, {split['weights']} weights",
+    )
+    columns = ("JOB", "ROLE", "SITE", "WEIGHT", "STATE", "DRIFT", "IN/S", "OUT/S", "WAITING", "BATCH")
+    yield table(columns, map(_part_row, split["parts"]))
+
+
+def _part_row(part: Data) -> tuple[object, ...]:
+    weight, batch = part["weight"], part["work_seconds"]
+    return (
+        part["job_name"],
+        part["role"],
+        part["site"] or part["spe_address"],
+        None if weight is None else f"{weight:g}",
+        part["state"],
+        part["drift"],
+        _rate(part["input_rate"]),
+        _rate(part["output_rate"]),
+        part["waiting"],
+        None if batch is None else f"{batch:.2f} s",
+    )
+
+
+def _rate(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate:,.1f}"
