@@ -78,7 +78,7 @@ class Account:
     @classmethod
     def of(cls, texts: Sequence[str], results: Iterable[str]) -> Account:
         """Compare the results with the rows that were sent."""
-        wanted = expected(texts)
+        awaited = expected(texts)
         found: dict[Window, list[Sums]] = defaultdict(list)
         for text in results:
             value = json.loads(text)
@@ -87,10 +87,10 @@ class Account:
             found[value["key"], start].append({name: value[name] for name in fields})
         return cls(
             rows=len(texts),
-            windows=len(wanted),
-            lost=len(wanted.keys() - found.keys()),
+            windows=len(awaited),
+            lost=len(awaited.keys() - found.keys()),
             doubled=sum(len(each) - 1 for each in found.values()),
-            wrong=sum(found[window][0] != sums for window, sums in wanted.items() if window in found),
+            wrong=sum(found[window][0] != sums for window, sums in awaited.items() if window in found),
         )
 
 
@@ -166,9 +166,9 @@ class Round:
                     time.sleep(pause)
                 texts = list(self.sender.stop())
                 connection.publish(f"in/{self.name}", closing_row(texts), 1).wait_for_publish(30)
-                wanted = len(expected(texts))
+                awaited = len(expected(texts))
                 try:
-                    await_true("all windows", lambda: len(output.received) >= wanted, PATIENCE)
+                    await_true("all windows", lambda: len(output.received) >= awaited, PATIENCE)
                     time.sleep(3)  # what comes once too often comes soon
                 except TimeoutError as error:
                     print(error, file=sys.stderr)

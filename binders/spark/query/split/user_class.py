@@ -65,9 +65,9 @@ def rows_of(instance: Any, messages: DataFrame) -> Rows:
     name = type(instance).__name__
     columns = _columns(instance.rows(messages), name)
     counting = columns.pop("where", None)
-    kept = messages if counting is None else messages.where(counting)
+    chosen = messages if counting is None else messages.where(counting)
     arrival = F.unix_micros("timestamp").alias("_arrival")
-    raw = kept.select(arrival, *(value.alias(each) for each, value in columns.items()))
+    raw = chosen.select(arrival, *(value.alias(each) for each, value in columns.items()))
     types = {each.name: each.dataType for each in raw.schema.fields if each.name in columns}
     _check_types(types, name)
     timestamps = frozenset(each for each, kind in types.items() if isinstance(kind, _TIMES))
