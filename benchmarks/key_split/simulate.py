@@ -47,7 +47,8 @@ LINES: Mapping[str, tuple[str, dict[str, float]]] = {
     "saspartitioner": ("saspartitioner", {}),
     "balanced": ("balanced", {}),
 }
-FEW = ("hash", "shuffle", "two-choices", "balanced")  # at n = 1000
+FEW = ("hash", "shuffle", "two-choices", "balanced")  # at n = 1000: the others take minutes
+SKEWED = ("dagreedy",)  # at n = 128 for z of 1 and more: below, each of 10,000 keys is hot
 SLOW = 4.0  # times: the slower half, or the one, of a profile
 PICTURE = Path(__file__).parent.parent / "key_split.svg"
 Figures = dict[str, list[float]]
@@ -80,20 +81,25 @@ def measure(seeds: int) -> Iterator[tuple[str, float]]:
     """Each figure of each seed, by key."""
     for seed in range(1, seeds + 1):
         _say(f"n = {WORKERS}, seed {seed} of {seeds}")
-        for z in EXPONENTS:
-            runs = {name: _run(name, Stream(z, seed), WORKERS) for name in _lines()}
-            yield from _grid(runs, WORKERS, z)
-            yield from _speedups(runs, z)
-            if z in UNEVEN_EXPONENTS:
-                yield from _uneven(runs, z, seed)
-        yield from _drifting(seed)
+        yield from skewed(seed)
     for workers in SIZES:
         if workers != WORKERS:
             _say(f"n = {workers}")
-            yield from _size(workers)
-    yield from _references()
-    _say("bypass")
+            yield from sized(workers)
+    _say("references, bypass")
+    yield from references()
     yield from bypass.measure()
+
+
+def skewed(seed: int) -> Iterator[tuple[str, float]]:
+    """The figures at n = 32, by exponent, by the speeds of the workers, and after a drift."""
+    for z in EXPONENTS:
+        runs = {name: _run(name, Stream(z, seed), WORKERS) for name in _lines()}
+        yield from _grid(runs, WORKERS, z)
+        yield from _speedups(runs, z)
+        if z in UNEVEN_EXPONENTS:
+            yield from _uneven(runs, z, seed)
+    yield from _drifting(seed)
 
 
 def _lines() -> list[str]:
@@ -108,10 +114,12 @@ def _run(name: str, stream: Stream, workers: int) -> Run:
     return run(_class(name), stream, workers, LINES[name][1])
 
 
-def _size(workers: int) -> Iterator[tuple[str, float]]:
-    names = FEW if workers == 1000 else _lines()
+def sized(workers: int) -> Iterator[tuple[str, float]]:
+    """The figures at another number of workers, of one seed."""
     for z in EXPONENTS:
-        stream = Stream(z, 1, slides=9, **SIZES[workers])
+        names = FEW if workers == 1000 else _lines()
+        names = [name for name in names if workers < 128 or z >= 1 or name not in SKEWED]
+        stream = Stream(z, 1, slides=8, **SIZES[workers])
         yield from _grid({name: _run(name, stream, workers) for name in names}, workers, z)
 
 
@@ -175,11 +183,10 @@ def _drifting(seed: int) -> Iterator[tuple[str, float]]:
             yield f"drift.{name}.slide{number}", share
 
 
-def _references() -> Iterator[tuple[str, float]]:
+def references() -> Iterator[tuple[str, float]]:
     """Row by row, in plain Python: 20,000 rows a slide."""
     from benchmarks.key_split.reference import measured
 
-    _say("references")
     for z in (1.0, 1.5):
         yield from measured(Stream(z, 1, rows=20_000, slides=12), WORKERS)
 
