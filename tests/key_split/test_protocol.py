@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jars_and_apps.key_split.partitioners import table
 from jars_and_apps.key_split.partitioners.protocol import Partitioner
-from jars_and_apps.key_split.partitioners.simple import Hash, Random, Shuffle
+from jars_and_apps.key_split.partitioners.simple import Random
 from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from tests.key_split.examples import fault_test, protocol_test
@@ -18,7 +19,10 @@ from tests.key_split.reference import DAY, Row, results
 
 SLIDE = 60_000_000
 START = 1_500_000_000_000_000 // SLIDE * SLIDE
-PARTITIONERS: dict[str, type[Partitioner]] = {"hash": Hash, "shuffle": Shuffle, "random": Random}
+PARTITIONERS: dict[str, type[Partitioner]] = {
+    **{name: kind.partitioner for name, kind in table.PARTITIONERS.items()},
+    "random": Random,
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ def scenarios(draw: st.DrawFn, partitioners: tuple[str, ...] = tuple(PARTITIONER
     return Scenario(
         seed=draw(st.integers(0, 2**32 - 1)),
         windows=Windows(window * SLIDE, slide * SLIDE, lateness),
-        partitioner=draw(st.sampled_from(partitioners)),
+        partitioner="random"
+        if draw(st.booleans()) and "random" in partitioners
+        else draw(st.sampled_from(partitioners)),
         workers=draw(st.integers(1, 7)),
         shards=draw(st.integers(1, 2)),
         reducer_shards=draw(st.integers(1, 2)),
@@ -91,11 +97,15 @@ def pipeline_of(scenario: Scenario) -> Pipeline:
         partitioner=PARTITIONERS[scenario.partitioner],
         weights=(1.0,) * scenario.workers,
         seed=scenario.seed,
-        options={"share": scenario.share, "moves": scenario.moves},
+        options=_options(scenario) if scenario.partitioner == "random" else {},
         shards=(scenario.shards,) * scenario.workers,
         origin="origin-1",
     )
     return Pipeline(setting, scenario.reducer_shards)
+
+
+def _options(scenario: Scenario) -> dict[str, float]:
+    return {"share": scenario.share, "moves": scenario.moves}
 
 
 def run(scenario: Scenario, pipeline: Pipeline) -> list[list[Row]]:
@@ -117,15 +127,18 @@ def run(scenario: Scenario, pipeline: Pipeline) -> list[list[Row]]:
 
 
 def change(pipeline: Pipeline, random: np.random.Generator) -> None:
-    """Update the router: a worker more, other weights (one 0), or another seed."""
+    """Update the router: a worker more, other weights (one 0), another seed, or another partitioner."""
     setting = pipeline.router.setting
-    kind = random.integers(3)
+    kind = random.integers(4)
     if kind == 0 and len(setting.weights) < 7:
         pipeline.change(weights=(*setting.weights, 1.0), shards=(*setting.shards, int(random.integers(1, 3))))
     elif kind == 1:
         weights = random.integers(0, 3, len(setting.weights)).astype(float)
         weights[random.integers(len(weights))] = 1.0
         pipeline.change(weights=tuple(weights.tolist()))
+    elif kind == 2:
+        name = sorted(PARTITIONERS)[random.integers(len(PARTITIONERS))]
+        pipeline.change(name=name, partitioner=PARTITIONERS[name], options={})
     else:
         pipeline.change(seed=int(random.integers(2**31)))
 
