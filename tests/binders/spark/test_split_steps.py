@@ -22,6 +22,7 @@ from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import combine
 from jars_and_apps.key_split.settings import ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
+from speck.core.split import Part
 
 SECOND = 1_000_000  # us
 
@@ -121,7 +122,7 @@ class Greatest:
 
 
 # Runs as a site's Python does: without SpecK.
-AT_A_SITE = """
+WITHOUT_SPECK = """
 import sys
 
 class Absent:
@@ -131,6 +132,8 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 import pickle
+"""
+TAKES_FRAMES = """
 import pandas
 
 class State:
@@ -168,8 +171,31 @@ def test_the_code_of_a_step_goes_along(tmp_path: Path) -> None:
     frames = [pd.DataFrame({"value": each.column("value").to_pylist()}) for each in batches]
     for name, value in (("step", step), ("frames", frames)):
         (tmp_path / name).write_bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
-    command = [sys.executable, "-c", AT_A_SITE, str(tmp_path / "step"), str(tmp_path / "frames")]
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT_SPECK + TAKES_FRAMES,
+        str(tmp_path / "step"),
+        str(tmp_path / "frames"),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     found = [line.partition(',"end"')[2].partition(",")[2] for line in ended.stdout.splitlines()]
     assert found == ['"greatest":9}', '"greatest":4}']
+
+
+@pytest.mark.usefixtures("by_value")
+def test_the_code_of_each_operator_goes_along(tmp_path: Path) -> None:
+    described = {"of": "greatest", "window_us": 10 * SECOND, "slide_us": 10 * SECOND}
+    routing = {"workers": 2, "partitioner": "balanced", "lateness_us": 0, "seed": 1}
+    aggregation = Aggregation(Greatest())  # type: ignore[arg-type]
+    loads = [
+        split_query._router(Part.of_split({"role": "partitioner", **described, **routing})),
+        split_query._combiner(Part.of_split({"role": "combiner", "number": 1, **described}), aggregation),
+        split_query._reducer(Part.of_split({"role": "reducer", **described}), aggregation),
+    ]
+    (tmp_path / "loads").write_bytes(cloudpickle.dumps(loads))  # type: ignore[no-untyped-call]
+    each = "for load in pickle.load(open(sys.argv[1], 'rb')): load(0, 'q', load(0, 'q', None).dump())"
+    command = [sys.executable, "-c", WITHOUT_SPECK + each, str(tmp_path / "loads")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr

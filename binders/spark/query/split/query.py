@@ -8,6 +8,10 @@ Each query has exactly one stateful operator, ``applyInPandasWithState`` over gr
 - whole: the rows, given to workers and repartitioned if the partitioner is not ``shuffle``; then the partial
   states of each partition, in frames for each shard; groups by shard,
   :class:`~jars_and_apps.key_split.collector.Collector`
+
+Seen with Spark 4.3.0, over Connect and on a standalone cluster: a state of one BINARY comes back as
+``bytes``; ``mapInArrow``, ``repartitionById`` and ``mapInArrow`` may stand before the stateful operator;
+tasks have the ids of the query and of the batch as local properties; the messages are scanned once.
 """
 
 from __future__ import annotations
@@ -20,7 +24,6 @@ from struct import Struct
 from typing import Any
 
 import numpy as np
-from jars_and_apps.key_split.partitioners.table import PARTITIONERS
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -33,11 +36,13 @@ from binders.spark.query.split.groups import group_keys
 from binders.spark.query.split.rerouting import RoutedRouter
 from binders.spark.query.split.steps import ORDER, WORKER, Load, Operator, combining, routing, stateful_step
 from binders.spark.query.split.user_class import Rows, instance_of, rows_of
+from binders.spark.query.user_code import JobFault
 from jars_and_apps.key_split import frames
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import Collector
 from jars_and_apps.key_split.combiner import Combiner
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
+from jars_and_apps.key_split.partitioners.table import PARTITIONERS
 from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.settings import CombinerSetting, ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
@@ -57,6 +62,9 @@ def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec)
     """
     part = Part.of_split(spec.split)
     instance = instance_of(entry, spec)
+    if part.partitioner and part.partitioner not in PARTITIONERS:
+        known = ", ".join(PARTITIONERS)
+        raise JobFault(f"partitioner {part.partitioner!r} is not there (expected one of {known})")
     _carry_code()
     if part.role is Role.PARTITIONER:
         return _partitioner(part, rows_of(instance, messages))
@@ -86,6 +94,11 @@ def partitioner_of(name: str) -> type[Partitioner]:
 
 
 def _partitioner(part: Part, rows: Rows) -> DataFrame:
+    frame = _ordered(rows.frame).select(F.lit(0).alias(_SHARD), "*")
+    return _stateful(part, frame, (0,), _router(part), rows.timestamps)
+
+
+def _router(part: Part) -> Load:
     setting = RouterSetting(
         windows=_windows(part),
         name=part.partitioner,
@@ -100,8 +113,7 @@ def _partitioner(part: Part, rows: Rows) -> DataFrame:
         now = replace(setting, origin=origin)
         return RoutedRouter.begin(now) if state is None else RoutedRouter.load(now, state, partitioner_of)
 
-    frame = _ordered(rows.frame).select(F.lit(0).alias(_SHARD), "*")
-    return _stateful(part, frame, (0,), load, rows.timestamps)
+    return load
 
 
 def _combiner(part: Part, aggregation: Aggregation) -> Load:
