@@ -6,7 +6,6 @@ import dataclasses
 
 from jars_and_apps.key_split.partitioners.table import PARTITIONERS as CLASSES
 from speck.core.split import PARTITIONERS
-from tests.support import ROOT
 
 # Without the measured work of the workers, which no part reports yet, it has nothing to learn from.
 UNMEASURED = {"dalton-metrics"}
@@ -18,11 +17,3 @@ def test_the_tables_are_the_same() -> None:
         options = {each: dataclasses.astuple(option) for each, option in kind.options.items()}
         there = {each: dataclasses.astuple(option) for each, option in CLASSES[name].options.items()}
         assert options == there, name
-
-
-def test_the_page_names_every_partitioner_and_its_options() -> None:
-    page = (ROOT / "docs" / "key-splitting.md").read_text()
-    for name, kind in PARTITIONERS.items():
-        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
-        shown = ", ".join(f"`{each}` ({option.default:g})" for each, option in kind.options.items())
-        assert row.split("|")[3].strip() == shown
