@@ -91,7 +91,7 @@ setup: system $(VENV)/run
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt
 	@echo "creating the virtual environment (one or two minutes)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
-	@$(PIP) -e '.[flink,graph]' >&2
+	@$(PIP) -e '.[digest,flink,graph]' >&2
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run

@@ -196,6 +196,14 @@ class Client:
         """One job."""
         return self._one("GET", f"/jobs/{_quoted(name)}")
 
+    def splits(self) -> list[dict[str, Any]]:
+        """All splits by keys, with their jobs."""
+        return self._many("/splits")
+
+    def split(self, name: str) -> dict[str, Any]:
+        """One split by keys."""
+        return self._one("GET", f"/splits/{_quoted(name)}")
+
     def delete_job(self, name: str, wait: float = 0, **why: Any) -> dict[str, Any]:
         """Stop and delete one job; returns the operation."""
         return self._one("DELETE", f"/jobs/{_quoted(name)}", wait=wait, **why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from binders.common.aggregation import aggregation_faults
 from binders.common.signature import parameters_of
 from binders.spark.local.connect_server import CONNECT_SERVER
 from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
@@ -31,6 +32,11 @@ def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
     return parameters_of(source_of(path, entry_class), split_entry(entry_class)[1])
 
 
+def aggregation(path: Path, entry_class: str) -> tuple[str, ...]:
+    """The faults of a class as an aggregation; see :attr:`speck.binder.EngineKind.aggregation`."""
+    return aggregation_faults(source_of(path, entry_class), split_entry(entry_class)[1])
+
+
 STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
 ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
@@ -45,6 +51,7 @@ CONNECT = EngineKind(
     local=CONNECT_SERVER,
     parameters=parameters,
     on_error=ON_ERROR,
+    aggregation=aggregation,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -56,4 +63,5 @@ STANDALONE = EngineKind(
     local=STANDALONE_CLUSTER,
     parameters=parameters,
     on_error=ON_ERROR,
+    aggregation=aggregation,
 )

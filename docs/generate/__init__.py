@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from docs.generate import commands, fields, rest
+from docs.generate import commands, fields, partitioners, rest
 
 ROOT = Path(__file__).parent.parent.parent
 _PICTURE = re.compile(r"\]\(([\w-]+\.svg)\)")  # beside the page that shows it
@@ -16,6 +16,7 @@ def pages() -> dict[str, str]:
     return {
         "composition-fields.md": fields.composition_page(),
         "inventory-fields.md": fields.inventory_page(),
+        "partitioners.md": partitioners.page(),
         "rest-paths.md": rest.page(rest.document()),
         "commands.md": commands.page(),
         "benchmarks.md": _PICTURE.sub(r"](../../benchmarks/\1)", _read("benchmarks/README.md")),

@@ -18,7 +18,7 @@ from functools import partial
 from speck.apply.context import OperationContext
 from speck.binder import NamesWriters
 from speck.binder.retry import with_retries
-from speck.core.graph import Endpoint, sink_of
+from speck.core.graph import Endpoint, sinks_of
 from speck.core.job import Job
 from speck.core.topic import is_filter, matches
 from speck.errors import BinderError, NotFound, Rejected
@@ -41,8 +41,8 @@ class Topics:
         """The topics that these forms of jobs write; ``everywhere`` are jobs of unknown form."""
         found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for form in forms:
-            sink = sink_of(form)
-            found[sink.broker][sink.topic].add(form.job_name)
+            for sink in sinks_of(form):
+                found[sink.broker][sink.topic].add(form.job_name)
         return cls(found, frozenset(everywhere))
 
     def writers(self, session: SessionRecord) -> frozenset[str]:
@@ -76,8 +76,8 @@ class Writers:
 
     def admit(self, job: Job) -> None:
         """Name the writers at the session of a job that is to start, and the job at those that it feeds."""
-        sink = sink_of(job)
-        fed = [session for session in self._lists if _collects(session, sink)]
+        sinks = sinks_of(job)
+        fed = [session for session in self._lists if any(_collects(session, sink) for sink in sinks)]
         own = self.context.record(job.job_name).sessions[-1:]
         for session in dict.fromkeys([*own, *fed]):
             self._name(job.job_name, session, self._topics.writers(session))

@@ -32,7 +32,8 @@ class EngineKind:
     running the code.  ``parameters(path, entry_class)`` returns the parameters of faultless code (``None``:
     unknown, or any).  ``connect(address, inventory)`` makes the binder, and opens no connection yet.
     ``local`` starts an engine on a developer's machine, where that is possible.  ``on_error`` are the
-    treatments of failing messages that the jobs' connector knows.
+    treatments of failing messages that the jobs' connector knows.  ``aggregation(path, entry_class)`` returns
+    the faults of faultless code as the class of a split by keys (``None``: the engine runs no such splits).
     """
 
     name: str
@@ -46,6 +47,7 @@ class EngineKind:
     parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
     on_error: tuple[str, ...] = ("fail",)
     settle: InitVar[float | None] = None  # startup_seconds, as binders of other packages name it since 0.1
+    aggregation: Callable[[Path, str], Sequence[str]] | None = None
 
     def __post_init__(self, settle: float | None) -> None:
         if settle is not None:

@@ -56,6 +56,10 @@ def _compositions(client: Client) -> list[str]:
     return [str(each["name"]) for each in client.compositions()]
 
 
+def _splits(client: Client) -> list[str]:
+    return [str(each["name"]) for each in client.splits()]
+
+
 def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The jobs of the server."""
     return _candidates(context, incomplete, _jobs)
@@ -64,6 +68,11 @@ def job_names(context: click.Context, parameter: click.Parameter, incomplete: st
 def composition_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The compositions of the server."""
     return _candidates(context, incomplete, _compositions)
+
+
+def split_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The splits of the server."""
+    return _candidates(context, incomplete, _splits)
 
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -29,7 +29,7 @@ from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState, OperationKind
-from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
+from speck.core.plan import Action, Keep, Plan, Start, make_plan, refused_splits, stranded_state
 from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.observer import Observer
@@ -146,7 +146,8 @@ class Coordinator:
         refuse_claimed(self.store, self.settings.quotas, composition)
         refuse_use(composition.name, composition.jobs.values(), left_behind)
         snapshot = self.deployments.snapshot(head)
-        if faults := stranded_state(composition.jobs, snapshot.stored()):
+        stored = snapshot.stored()
+        if faults := stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored):
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self._plan(snapshot, composition.jobs, left_behind, give_up)
         refuse_loss(composition.name, plan.leaves, give_up)

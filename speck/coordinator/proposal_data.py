@@ -7,6 +7,7 @@ from typing import Any
 
 from speck.coordinator.placer import Placed
 from speck.core.plan import Plan, plan_data
+from speck.core.split import shown_job
 from speck.placement.advice import Advice, Comparison, finite
 from speck.placement.cost import Figures
 from speck.placement.explain import Load, Verdict, busiest
@@ -26,7 +27,7 @@ def proposal_data(placed: Placed, plan: Plan, now: float) -> dict[str, Any]:
         "base_revision": placed.base_revision,
         "policy": placed.policy,
         "plan": plan_data(plan),
-        "jobs": [each.job.to_dict() for each in plan.actions],
+        "jobs": [shown_job(each.job) for each in plan.actions],
         "figures": {
             "now": None if advice.now is None else figures_data(problem, advice.now),
             "after": figures_data(problem, advice.after),

@@ -15,6 +15,7 @@ from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
+from speck.core.split import shown_job
 from speck.errors import BinderError, NotFound
 from speck.observe.losses import LossRecorder
 from speck.observe.observer import Observer
@@ -144,7 +145,7 @@ class Queries:
             **self._drift_data(name),
             "losses": self.losses.of_job(name),
             "attempt": None if attempt is None else attempt.attempt.number,
-            "job": form.to_dict(),
+            "job": shown_job(form),
             "sessions": [asdict(each) for each in record.sessions],
             "left_behind": [
                 {"address": each.address, "attempt": each.attempt.number} for each in abandoned.get(name, ())

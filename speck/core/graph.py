@@ -1,9 +1,10 @@
 """The graph of a composition: topics tie jobs.
 
-A job reads a topic filter at one broker and writes a topic at one broker; there is an edge from a writer to
-each reader at the same broker whose filter matches the topic.  Edges are not stored pair by pair, which would
-be quadratic for many writers and readers of one topic: jobs are attached to endpoints instead, and all costs
-are linear in the jobs (and, for a wildcard, in the topics that it matches).
+A job reads a topic filter at one broker and writes a topic at one broker (a part of a split several topics);
+there is an edge from a writer to each reader at the same broker whose filter matches the topic.  Edges are
+not stored pair by pair, which would be quadratic for many writers and readers of one topic: jobs are attached
+to endpoints instead, and all costs are linear in the jobs (and, for a wildcard, in the topics that it
+matches).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, TypeVar
 
 from speck.core.job import Job
+from speck.core.split import written_topics
 from speck.core.topic import is_filter
 from speck.errors import Fault, InvalidInput
 
@@ -50,7 +52,7 @@ class Graph:
     def of(cls, jobs: Iterable[Job]) -> Graph:
         """The graph of these jobs, whose names must be distinct."""
         named = {job.job_name: job for job in sorted(jobs, key=lambda job: job.job_name)}
-        writers = _grouped((sink_of(job), name) for name, job in named.items())
+        writers = _grouped((sink, name) for name, job in named.items() for sink in sinks_of(job))
         readers = _grouped((source_of(job), name) for name, job in named.items())
         matched = dict(_matches(writers, readers))
         matching = _grouped(
@@ -63,10 +65,14 @@ class Graph:
         source = source_of(job)
         return _flat(self.writers[written] for written in self.matched.get(source, ()))
 
+    def readers_at(self, written: Endpoint) -> tuple[str, ...]:
+        """The names of the jobs that read what is written to an endpoint."""
+        return _flat(self.readers[read] for read in self._matching.get(written, ()))
+
     def readers_of(self, job: Job) -> tuple[str, ...]:
         """The names of the jobs that this one feeds."""
-        sink = sink_of(job)
-        return _flat(self.readers[read] for read in self._matching.get(sink, ()))
+        fed = dict.fromkeys(read for sink in sinks_of(job) for read in self._matching.get(sink, ()))
+        return _flat(self.readers[read] for read in fed)
 
     @property
     def sources(self) -> Members:
@@ -99,7 +105,8 @@ class Graph:
         sorter: TopologicalSorter[str | Endpoint | tuple[str, Endpoint]] = TopologicalSorter()
         for name, job in self.jobs.items():
             sorter.add(name, ("read", source_of(job)))
-            sorter.add(sink_of(job), name)
+            for sink in sinks_of(job):
+                sorter.add(sink, name)
         for read, all_written in self.matched.items():
             sorter.add(("read", read), *all_written)
         return sorter
@@ -110,9 +117,9 @@ def source_of(job: Job) -> Endpoint:
     return Endpoint(job.source_broker, job.source_topic)
 
 
-def sink_of(job: Job) -> Endpoint:
-    """The endpoint that a job writes to."""
-    return Endpoint(job.sink_broker, job.sink_topic)
+def sinks_of(job: Job) -> tuple[Endpoint, ...]:
+    """The endpoints that a job writes to; several for a part of a split."""
+    return tuple(Endpoint(job.sink_broker, topic) for topic in written_topics(job))
 
 
 def cycle_fault(names: list[str]) -> Fault:

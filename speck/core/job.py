@@ -41,7 +41,8 @@ class Job:
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
     empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
     empty until it has.  A job with ``pin`` stays where it runs; ``with_job`` names a job to share a site
-    with, ``apart`` those to share none with.
+    with, ``apart`` those to share none with.  ``split`` is the part of a job in a split by keys
+    (:class:`speck.core.split.Part`).
     """
 
     job_name: str
@@ -69,6 +70,7 @@ class Job:
     apart: tuple[str, ...] = _costs(Change.NOTE, default=())
     expects: Expects | None = _costs(Change.NOTE, default=None)  # noqa: RUF009 - a field with its cost
     placed: tuple[str, ...] = _costs(Change.NOTE, default=())
+    split: Mapping[str, Scalar] = _costs(Change.UPDATE, default_factory=dict)
 
     @property
     def movable(self) -> bool:
@@ -206,7 +208,7 @@ def session_fingerprint(broker: str, session: str) -> str:
 
 
 # Fields of later versions, which are in a form only where they are set: the form of an older job stays.
-_LATER_FIELDS = ("on_error", "park_topic")
+_LATER_FIELDS = ("on_error", "park_topic", "split")
 
 
 def form_fingerprint(job: Job) -> str:

@@ -7,13 +7,14 @@ There is no clock, no id and no I/O here.  The cost of a change is declared with
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields, plain, shown_name
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
+from speck.core.split import Role, part_of
 from speck.errors import Fault
 
 
@@ -161,6 +162,47 @@ def stranded_state(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -
     ]
 
 
+def refused_splits(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> list[Fault]:
+    """A fault for each change of a split that its state does not outlive, unless the state is given up."""
+    faults: list[Fault] = []
+    for name, job in desired.items():
+        deployed = stored.get(name)
+        if deployed is not None and deployed.started and job.upgrade == "stateful":
+            faults += _split_faults(deployed.job, job)
+    return faults
+
+
+def _split_faults(before: Job, after: Job) -> Iterator[Fault]:
+    old, new = part_of(before), part_of(after)
+    if old is None and new is None:
+        return
+    if old is None or new is None:
+        done = "gets a key_split" if old is None else "loses its key_split"
+        yield _refused_split(
+            after, f"the job {done}: it cannot read the state that it has", "another job_name"
+        )
+    elif (old.window_us, old.slide_us) != (new.window_us, new.slide_us):
+        if new.role in (Role.PARTITIONER, Role.WHOLE):  # it is the same in all parts
+            spans = [f"{each.window_us / 1e6:g} s by {each.slide_us / 1e6:g} s" for each in (old, new)]
+            yield _refused_split(
+                after, f"the windows change from {spans[0]} to {spans[1]}", "the former ones"
+            )
+    elif new.role is Role.PARTITIONER and new.workers < old.workers:
+        fewer = f"the split has fewer combiners: {new.workers} in place of {old.workers}"
+        yield _refused_split(after, fewer, "'weight: 0' for each that is to retire")
+    if old is not None and new is not None and before.parallelism != after.parallelism:
+        change = f"parallelism changes from {before.parallelism or 1} to {after.parallelism or 1}"
+        yield _refused_split(
+            after, f"{change} in {after.job_name}, whose state has so many shards", "the former"
+        )
+
+
+def _refused_split(job: Job, change: str, right: str) -> Fault:
+    message = f"{change} (expected {right}, or 'upgrade: stateless': the open windows are lost then)"
+    name = str(job.split["of"]) if job.split else job.job_name
+    return Fault(message, job=name, field="key_split")
+
+
 def _decide(name: str, desired: Job | None, deployed: Deployed | None, status: JobStatus | None) -> Action:
     if desired is None:
         assert deployed is not None, name  # noqa: S101 - each name is desired or deployed
@@ -200,11 +242,18 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "base_revision": plan.base_revision,
         "counts": plan.counts(),
         "actions": [
-            action_data(each) | {"consequence": plan.consequences.get(each.job.job_name, "")}
+            action_data(each)
+            | _part_data(each.job)
+            | {"consequence": plan.consequences.get(each.job.job_name, "")}
             for each in plan.actions
         ],
         "leaves": [asdict(each) for each in plan.leaves],
     }
+
+
+def _part_data(job: Job) -> dict[str, Any]:
+    """The part and the site of a job of a split."""
+    return {"split": dict(job.split), "site": job.site} if job.split else {}
 
 
 def action_data(action: Action) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from speck.core.graph import Graph, sink_of, source_of
+from speck.core.graph import Graph, sinks_of, source_of
 from speck.core.job import Job
 from speck.core.plan import Action, Move, Start, Stop, Update
 
@@ -61,4 +61,4 @@ def _writers(former: Mapping[str, Job], actions: Mapping[str, Action]) -> dict[s
 
 
 def _leaves_sink(former: Job, action: Action) -> bool:
-    return isinstance(action, Stop) or sink_of(former) != sink_of(action.job)
+    return isinstance(action, Stop) or not set(sinks_of(former)) <= set(sinks_of(action.job))

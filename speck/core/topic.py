@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 MAX_TOPIC_BYTES = 65_535  # section 4.7.3
-RESERVED = "speck/fence/"
+RESERVED = ("speck/fence/", "speck/split/", "speck/control/")
 _NOT_ALLOWED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # sections 1.5.4 and 4.7.3
 
 
@@ -16,8 +16,8 @@ def name_fault(topic: str) -> str | None:
         return "has a wildcard (expected a topic without '+' and '#': a job writes one topic)"
     if topic.startswith("$"):
         return "starts with '$' (expected another name: such topics belong to the broker)"
-    if topic.startswith(RESERVED):
-        return f"starts with {RESERVED!r} (expected another name: SpecK itself writes there)"
+    if (reserved := next((each for each in RESERVED if topic.startswith(each)), None)) is not None:
+        return f"starts with {reserved!r} (expected another name: SpecK itself writes there)"
     return _text_fault(topic)
 
 

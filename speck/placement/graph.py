@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from speck.core.draft import FREE, Draft
-from speck.core.graph import Endpoint, sink_of, source_of
+from speck.core.graph import Endpoint, sinks_of, source_of
 from speck.core.job import Job
 from speck.placement.cost import load_of
 from speck.placement.problem import (
@@ -187,7 +187,7 @@ class _Builder:
             self._add_free(name)
         for written, writers in graph.writers.items():
             if written.broker != FREE:
-                self._add(_key(written), (self._broker(written.broker),), list(writers))
+                self._add_written(written, writers)
         for name, job in draft.jobs.items():
             source = source_of(job)
             matched = graph.matched.get(source)
@@ -201,6 +201,19 @@ class _Builder:
                 if _key(source) not in self._keys:
                     self._add_born(source, graph.readers[source])
                 self._inputs[name] = (self._keys[_key(source)],)
+
+    def _add_written(self, written: Endpoint, writers: Sequence[str]) -> None:
+        """Add a topic with an address.
+
+        A job of the model writes one channel.  The parts of a split write several: their further topics
+        carry what the readers there take, as far as that is known.
+        """
+        first = [name for name in writers if sinks_of(self._draft.jobs[name])[0] == written]
+        self._add(_key(written), (self._broker(written.broker),), first)
+        if not first:
+            readers = self._draft.graph.readers_at(written)
+            rate = max((known.value for name in readers if (known := self._rates.of(name))), default=0.0)
+            self._channels[-1] = replace(self._channels[-1], rate=rate)
 
     def _add_free(self, name: str) -> None:
         """Add the topics of a free channel: as one, or one by one if a job reads some of them alone.
@@ -271,7 +284,8 @@ class _Builder:
         model = EngineModel.FLINK if job.engine == "flink" else EngineModel.SPARK
         known = self._rates.of(name) is not None
         free = self._free[job.sink_topic] if name in self._draft.writes else None
-        output = self._keys[free or _key(sink_of(job))]
+        sinks = sinks_of(job)
+        output = self._keys[free or _key(sinks[0])]
         state = _value(profile.state, 0.0)
         return PlacedJob(
             name=name,
@@ -282,7 +296,9 @@ class _Builder:
             cost=_value(profile.cost, COST[model]),
             fixed=_value(profile.fixed, FIXED),
             # The messages of a job without a known rate are born in its channel: see _unknown_part.
-            selectivity=self._rates.selectivity(name) if known or not self._running(name) else 0.0,
+            selectivity=self._rates.selectivity(name) / len(sinks)
+            if known or not self._running(name)
+            else 0.0,
             parallelism=job.parallelism or 1,
             memory=MEMORY[model],
             state=state,

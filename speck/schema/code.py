@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from speck.binder import EngineKind, Parameter
+from speck.binder import EngineKind, Parameter, Registry
 from speck.core.job import Scalar
 from speck.schema.fault_report import FaultReport
 from speck.store.jobfile import BadFile, content_hash, locate, type_fault
@@ -19,21 +20,26 @@ _KINDS: Mapping[type, str] = {bool: "true or false", float: "a number", int: "a 
 class CodeChecker:
     """Checks the code of the jobs of one document; each file is read once, however many jobs use it."""
 
-    def __init__(self, roots: tuple[Path, ...]) -> None:
+    def __init__(self, roots: tuple[Path, ...], registry: Registry) -> None:
         self._roots = roots
-        self._find = cache(self._find_code)
+        self._registry = registry
+        self.find = cache(self._find_code)
         self._fault = cache(_code_fault)
         self._parameters = cache(_parameters)
 
     def check(self, fields: Mapping[str, Any], kind: EngineKind, report: FaultReport) -> str:
         """Report the faults of a job's code for an engine; returns its SHA-256 in hexadecimal, or ``""``."""
         job_path, entry_class = fields.get("job_path"), fields.get("entry_class")
+        if report.data.get("key_split") is not None and kind.aggregation is None:
+            right = "expected an engine of Spark: key_split runs on Spark"
+            report.add("key_split", f"does not fit engine {kind.engine!r} ({right})", shown="")
+            return ""
         if job_path is None:
             return ""
         if (wrong_type := type_fault(job_path, kind.engine)) is not None:
             report.add("job_path", wrong_type)
             return ""
-        path, hash_or_fault = self._find(job_path)
+        path, hash_or_fault = self.find(job_path)
         if path is None:
             report.add("job_path", hash_or_fault)
             return ""
@@ -47,14 +53,32 @@ class CodeChecker:
         if (fault := self._fault(kind, path, entry_class)) is not None:
             report.add_sentence("entry_class", fault)
             return
+        if "key_split" in fields and kind.aggregation is not None:
+            for fault in kind.aggregation(path, entry_class):
+                report.add_sentence("entry_class", fault)
         parameters = self._parameters(kind, path, entry_class)
         invalid = "arguments" in report.data and "arguments" not in fields  # reported already
         if parameters is not None and not invalid:
             for fault in argument_faults(entry_class, parameters, fields.get("arguments", {})):
                 report.add_sentence("arguments", fault)
 
+    def added_argument_faults(
+        self, fields: Mapping[str, Any], engine: str, arguments: Mapping[str, Scalar]
+    ) -> list[str]:
+        """The faults of arguments that a part of a job gets beside the job's own, as of sound code."""
+        kind = next((each for each in self._registry.engines if each.engine == engine), None)
+        entry_class = fields.get("entry_class")
+        path = self.find(fields["job_path"])[0] if "job_path" in fields else None
+        if not arguments or kind is None or path is None or entry_class is None:
+            return []
+        if type_fault(fields["job_path"], engine) or self._fault(kind, path, entry_class) is not None:
+            return []
+        parameters = self._parameters(kind, path, entry_class)
+        optional = [replace(each, needed=False) for each in parameters or ()]
+        return [] if parameters is None else list(argument_faults(entry_class, optional, arguments))
+
     def _find_code(self, job_path: str) -> tuple[Path | None, str]:
-        """The file and its hash, or ``None`` and its fault."""
+        """The path of a file below the roots and its hash, or ``None`` and its fault."""
         try:
             path = locate(job_path, self._roots)
             return path, content_hash(path, self._roots)

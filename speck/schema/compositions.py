@@ -25,6 +25,7 @@ from speck.schema.placement import (
 )
 from speck.schema.resolver import Environment, Resolver
 from speck.schema.schemas import CompositionSchema, JobSchema
+from speck.schema.split import part_name_faults, split_jobs
 from speck.schema.validation import (
     by_line,
     report_unknown_fields,
@@ -98,8 +99,12 @@ def load_job(
     faults = Faults()
     if not isinstance(data, Mapping):
         raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
-    job = _job(data, 0, Resolver(Environment(inventory, registry, _roots(root))), JobSchema(), faults)
-    faults += _cycles([job] if job is not None else [])
+    jobs = _jobs(data, 0, Resolver(Environment(inventory, registry, _roots(root))), JobSchema(), faults)
+    faults += _cycles(jobs)
+    if len(jobs) > 1:
+        right = "expected a number of combiners: only a composition has a job for each site"
+        FaultReport(faults, data).add(("key_split", "combiners"), f"does not fit a single job ({right})")
+    job = jobs[0] if jobs else None
     if job is not None and job.movable:
         written = "sites" if data.get("sites") is not None else "site"
         right = "expected a site's name: only jobs of a composition in a file are placed by SpecK"
@@ -142,14 +147,15 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
         report_wrong_shape(report, "jobs", "a list of jobs")
         entries = []
     resolver, schema = Resolver(environment), JobSchema()
-    found = [_listed_job(entries, index, resolver, schema, faults) for index in range(len(entries))]
+    found = [_listed_jobs(entries, index, resolver, schema, faults) for index in range(len(entries))]
     faults += _repeated_names(entries)
+    faults += part_name_faults(entries)
     report_unknown_jobs(entries, faults)
     options = placement_options(data, report)
-    jobs = {job.job_name: job for job in found if job is not None}
+    jobs = {job.job_name: job for each in found for job in each}
     faults += _cycles(jobs.values())
     composition = Composition(name, jobs, options)
-    sources = {job.job_name: entry for job, entry in zip(found, entries, strict=True) if job is not None}
+    sources = {job.job_name: entry for each, entry in zip(found, entries, strict=True) for job in each}
     draft = Draft.of(composition, environment.inventory, environment.registry.runs)
     if not faults:  # a job with a fault may be the one that writes a topic
         faults += placement_faults(draft, sources)
@@ -171,24 +177,25 @@ def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultR
         return default_name
 
 
-def _listed_job(
+def _listed_jobs(
     entries: list[Any], index: int, resolver: Resolver, schema: JobSchema, faults: Faults
-) -> Job | None:
+) -> tuple[Job, ...]:
     entry = entries[index]
     if isinstance(entry, Mapping):
-        return _job(entry, index, resolver, schema, faults)
+        return _jobs(entry, index, resolver, schema, faults)
     message = f"jobs[{index}] is {kind_of_value(entry)} (expected a mapping with 'job_name:')"
     faults.append(Fault(message, job=f"jobs[{index}]", value=entry, line=line_of(entries, index)))
-    return None
+    return ()
 
 
-def _job(
+def _jobs(
     data: Mapping[str, Any], index: int, resolver: Resolver, schema: JobSchema, faults: Faults
-) -> Job | None:
+) -> tuple[Job, ...]:
     name = data.get("job_name")
     named = isinstance(name, str) and len(name) <= 2 * SHOWN_LENGTH
     report = FaultReport(faults, data, job=str(name) if named else f"jobs[{index}]")
-    return resolver.job(validate_fields(schema, data, report), report)
+    fields = validate_fields(schema, data, report)
+    return split_jobs(resolver.job(fields, report), fields, resolver, report)
 
 
 def _repeated_names(entries: Iterable[Any]) -> Iterator[Fault]:

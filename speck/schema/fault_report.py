@@ -52,6 +52,10 @@ class FaultReport:
         """True if no fault was added since the report was made."""
         return len(self.faults) == self._before
 
+    def value(self, path: Sequence[str | int]) -> Any:
+        """The value at a path as it is written; ``None`` if there is none."""
+        return _walk(self.data, path)[0]
+
     def add(self, path: str | Sequence[str | int], predicate: str, *, shown: str | None = None) -> None:
         """Add a fault of the value at ``path``: a field, or a field and the keys inside of it.
 

@@ -206,6 +206,17 @@ class Labels(_FlatMapping):
         return _text_fault(value) or _character_fault(str(value), "\n\r\t") or secret_fault(key, value)
 
 
+class Numbers(_FlatMapping):
+    """Finite numbers by name."""
+
+    _of = "numbers"
+
+    def _entry_fault(self, key: str, value: object) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return f"is {_number_fault(value)} (expected a number)"
+        return None
+
+
 class Quantity(fields.Field[Any]):
     """A number with a unit, or a bare number in the base unit; ``convert`` makes the field's value.
 
@@ -262,6 +273,61 @@ class SecretReference(fields.String):
         return value.reference if isinstance(value, Secret) else None
 
 
+class NameOrPlace(fields.Nested):
+    """The name of a site, or a place with more properties; a mapping in both cases."""
+
+    def __init__(self, schema: type[StrictSchema], description: str, *, example: object) -> None:
+        super().__init__(schema, metadata=_metadata(description=description, example=example))
+
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Any, partial: Any = None, **kwargs: Any
+    ) -> Any:
+        if isinstance(value, str):
+            return {"site": value}
+        if not isinstance(value, Mapping):
+            raise ValidationError(f"is {kind_of_value(value)} (expected a site's name, or a mapping)")
+        return super()._deserialize(value, attr, data, partial, **kwargs)
+
+
+class NumberOrPlaces(fields.Field[Any]):
+    """A number, or a list of places: each the name of a site, or a mapping; from 1 to ``at_most``."""
+
+    def __init__(self, inner: NameOrPlace, description: str, *, at_most: int, example: object) -> None:
+        number = {"type": "integer", "minimum": 1, "maximum": at_most}
+        places = {"type": "array", "items": {}, "minItems": 1, "maxItems": at_most}
+        either = _metadata(description=description, example=example, oneOf=[number, places])
+        super().__init__(metadata=either)
+        self.inner = inner
+        self.at_most = at_most
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self._number(value)
+        if not isinstance(value, list):
+            right = "expected a number for one Spark job, or a list of sites"
+            raise ValidationError(f"is {kind_of_value(value)} ({right})")
+        if not 1 <= len(value) <= self.at_most:
+            right = f"expected from 1 to {self.at_most:,} sites"
+            raise ValidationError(f"has {len(value):,} entries ({right})")
+        return self._places(value, kwargs)
+
+    def _number(self, value: int) -> int:
+        if not 1 <= value <= self.at_most:
+            raise ValidationError(f"is not a whole number from 1 to {self.at_most:,}")
+        return value
+
+    def _places(self, value: list[Any], kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
+        found, faults = [], dict[int, Any]()
+        for index, each in enumerate(value):
+            try:
+                found.append(self.inner.deserialize(each, None, None, **kwargs))
+            except ValidationError as error:
+                faults[index] = error.messages
+        if faults:
+            raise ValidationError(faults)
+        return found
+
+
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -283,6 +349,10 @@ def _text_fault(value: object) -> str | None:
     if isinstance(value, int | float):
         return "is a number, not text (put it in quotes)"
     return f"is {kind_of_value(value)}, not text"
+
+
+def _number_fault(value: object) -> str:
+    return "not finite" if isinstance(value, float) else kind_of_value(value)
 
 
 def _scalar_fault(value: object) -> str | None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from speck.core.draft import FREE
-from speck.core.graph import Endpoint, Graph, Members
+from speck.core.graph import Endpoint, Graph, Members, source_of
 from speck.core.job import client_id, fence_topic
-from speck.core.topic import is_filter, matches
+from speck.core.split import SPLIT_TOPICS, Role, part_of
+from speck.core.topic import RESERVED, is_filter, matches
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport, Suggestions, listed
 
@@ -26,6 +27,7 @@ def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     for message, writers in unread:
         _add(faults, sources, writers, "sink_topic", message, "written")
     faults.extend(_fence_readers(graph, sources))
+    faults.extend(_split_readers(graph, sources))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
@@ -83,5 +85,18 @@ def _fence_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> It
         if is_filter(job.source_topic) and matches(job.source_topic, fence_topic(client_id(name))):
             found: list[Fault] = []
             message = "matches SpecK's own fence messages (expected a filter that excludes speck/fence/)"
+            FaultReport(found, sources[name], job=name).add("source_topic", message)
+            yield from found
+
+
+def _split_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
+    """A warning for each job that reads messages between the parts of a split, and is none of them."""
+    for name, job in graph.jobs.items():
+        part = part_of(job)
+        inside = part is not None and part.role in (Role.COMBINER, Role.REDUCER)
+        taken = [each.topic for each in graph.matched.get(source_of(job), ())]
+        if not inside and any(topic.startswith(RESERVED) for topic in (job.source_topic, *taken)):
+            found: list[Fault] = []
+            message = f"takes in messages of SpecK itself (expected a topic that excludes {SPLIT_TOPICS})"
             FaultReport(found, sources[name], job=name).add("source_topic", message)
             yield from found

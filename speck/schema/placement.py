@@ -19,6 +19,7 @@ from speck.errors import Fault
 from speck.placement.policies import policies
 from speck.schema.fault_report import FaultReport, Faults, Suggestions, listed
 from speck.schema.schemas import PlacementSchema
+from speck.schema.split import part_jobs
 from speck.schema.validation import report_unknown_fields, validate_fields
 
 Sources = Mapping[str, Mapping[str, Any]]  # the data of the jobs, by name
@@ -60,7 +61,7 @@ def _check_policy(name: str, report: FaultReport) -> None:
 def report_unknown_jobs(entries: Iterable[Any], faults: Faults) -> None:
     """Add a fault for each name in ``with`` and ``apart`` that is no other job's."""
     listed = [each for each in entries if isinstance(each, Mapping) and isinstance(each.get("job_name"), str)]
-    names = dict.fromkeys(each["job_name"] for each in listed)
+    names = dict.fromkeys(name for each in listed for name in part_jobs(each))
     suggestions = Suggestions(names)
     for entry in listed:
         report = FaultReport(faults, entry, job=entry["job_name"])

@@ -20,7 +20,11 @@ from speck.schema.units import spark_interval
 from speck.store.jobfile import SUFFIXES
 
 # Fields that the resolver determines; the others enter the job as written.
-_RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "sites", "expects"))
+_RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "sites", "expects", "key_split"))
+
+
+_PLACE = ("site", "spe_address")
+Steps = tuple[str | int, ...]  # the keys from a job's data to a value
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Resolver:
         self._inventory = environment.inventory
         self._sites = environment.inventory.sites
         self._registry = environment.registry
-        self._code = CodeChecker(environment.roots)
+        self.code = CodeChecker(environment.roots, environment.registry)
         self._expected_broker = _forms(
             SAME_SCHEME.get(scheme, scheme) for kind in self._registry.brokers for scheme in kind.schemes
         )
@@ -66,7 +70,7 @@ class Resolver:
         self, fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport, **resolved: Any
     ) -> Job | None:
         """The job with these resolved fields, if its code and the others are right too."""
-        code_hash = self._code.check(fields, kind, report) if kind is not None else ""
+        code_hash = self.code.check(fields, kind, report) if kind is not None else ""
         trigger = _trigger(fields, kind, report)
         _check_on_error(fields, kind, report)
         if not report.sound or kind is None:
@@ -174,7 +178,49 @@ class Resolver:
             report.add(name, predicate, shown=repr(redacted(value)))
         return address
 
-    def _canonical(self, name: str, value: str, kind: str, expected: str, report: FaultReport) -> str | None:
+    def engine_at(
+        self, given: Mapping[str, Any], path: Steps, engine: str, report: FaultReport
+    ) -> tuple[str, str | None]:
+        """The address and the site of the engine that ``site`` and ``spe_address`` in ``given`` name.
+
+        ``path`` is that of ``given`` in the job, which may be the name of the site itself.  The address is
+        empty for one with a fault, which is added to ``report``.
+        """
+        address, site = given.get("spe_address"), given.get("site")
+        written = report.value(path)
+        inner = {name: path if isinstance(written, str) else (*path, name) for name in _PLACE}
+        if address in self._sites:
+            site, address, inner["site"] = address, None, inner["spe_address"]
+        if address is None and site is None:
+            report.add(path, "has no place (expected site or spe_address)", shown="")
+            return "", None
+        if site is not None and site not in self._sites:
+            report.add(inner["site"], f"is not a site of the inventory ({self._near_site(site)})")
+            return "", site
+        if address is None:
+            return self._only_engine(self._sites[str(site)], engine, inner["site"], report), site
+        kinds = [kind for kind in self._registry.engines if kind.engine == engine]
+        right = _forms(scheme for kind in kinds for scheme in kind.schemes)
+        found = self._canonical(inner["spe_address"], address, "an engine address", right, report)
+        if found is not None and self._registry.engine_kind(engine, found) is None:
+            predicate = f"is no engine of kind {engine!r} (expected {right})"
+            report.add(inner["spe_address"], predicate, shown=repr(redacted(address)))
+        return found or "", site
+
+    def _only_engine(self, site: Site, engine: str, path: Steps, report: FaultReport) -> str:
+        found = [each.spe_address for each in site.engines if self._registry.runs(engine, each.spe_address)]
+        if len(found) == 1:
+            return canonical(found[0])
+        present = " and ".join(redacted(each.spe_address) for each in site.engines)
+        if found:
+            report.add(path, f"has several engines: {present} (choose one by spe_address)")
+        else:
+            report.add(path, f"has no engine of kind {engine!r}: it has {present} (expected a site with one)")
+        return ""
+
+    def _canonical(
+        self, name: str | Steps, value: str, kind: str, expected: str, report: FaultReport
+    ) -> str | None:
         try:
             return canonical(value)
         except BadAddress as error:

@@ -8,10 +8,13 @@ sites, the installed binders, the files and the other jobs are in :mod:`speck.sc
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
+from fractions import Fraction
 
 from marshmallow import fields, validate
 
 from speck.core.job import JOB_NAME
+from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS
 from speck.core.topic import filter_fault, name_fault
 from speck.schema.fields import (
     Arguments,
@@ -19,7 +22,10 @@ from speck.schema.fields import (
     Labels,
     Mode,
     NameOrNames,
+    NameOrPlace,
     Names,
+    NumberOrPlaces,
+    Numbers,
     Quantity,
     SecretReference,
     StrictSchema,
@@ -70,6 +76,65 @@ class ExpectsSchema(StrictSchema):
     cost = Quantity("processor time for a message, of a core of the reference machine", COST)
     selectivity = Quantity("messages out for each message in", NUMBER)
     state = Quantity("size of the job's state; bytes, or with a unit", BYTES)
+
+
+def _check_partitioner(value: str) -> str | None:
+    if value in PARTITIONERS:
+        return None
+    near = get_close_matches(value, PARTITIONERS, n=1)
+    right = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(PARTITIONERS)}"
+    return f"is not a partitioner ({right})"
+
+
+class PlaceSchema(StrictSchema):
+    """An engine for a part of a split; the site or the address."""
+
+    site = Text("the site", expected="a site's name", example="A")
+    spe_address = Text(
+        "address of the engine, or the name of a site",
+        expected="an engine's address",
+        example="sc://10.0.0.4:15002",
+    )
+    parallelism = WholeNumber("number of shards of the part; 1 by default", at_most=32_768, example=2)
+    arguments = Arguments("arguments for this part, beside those of the job", example={"workload": 4})
+
+
+class CombinerSchema(PlaceSchema):
+    """A combiner."""
+
+    weight = Quantity("its share of the rows, in any unit; 1 by default", NUMBER)
+
+
+class KeySplitSchema(StrictSchema):
+    """The split of a keyed windowed aggregation, within one Spark job or over sites."""
+
+    combiners = NumberOrPlaces(
+        NameOrPlace(CombinerSchema, "a site, or a place", example="A"),
+        "a number: two phases in one Spark job; a list: a job for each of these sites or places",
+        at_most=MOST_COMBINERS,
+        example=["A", "B", {"site": "D", "weight": 4}],
+    )
+    partitioner = Text(
+        f"name of the partitioner; {DEFAULT_AT_SITES} by default, in one job {DEFAULT_IN_ONE_JOB}",
+        expected="a partitioner",
+        check=_check_partitioner,
+        enum=list(PARTITIONERS),
+    )
+    window = Quantity("length of the windows of event time", SECONDS, Fraction, positive=True)
+    slide = Quantity(
+        "time between two windows, of which `window` is a multiple; by default `window`",
+        SECONDS,
+        Fraction,
+        positive=True,
+    )
+    lateness = Quantity(
+        "time for which a window waits for late rows; 0 by default",
+        SECONDS,
+        Fraction,
+    )
+    options = Numbers("options of the partitioner", example={"tolerance": 0.05})
+    reducer = NameOrPlace(PlaceSchema, "place of the reducer; by default the job's engine", example="D")
+    seed = WholeNumber("of the hash of the keys; by default by the job's name", at_most=2**32 - 1, example=7)
 
 
 class JobSchema(StrictSchema):
@@ -160,6 +225,12 @@ class JobSchema(StrictSchema):
         example="clean-b1",
     )
     expects = fields.Nested(ExpectsSchema, metadata={"description": "the load, until it is measured"})
+    key_split = fields.Nested(
+        KeySplitSchema, metadata={"description": "the split of the job by keys, in one job or over sites"}
+    )
+    split = fields.Dict(
+        dump_only=True, metadata={"description": "the part of the job in a split by keys, if it has one"}
+    )
     code_hash = fields.String(
         dump_only=True, metadata={"description": "SHA-256 of the job's file, in hexadecimal"}
     )

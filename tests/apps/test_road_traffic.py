@@ -21,6 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from jars_and_apps.key_split.aggregations import CountSumMinMax, Percentiles, WordCount
+from jars_and_apps.road_traffic.hot_towns import SpeedPercentiles
 from tests.support import ROOT
 
 PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"
@@ -311,3 +313,60 @@ def test_a_generated_day_as_a_stream_to_the_last_vehicle(
     assert len(last) == 96
     assert sum(window["readings"] for window in last.values()) == len(lines)
     assert sum(window["vehicles"] for window in last.values()) == expected.total()
+
+
+# --- the aggregations of splits by keys
+
+
+def _rows_of(aggregation: Any, frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows that an aggregation makes of the messages, as the binder selects them."""
+    columns = aggregation.rows(frame)
+    where = columns.pop("where", None)
+    taken = frame if where is None else frame.where(where)
+    named = taken.select(*(value.alias(name) for name, value in columns.items()))
+    return [row.asDict() for row in named.withColumn("time", named.time.cast("double")).collect()]
+
+
+def test_hot_towns_take_readings_alone_and_name_their_towns(messages: Messages) -> None:
+    lines = [
+        LINE,
+        LINE.replace("158324", "179148").replace(",3,", ",0,"),
+        LINE.replace("158324", "1"),
+        "broken",
+        "",
+        LINE.replace("OK", "KO"),
+        LINE.replace(",75,", ",fast,"),
+        LINE.replace(",3,", ",many,"),
+        LINE.replace("2014-08-18T07", "2014-08-18T47"),
+    ]
+    found = _rows_of(SpeedPercentiles("Hinnerup: 158324; Risskov: 179148 184892"), messages(lines))
+    seven = 1408345200.0  # 2014-08-18T07:00:00Z, whatever the session's zone
+    assert found == [
+        {"key": "Hinnerup", "time": seven, "speed": 75.0, "times": 3},
+        {"key": "Risskov", "time": seven, "speed": 75.0, "times": 0},
+        {"key": "1", "time": seven, "speed": 75.0, "times": 3},
+        {"key": "Hinnerup", "time": None, "speed": 75.0, "times": 3},  # dropped as a row without a time
+    ]
+    towns = SpeedPercentiles("Risskov: 179148; Aarhus: *")
+    assert [row["key"] for row in _rows_of(towns, messages(lines[:3]))] == ["Aarhus", "Risskov", "Aarhus"]
+    assert [row["key"] for row in _rows_of(SpeedPercentiles(), messages(lines[:1]))] == ["158324"]
+
+
+def test_rows_of_json_messages(messages: Messages) -> None:
+    lines = [
+        '{"key": "a", "time": 1408345200, "value": 1.5}',
+        '{"key": "b", "time": "2014-08-18T07:00:00Z", "value": "-2"}',
+        '{"key": "c", "time": 1408345200, "value": "NaN"}',
+        '{"key": "d", "time": 1408345200}',
+        "broken",
+    ]
+    assert _rows_of(CountSumMinMax(), messages(lines)) == [
+        {"key": "a", "time": 1408345200.0, "value": 1.5},
+        {"key": "b", "time": 1408345200.0, "value": -2.0},
+    ]
+    assert _rows_of(Percentiles(), messages(lines)) == _rows_of(CountSumMinMax(), messages(lines))
+
+
+def test_every_word_is_a_row(messages: Messages) -> None:
+    found = _rows_of(WordCount(), messages(["Once upon, a time: ONCE", "", "  Ærø!"]))
+    assert [row["key"] for row in found] == ["once", "upon", "a", "time", "once", "ærø"]

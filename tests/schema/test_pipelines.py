@@ -37,7 +37,8 @@ def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
 
 def test_no_pipeline_is_left_out() -> None:
     found = {path.stem for path in PIPELINES.glob("*.yaml")}
-    assert found == {*TRAFFIC, *MIXED, "figure3", "figure4", "sites", "sites_mixed", "road_traffic_adapt"}
+    others = {"figure3", "figure4", "hot_towns", "sites", "sites_mixed", "road_traffic_adapt"}
+    assert found == {*TRAFFIC, *MIXED, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
 
 
@@ -64,6 +65,17 @@ def test_the_jobs_of_a_nexmark_query_are_placed_by_speck(query: str, tmp_path: P
 @pytest.mark.parametrize("name", TRAFFIC)
 def test_road_traffic_has_17_jobs_with_real_code(name: str) -> None:
     assert len(load(name, installed(), ROOT)) == 17
+
+
+def test_hot_towns_are_split_over_three_sites() -> None:
+    jobs = load("hot_towns", installed(), ROOT)
+    assert [(name.partition(".")[2], job.site) for name, job in jobs.items()] == [
+        ("partitioner", "D"),
+        ("combiner-0", "A"),
+        ("combiner-1", "B"),
+        ("combiner-2", "D"),
+        ("reducer", "D"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["figure3", "figure4"])

@@ -380,6 +380,26 @@ def test_the_log_tells_who_and_why(at: tuple[RestServer, Page]) -> None:
     assert page.all(".log li")
 
 
+def test_the_jobs_of_a_split_share_a_frame_at_each_site(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    block = "key_split: {combiners: [A, B, B], window: 1 minute}"
+    deploy(rest, composition(f"hot A readings out {block}"))
+    page.open()
+    page.until(lambda: page.run("return document.querySelectorAll('.split').length") == 2, "a frame a site")
+    titles = page.run("return [...document.querySelectorAll('.split text')].map(t => t.textContent)")
+    assert titles == ["hot: split"] * 2
+    assert sorted(map(sorted, page.run(script("split_frames")))) == [
+        ["hot.combiner-0", "hot.partitioner", "hot.reducer"],
+        ["hot.combiner-1", "hot.combiner-2"],
+    ]
+    # A job that is none of the split's is in no frame, wherever it lies.
+    deploy(rest, composition(f"hot A readings out {block}", "other B more others", "near A out last"))
+    page.job_is("near", "running")
+    framed = [name for names in page.run(script("split_frames")) for name in names]
+    assert len(framed) == 5
+    assert all(name.startswith("hot.") for name in framed)
+
+
 def test_markup_in_names_is_text(at: tuple[RestServer, Page]) -> None:
     rest, page = at
     quoted = MARKUP.replace("'", "''")

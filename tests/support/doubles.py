@@ -644,9 +644,18 @@ def double_kinds(
         return InMemoryBroker(world, address)
 
     sparks = EngineKind(
-        "spark-connect", "spark", ("sc",), check_code, spark, bound=bound, startup_seconds=startup
+        "spark-connect",
+        "spark",
+        ("sc",),
+        check_code,
+        spark,
+        bound=bound,
+        startup_seconds=startup,
+        aggregation=lambda path, entry_class: (),
     )
-    flinks = replace(sparks, name="flink", engine="flink", schemes=("http", "https"), connect=flink)
+    flinks = replace(
+        sparks, name="flink", engine="flink", schemes=("http", "https"), connect=flink, aggregation=None
+    )
     return Registry.of([sparks, flinks, BrokerKind("mqtt", ("tcp", "mqtt"), broker)])
 
 

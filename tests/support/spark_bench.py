@@ -112,6 +112,10 @@ class SparkBench:
             arguments=arguments,
         )
 
+    def ensure_session(self, job: Job) -> None:
+        """Make the session of a job, so that its messages wait for it."""
+        self._broker.ensure_session(client_id(job.job_name), job.source_topic)
+
     def feed(self, job: Job) -> None:
         self.mqtt.send(job.source_topic, ["a"])
 

@@ -389,7 +389,7 @@ class ConnectEngine:
     # -- before the start
 
     def _check_python(self, job: Job) -> None:
-        if not mentions_python_functions(Path(job.job_path)):
+        if not job.split and not mentions_python_functions(Path(job.job_path)):
             return
         fault = self._probe.python_fault()
         if fault is not None and (nodes := self._rehearse(job).get("python")):

@@ -224,7 +224,7 @@ class ConnectClient:
 
     def rows(self, session: str, relation: pb2.Relation, deadline: float) -> list[dict[str, Any]]:
         """The rows of a relation, by column name, all in memory; for a command, its result."""
-        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow
 
         batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline)
         return [row for each in batches for row in pyarrow.ipc.open_stream(each.data).read_all().to_pylist()]

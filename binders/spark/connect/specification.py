@@ -43,6 +43,7 @@ def query_spec(
         entry=job.entry_class,
         arguments=dict(job.arguments),
         trigger=job.trigger,
+        split=dict(job.split),
         checkpoint=checkpoint_of(attempt, inventory.engine(address)),
         settings=settings(job, attempt),
         source_format=CONNECTOR_FORMAT,

@@ -72,6 +72,11 @@ def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
         session.conf.set(name, value)
     entry = load(spec)
     messages = session.readStream.format(spec.source_format).options(**spec.source_options).load()
+    if spec.split:
+        # Imported here: jobs that are not split need neither numpy nor pyarrow beside a driver.
+        from binders.spark.query.split.query import split_query
+
+        return entry, split_query(entry, messages, spec)
     return entry, _checked(call(entry, messages, spec))
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
 from speck.core.runtime import Attempt
+from speck.core.split import Part, Role, part_of
 
 CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"
@@ -37,6 +38,12 @@ SETTINGS = {
     "spark.sql.redaction.string.regex": r'''(?<=key: "password"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
 }
 
+# Further ones of a job that is part of a split.
+SPLIT_SETTINGS = {
+    # pandas has integers with nulls as floats otherwise, which are exact up to 2**53 only.
+    "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype": "true",
+}
+
 
 def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's source; they contain the broker's password in plain text."""
@@ -53,7 +60,10 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
         options |= {"onError": job.on_error, "job": job.job_name}
     if job.park_topic is not None:
         options["parkTopic"] = job.park_topic
-    if job.parallelism is not None:
+    part = part_of(job)
+    if part is not None:
+        options |= _split_source_options(part, job.parallelism)
+    elif job.parallelism is not None:
         options["partitions"] = str(job.parallelism)
     return options | _login_options(job.source_broker, inventory)
 
@@ -78,9 +88,22 @@ def settings(job: Job, attempt: Attempt) -> dict[str, str]:
         INCARNATION_SETTING: str(attempt.incarnation),
         ORIGIN_SETTING: str(attempt.origin),
     }
-    if job.parallelism is not None:
+    if job.split:
+        found |= SPLIT_SETTINGS | {"spark.sql.shuffle.partitions": str(job.parallelism or 1)}
+    elif job.parallelism is not None:
         found["spark.sql.shuffle.partitions"] = str(job.parallelism)
     return found
+
+
+def _split_source_options(part: Part, parallelism: int | None) -> dict[str, str]:
+    """The options by which the parts of a split read otherwise than other jobs."""
+    if part.role is Role.WHOLE:
+        # Each partition of the source is a worker where no row is given to another one.
+        partitions = part.workers if part.partitioner == "shuffle" else parallelism
+        return {} if partitions is None else {"partitions": str(partitions)}
+    if part.role is Role.PARTITIONER:
+        return {"partitions": "1"}  # all rows go to one task
+    return {"valueType": "binary", "partitions": str(parallelism or 1)}
 
 
 def checkpoint_of(attempt: Attempt, engine: Engine) -> str:

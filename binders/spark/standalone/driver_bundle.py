@@ -6,28 +6,37 @@ import functools
 import importlib.util
 import io
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 BUNDLE_NAME = "speck-driver.zip"
 SCRIPT_NAME = "speck_driver.py"
 
-# All modules that binders.spark.standalone.driver imports; none of them needs more than PySpark.
+# All modules that binders.spark.standalone.driver imports; none of them needs more than PySpark, but those of
+# key splitting: numpy, pandas and pyarrow.
 _MODULES = (
     "speck.core.job",
     "speck.core.placement",
     "speck.core.runtime",
+    "speck.core.split",
     "binders.common.python_source",
     *(
         f"binders.spark.query.{name}"
         for name in ("builder", "code_check", "progress", "spec", "text", "user_code")
+    ),
+    *(
+        f"binders.spark.query.split.{name}"
+        for name in ("groups", "query", "rerouting", "steps", "user_class")
     ),
     "binders.spark.standalone.driver",
     "binders.spark.standalone.lease",
 )
 _PACKAGES = (
     *("speck", "speck.core", "binders", "binders.common"),
-    *("binders.spark", "binders.spark.query", "binders.spark.standalone"),
+    *("binders.spark", "binders.spark.query", "binders.spark.query.split", "binders.spark.standalone"),
+    "jars_and_apps",
 )
+_WITH_ALL_MODULES = "jars_and_apps.key_split"  # as it is: a package of the sites, with its own imports
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -45,11 +54,23 @@ def bundle() -> bytes:
             archive.writestr(_entry(f"{package.replace('.', '/')}/__init__.py"), b"")
         for module in _MODULES:
             archive.writestr(_entry(f"{module.replace('.', '/')}.py"), _source(module))
+        for name, source in _sources(_WITH_ALL_MODULES):
+            archive.writestr(_entry(name), source)
     return content.getvalue()
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name, _FIXED_DATE)
+
+
+def _sources(package: str) -> Iterator[tuple[str, bytes]]:
+    """All modules of a package: their paths in an archive, and their sources."""
+    specification = importlib.util.find_spec(package)
+    if specification is None or specification.origin is None:
+        raise ModuleNotFoundError(f"{package} is not installed with its source")
+    folder = Path(specification.origin).parent
+    for path in sorted(folder.rglob("*.py")):
+        yield f"{package.replace('.', '/')}/{path.relative_to(folder)}", path.read_bytes()
 
 
 def _source(module: str) -> bytes:

@@ -157,6 +157,7 @@ class Submitter:
             entry=job.entry_class,
             arguments=dict(job.arguments),
             trigger=job.trigger,
+            split=dict(job.split),
             checkpoint=checkpoint_of(attempt, self._known),
             settings=settings(job, attempt),
             source_format=CONNECTOR_FORMAT,

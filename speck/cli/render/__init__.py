@@ -32,6 +32,7 @@ from speck.cli.render.plans import (
     plan_lines,
 )
 from speck.cli.render.profiles import links_table, profile_table, site_profiles_table
+from speck.cli.render.splits import split_lines, splits_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, shown
 
@@ -77,6 +78,8 @@ __all__ = [
     "site_profiles_table",
     "sites_table",
     "sorted_rates",
+    "split_lines",
+    "splits_table",
     "step_line",
     "watch_table",
 ]

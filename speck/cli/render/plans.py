@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from speck.cli.render.splits import split_groups, split_heading
 from speck.cli.render.values import STATES, Data, changed_values, shown, shown_pair
 
 MARKS = {
@@ -22,15 +23,23 @@ def plan_lines(plan: Data) -> Iterable[Text]:
     """The counts, then every job with its action and its reason, and each changed field."""
     yield plan_heading(plan)
     width = max((len(each["job"]) for each in plan["actions"]), default=0)
-    for action in plan["actions"]:
-        mark, style = MARKS[action["kind"]]
-        yield Text(f"  {mark} {action['kind']:<6}  {action['job']:<{width}}  {action['reason']}", style=style)
-        for change in action["changes"]:
-            yield from change_lines(change)
-        if action.get("consequence"):
-            yield Text(f"      {action['consequence']}", style="dim")
+    for split, actions in split_groups(plan["actions"]):
+        if split:
+            yield Text(f"    {split_heading(split, actions)}", style="bold")
+        for action in actions:
+            yield from _action_lines(action, width, "  " if split else "")
     for session in plan.get("leaves", []):
         yield undrained_line(session)
+
+
+def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
+    mark, style = MARKS[action["kind"]]
+    text = f"  {mark} {action['kind']:<6}  {indent}{action['job']:<{width}}  {action['reason']}"
+    yield Text(text, style=style)
+    for change in action["changes"]:
+        yield from change_lines(change)
+    if action.get("consequence"):
+        yield Text(f"      {action['consequence']}", style="dim")
 
 
 def undrained_line(session: Data) -> Text:

@@ -19,7 +19,7 @@ _JSON, _PROBLEM = "application/json", "application/problem+json"
 # Written by users; an empty field there counts as left out.
 _WRITTEN = ("Job", "Expects", "Composition", "Placement", "Weights")
 _PLACES = {  # parameters of paths
-    "name": "the name of the job or composition",
+    "name": "the name of the job, the composition or the split",
     "number": "the number of a revision",
     "identifier": "the id of the operation or placement",
 }

@@ -12,7 +12,9 @@ from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, SiteQueries
+from speck.coordinator.split_queries import split_data, splits_data
 from speck.core.plan import Plan, plan_data
+from speck.core.split import shown_job
 from speck.errors import InvalidInput
 from speck.schema import Loaded, load_composition, load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
@@ -75,7 +77,7 @@ def answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict
 
 def forms(plan: Plan) -> list[dict[str, Any]]:
     """Each job of a plan in its new form, or in its present one when it stops, with its addresses."""
-    return [each.job.to_dict() for each in plan.actions]
+    return [shown_job(each.job) for each in plan.actions]
 
 
 def why(query: dict[str, Any]) -> dict[str, str]:
@@ -272,6 +274,26 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
         name, leave_behind=query["leave_behind"], give_up=query["give_up"], **why(query)
     )
     return answer(operation, query["wait"])
+
+
+@blueprint.route("/splits", methods=["GET"])
+@blueprint.response(200, schemas.SplitSchema(many=True))
+def list_splits() -> Any:
+    """All splits by keys, with their jobs as last observed"""
+    return _splits()
+
+
+@blueprint.route("/splits/<name>", methods=["GET"])
+@blueprint.response(200, schemas.SplitSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_split(name: str) -> Any:
+    """One split by keys, with its jobs as last observed"""
+    return split_data(_splits(), name)
+
+
+def _splits() -> list[dict[str, Any]]:
+    queries = _queries()
+    return splits_data(queries.jobs(), queries.rates()["jobs"])
 
 
 @blueprint.route("/rates", methods=["GET"])

@@ -29,6 +29,7 @@ from speck.binder import EngineBinder, Registry
 from speck.core.inventory import Engine, Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
+from speck.core.split import Split, expand
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.schema import load_inventory
 from tests.support import ROOT
@@ -114,6 +115,21 @@ def test_a_function_does_the_same_on_both(
         results.append(eventually(ask, lambda got: sum(each["vehicles"] for each in got) == 23))
         engine.stop(handle, keep_state=False)
     assert results[0] == results[1]
+
+
+def test_a_split_keeps_its_state_over_a_restart_of_its_driver(bench: StandaloneBench, job_name: str) -> None:
+    split = Split(combiners=2, partitioner="balanced", window_us=10_000_000, slide_us=10_000_000)
+    (job,) = expand(bench.job(job_name, "Sums", JOBS / "key_split.py"), split)
+    engine = bench.binder()
+    handle = engine.submit(job, attempt_of(job))
+    bench.send(job, ["a,1700000000,3", "a,1700000001,-1", "b,1700000002,7"])
+    eventually(lambda: engine.metrics(handle).input_rows, lambda rows: rows == 3)
+    state = engine.stop(handle, keep_state=True)
+    handle = engine.submit(job, attempt_of(job, 2, state))
+    bench.send(job, ["a,1700000009,5", "b,1700000011,1"])
+    rows = [json.loads(text) for text in eventually(lambda: bench.mqtt.got(job), lambda got: len(got) == 2)]
+    assert [(row["key"], row["count"], row["sum"]) for row in rows] == [("a", 3, 7), ("b", 1, 7)]
+    engine.stop(handle, keep_state=False)
 
 
 def _windows(site: SparkBench | StandaloneBench, job: Job) -> list[dict[str, Any]]:

@@ -47,6 +47,7 @@ from speck.server.api.schemas.sites import (
     SiteViewSchema,
     UplinkViewSchema,
 )
+from speck.server.api.schemas.splits import SplitSchema
 
 __all__ = [
     "ActionSchema",
@@ -81,6 +82,7 @@ __all__ = [
     "RevisionViewSchema",
     "SessionSchema",
     "SiteViewSchema",
+    "SplitSchema",
     "UndrainedSessionSchema",
     "UplinkViewSchema",
     "WarningSchema",

@@ -4,7 +4,7 @@ import { html, names, steady, useEffect, useMemo, useRef, useState } from "./htm
 import { laidOut } from "./layouter.js";
 import { JOB, topicWidth } from "./sizes.js";
 import { VERDICTS, jobLook } from "./states.js";
-import { shapeOf, throughput, topology } from "./topology.js";
+import { shapeOf, splitFrames, throughput, topology } from "./topology.js";
 import { brief, count, known, rate } from "./words.js";
 
 const NARROW = 640; // px
@@ -65,6 +65,14 @@ const SiteBox = steady(({ box, title, note, tone, level }) => html`
     <rect class="site-box" width=${box.width} height=${box.height} rx="14" />
     <text class="site-name" x="14" y="25">${fit(title, FONTS[level].site, box.width - 44 - FONTS[level].noteLetter * note.length)}</text>
     <text class="site-note" x=${box.width - 14} y="24" text-anchor="end">${note}</text>
+  </g>
+`);
+
+// The jobs of a split by keys.
+const SplitBox = steady(({ box, level }) => html`
+  <g class="split" transform="translate(${box.x} ${box.y})">
+    <rect width=${box.width} height=${box.height} rx="12" />
+    <text x="10" y="13">${fit(`${box.split}: split`, FONTS[level].detail, box.width - 20)}</text>
   </g>
 `);
 
@@ -410,6 +418,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
                 />`;
               })}
             </g>
+            <g>${splitFrames(graph, placed, JOB).map((box) => html`<${SplitBox} key=${box.key} box=${box} level=${level} />`)}</g>
             <g aria-hidden="true">
               ${graph.edges.filter((edge) => plan.paths.has(edge.id)).map((edge) => {
                 const topic = edge.from.kind === "topic" ? edge.from : edge.to;

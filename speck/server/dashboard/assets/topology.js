@@ -34,11 +34,14 @@ export const places = (sites) => {
   return { engine: placed(engines), broker: placed(brokers) };
 };
 
+// The topics that a job writes; a part of a split by keys has several.
+const given = (job) => (job.writes ?? [job.sink_topic]).map((topic) => ({ broker: job.sink_broker, topic }));
+
 const writtenTo = (jobs) => {
   const found = new Map();
-  for (const job of jobs) {
-    const key = `${job.sink_broker} ${job.sink_topic}`;
-    if (!found.has(key)) found.set(key, { broker: job.sink_broker, topic: job.sink_topic });
+  for (const each of jobs.flatMap(given)) {
+    const key = `${each.broker} ${each.topic}`;
+    if (!found.has(key)) found.set(key, each);
   }
   return found;
 };
@@ -70,13 +73,16 @@ export const topology = (jobs, sites) => {
     const node = { id: `job ${job.job_name}`, kind: "job", name: job.job_name };
     node.group = job.site ?? place.engine(job.spe_address);
     node.reads = taken(job, written).map(topicAt);
-    node.writes = topicAt({ broker: job.sink_broker, topic: job.sink_topic });
+    node.writes = given(job).map(topicAt);
+    node.split = job.split?.of;
     for (const topic of node.reads) {
       topic.readers.push(job.job_name);
       edges.push({ id: `${topic.id} > ${node.id}`, from: topic, to: node });
     }
-    node.writes.writers.push(job.job_name);
-    edges.push({ id: `${node.id} > ${node.writes.id}`, from: node, to: node.writes });
+    for (const topic of node.writes) {
+      topic.writers.push(job.job_name);
+      edges.push({ id: `${node.id} > ${topic.id}`, from: node, to: topic });
+    }
     return node;
   });
   return { jobs: nodes, topics: [...topics.values()], edges };
@@ -98,4 +104,32 @@ export const throughput = (topic, rates) => {
   if (sent) return sent.reduce((total, value) => total + value, 0);
   const read = sum(topic.readers, "input_rate");
   return read ? Math.max(...read) : null;
+};
+
+const MARGIN = 7; // px around the jobs of a split
+const HEAD = 18; // px above them, for its name
+
+// The frames of the splits by keys: at each site one around all jobs of a split, or where other jobs lie among them
+// one around each.  `placeOf` has the middle of a node, `size` that of a job.
+export const splitFrames = (graph, placeOf, size) => {
+  const placed = graph.jobs.map((node) => ({ node, at: placeOf(node) })).filter(({ at }) => at);
+  const boxOf = (members) => {
+    const [xs, ys] = [members.map(({ at }) => at.x), members.map(({ at }) => at.y)];
+    const [x, y] = [Math.min(...xs) - size.width / 2 - MARGIN, Math.min(...ys) - size.height / 2 - HEAD];
+    const width = Math.max(...xs) + size.width / 2 + MARGIN - x;
+    return { x, y, width, height: Math.max(...ys) + size.height / 2 + MARGIN - y };
+  };
+  const within = (box, at) =>
+    at.x + size.width / 2 > box.x && at.x - size.width / 2 < box.x + box.width && at.y + size.height / 2 > box.y && at.y - size.height / 2 < box.y + box.height;
+  const groups = new Map();
+  for (const each of placed) {
+    const key = `${each.node.group} ${each.node.split}`;
+    if (each.node.split) groups.set(key, [...(groups.get(key) ?? []), each]);
+  }
+  return [...groups.entries()].flatMap(([key, members]) => {
+    const others = placed.filter((each) => !members.includes(each));
+    const whole = boxOf(members);
+    const boxes = others.some(({ at }) => within(whole, at)) ? members.map((each) => boxOf([each])) : [whole];
+    return boxes.map((box, index) => ({ ...box, key: `${key} ${index}`, split: members[0].node.split }));
+  });
 };

@@ -1,0 +1,1 @@
+"""Key splitting: what the partitioners do to the loads of the workers."""

@@ -1,0 +1,43 @@
+"""Reports: one message about each step of a part, and the control messages that answer them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jars_and_apps.key_split.partitioners.protocol import MetricsWindow
+from jars_and_apps.key_split.settings import Output
+
+
+def report(part: str, fields: Mapping[str, Any], faults: Counter[str], busy: float, wall: float) -> Output:
+    """The report of a step: a byte 0xFF, which no frame and no result begins with, and a JSON object.
+
+    ``busy`` and ``wall`` in seconds; ``faults`` are counted since the state began.
+    """
+    value = {**fields, "busy": busy, "wall": wall, "faults": dict(sorted(faults.items()))}
+    return Output(f"report/{part}", b"\xff" + json.dumps(value, separators=(",", ":")).encode())
+
+
+def metrics_window(message: bytes, workers: int) -> MetricsWindow:
+    """The window of a control message; ValueError if it is none.
+
+    The message: ``{"workers": [{"rows": ROWS, "busy": S, "wall": S} or null, ...]}``, one entry a worker.
+    """
+    try:
+        found = json.loads(message)["workers"]
+        table = np.array([_numbers(each) for each in found], np.float64).reshape(-1, 3)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"control message is no metrics window: {error}") from error
+    if len(table) != workers:
+        raise ValueError(f"control message of {len(table)} workers (expected {workers})")
+    return MetricsWindow(table[:, 0], table[:, 1], table[:, 2])
+
+
+def _numbers(worker: Any) -> tuple[float, float, float]:
+    if worker is None:
+        return (np.nan, np.nan, np.nan)
+    return float(worker["rows"]), float(worker["busy"]), float(worker["wall"])

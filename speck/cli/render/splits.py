@@ -1,0 +1,104 @@
+"""Splits by keys: their jobs as a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from speck.cli.render.tables import table
+from speck.cli.render.values import Data
+
+_ROLES = ("partitioner", "combiner", "reducer")
+_MOST_SITES = 6
+
+
+def split_groups(actions: Iterable[Data]) -> Iterator[tuple[str, list[Data]]]:
+    """The actions, those of the jobs of a split together: its name (else empty) and its actions in order."""
+    found: dict[tuple[str, str], list[Data]] = {}
+    for action in actions:
+        part = action.get("split") or {}
+        inside = part.get("role") in _ROLES
+        found.setdefault((part["of"], "") if inside else ("", action["job"]), []).append(action)
+    for (split, _), members in found.items():
+        yield split, sorted(members, key=_rank) if split else members
+
+
+def _rank(action: Data) -> tuple[int, int]:
+    return _ROLES.index(action["split"]["role"]), action["split"].get("number", 0)
+
+
+def split_heading(name: str, actions: Sequence[Data]) -> str:
+    """The parts of a split in one line: ``NAME: split by balanced into partitioner (D), ...``."""
+    by_role = {role: [each for each in actions if each["split"]["role"] == role] for role in _ROLES}
+    routed = [each["split"]["partitioner"] for each in by_role["partitioner"]]
+    parts = [_counted(role, members) for role, members in by_role.items() if members]
+    return f"{name}: split{f' by {routed[0]}' if routed else ''} into {', '.join(parts)}"
+
+
+def _counted(role: str, members: Sequence[Data]) -> str:
+    sites = list(dict.fromkeys(each["site"] or "an engine of no site" for each in members))
+    more = len(sites) - _MOST_SITES
+    where = ", ".join(sites[:_MOST_SITES]) + (f" and {more} more" if more > 0 else "")
+    combiners = f"{len(members)} combiner{'' if len(members) == 1 else 's'}"
+    return f"{combiners if role == 'combiner' else role} ({where})"
+
+
+def splits_table(splits: Iterable[Data]) -> Table:
+    """A row for each split."""
+    columns = ("SPLIT", "COMPOSITION", "PARTITIONER", "COMBINERS", "WINDOW", "SLIDE", "JOBS")
+    return table(
+        columns,
+        (
+            (
+                each["name"],
+                each["composition"],
+                each["partitioner"],
+                each["workers"],
+                f"{each['window_seconds']:g} s",
+                f"{each['slide_seconds']:g} s",
+                _states(each["parts"]),
+            )
+            for each in splits
+        ),
+    )
+
+
+def _states(parts: Sequence[Data]) -> str:
+    states = [each["state"] for each in parts]
+    return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+
+
+def split_lines(split: Data) -> Iterator[Text | Table]:
+    """One split: its settings in a sentence, and a row for each of its jobs."""
+    options = ", ".join(f"{name} {value:g}" for name, value in split["options"].items())
+    form = "in one job" if split["in_one_job"] else f"over {split['workers']} combiners"
+    yield Text.assemble(
+        (split["name"], "bold"),
+        f" of {split['composition']}: {form} by {split['partitioner']}{f' ({options})' if options else ''}, ",
+        f"windows of {split['window_seconds']:g} s by {split['slide_seconds']:g} s, ",
+        f"late after {split['lateness_seconds']:g} s",
+    )
+    columns = ("JOB", "ROLE", "SITE", "WEIGHT", "STATE", "DRIFT", "IN/S", "OUT/S", "WAITING", "BATCH")
+    yield table(columns, map(_part_row, split["parts"]))
+
+
+def _part_row(part: Data) -> tuple[object, ...]:
+    weight, batch = part["weight"], part["work_seconds"]
+    return (
+        part["job_name"],
+        part["role"],
+        part["site"] or part["spe_address"],
+        None if weight is None else f"{weight:g}",
+        part["state"],
+        part["drift"],
+        _rate(part["input_rate"]),
+        _rate(part["output_rate"]),
+        part["waiting"],
+        None if batch is None else f"{batch:.2f} s",
+    )
+
+
+def _rate(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate:,.1f}"

@@ -1,0 +1,245 @@
+"""Splits by keys on a real Spark Connect server: in one job, and as jobs, beside Spark's own groupBy."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import paho.mqtt.client as paho
+import pytest
+from pyspark.sql.connect.session import SparkSession
+
+from binders.spark.connect.engine import ConnectEngine
+from binders.spark.query.split.groups import hash_of
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobState, State
+from speck.core.split import Place, Split, expand, part_of
+from speck.errors import Rejected
+from tests.support.binder_contract import attempt_of, await_state, eventually
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.spark_bench import JOBS, MqttFriend, SparkBench
+from tests.support.spark_server import SparkServer
+
+CODE = JOBS / "key_split.py"
+BEGIN = 1_700_000_000  # s
+WINDOW, SLIDE = 10, 5  # s
+ROWS_A_SECOND = 50
+
+FIELDS = ("count", "sum", "least", "greatest")
+
+Result = dict[tuple[str, int], dict[str, Any]]
+
+
+@pytest.fixture(name="site", scope="module")
+def site_fixture(spark_server: SparkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
+    directory = tmp_path_factory.mktemp("key-split")
+    with MosquittoServer(directory / "mosquitto") as broker:
+        bench = SparkBench(spark_server, broker, directory)
+        yield bench
+        bench.close()
+
+
+def messages(seconds: int, seed: int) -> list[str]:
+    """Messages in the order of their times; of 40 keys one has a third of the rows."""
+    chance = np.random.default_rng(seed)
+    times = BEGIN + np.sort(chance.uniform(0, seconds, seconds * ROWS_A_SECOND))
+    keys = np.where(chance.random(len(times)) < 1 / 3, 0, chance.integers(0, 40, len(times)))
+    amounts = chance.integers(-1000, 1000, len(times))
+    return [f"k{key},{time:.6f},{amount}" for key, time, amount in zip(keys, times, amounts, strict=True)]
+
+
+def last_messages(seconds: int) -> list[str]:
+    """A row that closes all windows of the rows up to this second."""
+    return [f"last,{BEGIN + seconds + WINDOW + SLIDE + 1},0"]
+
+
+WINDOWS = """
+    SELECT key, unix_seconds(window.start), count(amount), sum(amount), min(amount), max(amount)
+    FROM (SELECT split(value, ',')[0] AS key, timestamp_seconds(CAST(split(value, ',')[1] AS DOUBLE)) AS time,
+                 CAST(split(value, ',')[2] AS BIGINT) AS amount FROM {rows})
+    GROUP BY key, window(time, {window}, {slide})
+"""
+
+
+def reference(session: SparkSession, texts: Iterable[str]) -> Result:
+    """Spark's own windows of the messages."""
+    rows = session.createDataFrame([(text,) for text in texts], "value string")
+    windows = session.sql(WINDOWS, rows=rows, window=f"{WINDOW} seconds", slide=f"{SLIDE} seconds")
+    found = windows.collect()
+    return {(row[0], row[1]): dict(zip(FIELDS, row[2:], strict=True)) for row in found}
+
+
+def results(site: SparkBench, job: Job) -> list[tuple[tuple[str, int], dict[str, Any]]]:
+    """The results that a split has written so far."""
+    rows = [json.loads(text) for text in site.mqtt.got(job)]
+    starts = (round(datetime.fromisoformat(row["start"]).timestamp()) for row in rows)
+    sums = ({name: row[name] for name in FIELDS} for row in rows)
+    return list(zip(zip((row["key"] for row in rows), starts, strict=True), sums, strict=True))
+
+
+def assert_complete(site: SparkBench, job: Job, expected: Result) -> None:
+    """The split writes each window once, as Spark itself has it."""
+    eventually(lambda: len(results(site, job)), lambda number: number >= len(expected))
+    found = results(site, job)
+    assert max(Counter(window for window, _ in found).values()) == 1
+    assert dict(found) == expected
+
+
+class Running:
+    """Jobs that run at an engine; each can be stopped, and started again from its state."""
+
+    def __init__(self, engine: ConnectEngine) -> None:
+        self._engine = engine
+        self._handles: dict[str, Handle] = {}
+        self._numbers: Counter[str] = Counter()
+
+    def start(self, job: Job, state: State | None = None) -> None:
+        self._numbers[job.job_name] += 1
+        attempt = attempt_of(job, self._numbers[job.job_name], state)
+        handle = self._engine.submit(job, attempt)
+        await_state(self._engine, handle, JobState.RUNNING)
+        self._handles[job.job_name] = handle
+
+    def stop(self, job: Job) -> State:
+        state = self._engine.stop(self._handles.pop(job.job_name), keep_state=True)
+        assert state is not None
+        return state
+
+    def rows(self, job: Job) -> int:
+        """The rows that a job has worked off."""
+        return self._engine.metrics(self._handles[job.job_name]).input_rows or 0
+
+    def close(self) -> None:
+        for handle in self._handles.values():
+            self._engine.stop(handle, keep_state=False)
+
+
+@pytest.fixture(name="running")
+def running_fixture(site: SparkBench) -> Iterator[Running]:
+    running = Running(site.binder())
+    yield running
+    running.close()
+
+
+@pytest.fixture(name="session", scope="module")
+def session_fixture(site: SparkBench) -> Iterator[SparkSession]:
+    session = SparkSession.builder.remote(site.server.address).create()
+    yield session
+    session.stop()
+
+
+def split_job(site: SparkBench, name: str, split: Split, entry: str = "Sums") -> tuple[Job, ...]:
+    """The jobs of a split, with their sessions."""
+    jobs = expand(site.job(name, entry, CODE), split)
+    for job in jobs:
+        site.ensure_session(job)
+    return jobs
+
+
+def split_of(combiners: int | tuple[Place, ...], partitioner: str) -> Split:
+    return Split(
+        combiners=combiners,
+        partitioner=partitioner,
+        window_us=WINDOW * 1_000_000,
+        slide_us=SLIDE * 1_000_000,
+    )
+
+
+@pytest.mark.parametrize(("partitioner", "parallelism"), [("shuffle", None), ("balanced", 2)])
+def test_a_split_in_one_job_is_that_of_spark(
+    site: SparkBench, session: SparkSession, running: Running, partitioner: str, parallelism: int | None
+) -> None:
+    (job,) = split_job(site, f"whole-{partitioner}", split_of(3, partitioner))
+    job = replace(job, parallelism=parallelism)
+    texts = messages(40, 1)
+    half = len(texts) // 2
+    site.mqtt.send(job.source_topic, texts[:half])
+    running.start(job)
+    eventually(lambda: running.rows(job), lambda rows: rows == half)
+    state = running.stop(job)
+    site.mqtt.send(job.source_topic, texts[half:] + last_messages(40))
+    running.start(job, state)
+    assert_complete(site, job, reference(session, texts))
+
+
+class Reports(MqttFriend):
+    """The reports of a part of a split."""
+
+    def __init__(self, site: SparkBench, job: Job) -> None:
+        part = part_of(job)
+        assert part is not None
+        super().__init__(site.broker.port, part.report_topic)
+
+    def total(self, field: str) -> int:
+        """The sum of a number over all reports."""
+        return sum(json.loads(text)[field] for _, text in list(self.received))
+
+    def _receive(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
+        self.received.append((message.topic, message.payload.removeprefix(b"\xff").decode()))
+
+
+def test_a_split_over_jobs_is_that_of_spark(
+    site: SparkBench, session: SparkSession, running: Running
+) -> None:
+    places = (Place(), Place(weight=2.0), Place())
+    partitioner, *combiners, reducer = split_job(site, "sites", split_of(places, "balanced"))
+    reports = Reports(site, reducer)
+    texts = messages(40, 2)
+    half = len(texts) // 2
+    site.mqtt.send(partitioner.source_topic, texts[:half])
+    for job in (reducer, *combiners, partitioner):
+        running.start(job)
+    eventually(lambda: running.rows(partitioner), lambda rows: rows == half)
+    stopped = (partitioner, combiners[1], reducer)
+    states = [running.stop(job) for job in stopped]
+    site.mqtt.send(partitioner.source_topic, texts[half:] + last_messages(40))
+    for job, state in zip(stopped, states, strict=True):
+        running.start(job, state)
+    assert_complete(site, reducer, reference(session, texts))
+    assert reports.total("partials") > 0  # the key with a third of the rows is too large for one combiner
+    reports.close()
+
+
+def test_rows_are_chosen_and_repeated(site: SparkBench, session: SparkSession, running: Running) -> None:
+    (job,) = split_job(site, "twice", split_of(2, "shuffle"), "Twice")
+    texts = messages(20, 3)
+    site.mqtt.send(job.source_topic, texts + last_messages(20))
+    running.start(job)
+    chosen = [text for text in texts if not text.rpartition(",")[2].startswith("-")]
+    assert_complete(site, job, reference(session, chosen * 2))
+
+
+def test_groups_are_hashed_as_spark_does(session: SparkSession) -> None:
+    found = session.sql("SELECT hash(CAST(id AS INT)) FROM range(100)").collect()
+    assert [row[0] for row in found] == [hash_of(number) for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("NoKey", r"rows\(\) of NoKey returned no key \(it has time\)"),
+        ("BadTime", r"rows\(\) of BadTime: 'time' is of type string \(expected a timestamp"),
+        ("WithMap", r"rows\(\) of WithMap: 'tags' is of type map<string,string> \(expected a number"),
+        ("no_class", r"no_class is a function \(key_split expects a class with rows, add, merge, finish\)"),
+    ],
+)
+def test_a_class_that_is_no_aggregation_is_refused(site: SparkBench, entry: str, message: str) -> None:
+    (job,) = split_job(site, f"refused-{entry}", split_of(2, "shuffle"), entry)
+    with pytest.raises(Rejected, match=message):
+        site.binder().submit(job, attempt_of(job))
+
+
+def test_an_error_of_the_aggregation_is_located(site: SparkBench) -> None:
+    (job,) = split_job(site, "fails-in-add", split_of(2, "shuffle"), "Fails")
+    engine = site.binder()
+    handle = engine.submit(job, attempt_of(job))
+    site.mqtt.send(job.source_topic, ["a,1700000000,7"])
+    said = await_state(engine, handle, JobState.FAILED).message
+    assert "RuntimeError: no such amount: 7" in said
+    assert "key_split.py, line" in said
+    engine.stop(handle, keep_state=False)

@@ -1,0 +1,201 @@
+"""The functions that run a split's operators at a site, without Spark: rows in any order, code by value."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+import binders.spark.query.split.query as split_query
+from binders.spark.query.split.groups import group_keys, hash_of
+from binders.spark.query.split.query import partitioner_of
+from binders.spark.query.split.rerouting import RoutedRouter
+from binders.spark.query.split.steps import ORDER, batch_of, stateful_step
+from jars_and_apps.key_split.aggregation import Aggregation
+from jars_and_apps.key_split.collector import combine
+from jars_and_apps.key_split.settings import ReducerSetting, RouterSetting
+from jars_and_apps.key_split.slides import Windows
+from speck.core.split import Part
+
+SECOND = 1_000_000  # us
+
+
+def rows(*values: tuple[str | None, int | None, int]) -> pa.RecordBatch:
+    """Rows of key, event time (s) and number, as Spark gives them to Python."""
+    keys, times, numbers = zip(*values, strict=True)
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array(keys, pa.utf8()),
+            "time": pa.array([None if each is None else each * SECOND for each in times], pa.int64()),
+            "_hash": pa.array([int(sha256(str(each).encode()).hexdigest()[:15], 16) for each in keys]),
+            "_arrival": pa.array([10**15] * len(keys), pa.int64()),
+            "number": pa.array(numbers, pa.int64()),
+        }
+    )
+
+
+def test_rows_come_in_the_same_order_however_spark_has_shuffled_them() -> None:
+    batch = rows(("a", 1, 1), ("b", 2, 2), ("c", 3, 3), ("d", 4, 4))
+    batch = batch.append_column(ORDER, pa.array([7, -3, 2**62, 0], pa.int64()))
+    first = batch_of([batch.slice(0, 3), batch.slice(3)], frozenset())
+    again = batch_of([batch.take([3, 1]), batch.take([2, 0])], frozenset())
+    assert first == again
+    assert first is not None
+    assert first.column("key").to_pylist() == ["b", "d", "a", "c"]
+    assert ORDER not in first.schema.names
+
+
+def test_no_rows_are_no_batch() -> None:
+    assert batch_of([], frozenset()) is None
+    assert batch_of([rows(("a", 1, 1)).slice(0, 0)], frozenset()) is None
+
+
+def test_timestamps_are_timestamps_again() -> None:
+    found = batch_of([rows(("a", 1, 1_700_000_000_000_001))], frozenset(["number"]))
+    assert found is not None
+    assert found.column("number").type == pa.timestamp("us")
+    assert found.column("number").to_numpy(zero_copy_only=False)[0] == np.datetime64(
+        1_700_000_000_000_001, "us"
+    )
+
+
+def test_each_task_gets_as_many_shards_as_the_others() -> None:
+    for tasks in (1, 2, 3, 8):
+        keys = group_keys(4 * tasks, tasks)
+        assert len(set(keys)) == len(keys)
+        assert [hash_of(key) % tasks for key in keys] == [shard % tasks for shard in range(4 * tasks)]
+
+
+def test_the_hash_is_that_of_spark() -> None:
+    # SELECT hash(0), hash(1) on Spark 4.3.0
+    assert (hash_of(0), hash_of(1)) == (933211791, -559580957)
+
+
+def routed_to(*weights: float) -> RouterSetting:
+    partitioner = partitioner_of("hash")
+    windows = Windows(10 * SECOND, 10 * SECOND)
+    return RouterSetting(windows=windows, name="hash", partitioner=partitioner, weights=weights, origin="a")
+
+
+def test_the_first_batch_of_a_new_form_is_routed_as_before() -> None:
+    """It may be one that the former form has begun, whose frames are partly written."""
+    former, new = routed_to(1, 1), routed_to(1, 1, 1)
+    first, second = (rows(*((f"k{key}", start + key % 9, key) for key in range(50))) for start in (1, 31))
+    router = RoutedRouter.begin(former)
+    router.step(first)
+    state = router.dump()
+    begun = RoutedRouter.load(former, state, partitioner_of).step(second)
+    repeated = RoutedRouter.load(new, state, partitioner_of)
+    assert repeated.step(second) == begun
+    third = RoutedRouter.load(new, repeated.dump(), partitioner_of).step(second)
+    assert {output.topic for output in third} == {"rows/0", "rows/1", "rows/2"}
+
+
+def test_a_form_with_fewer_workers_fails_in_its_first_batch() -> None:
+    router = RoutedRouter.begin(routed_to(1, 1))
+    batch = rows(("a", 1, 1))
+    router.step(batch)
+    fewer = RoutedRouter.load(routed_to(1), router.dump(), partitioner_of)
+    fewer.step(batch)
+    with pytest.raises(ValueError, match="upgrade: stateless"):
+        fewer.dump()
+
+
+class Greatest:
+    """An aggregation of numbers."""
+
+    def add(self, columns: dict[str, np.ndarray]) -> int:
+        return int(columns["number"].max())
+
+    def merge(self, one: int, other: int) -> int:
+        return max(one, other)
+
+    def finish(self, state: int) -> dict[str, int]:
+        return {"greatest": state}
+
+
+# Runs as a site's Python does: without SpecK.
+WITHOUT_SPECK = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("speck", "binders", "jars_and_apps", "tests"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import pickle
+"""
+TAKES_FRAMES = """
+import pandas
+
+class State:
+    getOption = None
+    def update(self, value):
+        self.getOption = value
+
+step = pickle.load(open(sys.argv[1], "rb"))
+state, found = State(), []
+for frame in pickle.load(open(sys.argv[2], "rb")):
+    for messages in step((0,), iter([frame]), state):
+        found += [value for topic, value in zip(messages.topic, messages.value) if topic is None]
+print(b"\\n".join(found).decode())
+"""
+
+
+@pytest.fixture
+def by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pickle by value for this test alone, as in the process that starts a query."""
+    monkeypatch.setattr(cloudpickle.cloudpickle, "_PICKLE_BY_VALUE_MODULES", set())
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+    split_query._carry_code()
+
+
+@pytest.mark.usefixtures("by_value")
+def test_the_code_of_a_step_goes_along(tmp_path: Path) -> None:
+    setting = ReducerSetting(Windows(10 * SECOND, 10 * SECOND), Aggregation(Greatest()))  # type: ignore[arg-type]
+    load = split_query._collector(setting)
+    schema = pa.schema({"value": pa.binary()})
+    step = stateful_step(load, {0: 0}, schema, frozenset(), "speck/split/greatest/")
+    batches = [
+        combine(setting, rows(("a", 1, 3), ("a", 2, 9), ("b", 3, 4)), 1),
+        combine(setting, rows(("a", 25, 1)), 1),
+    ]
+    frames = [pd.DataFrame({"value": each.column("value").to_pylist()}) for each in batches]
+    for name, value in (("step", step), ("frames", frames)):
+        (tmp_path / name).write_bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT_SPECK + TAKES_FRAMES,
+        str(tmp_path / "step"),
+        str(tmp_path / "frames"),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    found = [line.partition(',"end"')[2].partition(",")[2] for line in ended.stdout.splitlines()]
+    assert found == ['"greatest":9}', '"greatest":4}']
+
+
+@pytest.mark.usefixtures("by_value")
+def test_the_code_of_each_operator_goes_along(tmp_path: Path) -> None:
+    described = {"of": "greatest", "window_us": 10 * SECOND, "slide_us": 10 * SECOND}
+    routing = {"workers": 2, "partitioner": "balanced", "lateness_us": 0, "seed": 1}
+    aggregation = Aggregation(Greatest())  # type: ignore[arg-type]
+    loads = [
+        split_query._router(Part.of_split({"role": "partitioner", **described, **routing})),
+        split_query._combiner(Part.of_split({"role": "combiner", "number": 1, **described}), aggregation),
+        split_query._reducer(Part.of_split({"role": "reducer", **described}), aggregation),
+    ]
+    (tmp_path / "loads").write_bytes(cloudpickle.dumps(loads))  # type: ignore[no-untyped-call]
+    each = "for load in pickle.load(open(sys.argv[1], 'rb')): load(0, 'q', load(0, 'q', None).dump())"
+    command = [sys.executable, "-c", WITHOUT_SPECK + each, str(tmp_path / "loads")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr

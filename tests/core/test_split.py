@@ -1,0 +1,177 @@
+"""Plans of compositions with a split: what each change of it does to its jobs, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from speck.cli.render.plans import plan_lines
+from speck.core.graph import Graph
+from speck.core.job import Job, form_fingerprint
+from speck.core.plan import Deployed, Start, Stop, make_plan, plan_data, refused_splits
+from speck.core.rewiring import rewirings
+from speck.core.split import PARTITIONERS, Place, Split, expand, groups
+from tests.support.examples import job
+
+MINUTE = 60_000_000
+HOT = job("hot", "readings", "out", engine="spark", spe_address="sc://d:1", site="D")
+
+
+def split(*sites: str, **fields: Any) -> Split:
+    places = tuple(Place(spe_address=f"sc://{each.lower()}:1", site=each) for each in sites)
+    times = {"partitioner": "balanced", "window_us": 15 * MINUTE, "slide_us": 5 * MINUTE}
+    return Split(**{"combiners": places, **times, **fields})
+
+
+def jobs_of(found: Split, whole: Job = HOT) -> dict[str, Job]:
+    return {each.job_name: each for each in expand(whole, found)}
+
+
+def changes(before: Mapping[str, Job], after: Mapping[str, Job]) -> dict[str, str]:
+    """The actions that are no Keep, by job."""
+    plan = make_plan("test", 1, after, {name: Deployed(each) for name, each in before.items()})
+    return {each.job.job_name: type(each).__name__.lower() for each in plan.changes}
+
+
+def refused(before: Mapping[str, Job], after: Mapping[str, Job]) -> list[str]:
+    stored = {name: Deployed(each) for name, each in before.items()}
+    return [f"{each.job}: {each.message}" for each in refused_splits(after, stored)]
+
+
+THREE = jobs_of(split("A", "B", "D"))
+WHOLE = jobs_of(replace(split(), combiners=4, partitioner="shuffle"))
+
+
+def test_an_unchanged_split_is_kept() -> None:
+    assert changes(THREE, jobs_of(split("A", "B", "D"))) == {}
+    assert changes({name: Job.from_dict(each.to_dict()) for name, each in THREE.items()}, THREE) == {}
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (split("A", "B", "D", "A"), {"hot.partitioner": "update", "hot.combiner-3": "start"}),
+        (split("A", "C", "D"), {"hot.combiner-1": "move"}),
+        (split("A", "B", "D", lateness_us=MINUTE), {"hot.partitioner": "update"}),
+        (split("A", "B", "D", partitioner="hash"), {"hot.partitioner": "update"}),
+        (split("A", "B", "D", options={"tolerance": 0.1}), {"hot.partitioner": "update"}),
+        (split("A", "B", "D", reducer=Place(spe_address="sc://c:1", site="C")), {"hot.reducer": "move"}),
+    ],
+    ids=[
+        "combiner-added",
+        "combiner-moved",
+        "lateness",
+        "partitioner",
+        "option",
+        "reducer-moved",
+    ],
+)
+def test_a_change_touches_the_jobs_that_it_concerns(after: Split, expected: dict[str, str]) -> None:
+    assert changes(THREE, jobs_of(after)) == expected
+    assert refused(THREE, jobs_of(after)) == []
+
+
+def test_weights_change_the_partitioner_alone() -> None:
+    base = split("A", "B", "D")
+    assert isinstance(base.combiners, tuple)
+    retired = replace(base, combiners=(*base.combiners[:2], replace(base.combiners[2], weight=0.0)))
+    assert changes(THREE, jobs_of(retired)) == {"hot.partitioner": "update"}
+    assert refused(THREE, jobs_of(retired)) == []
+
+
+def test_a_renamed_split_and_one_that_is_removed() -> None:
+    renamed = jobs_of(split("A", "B", "D"), replace(HOT, job_name="warm"))
+    assert sorted(changes(THREE, renamed).values()) == ["start"] * 5 + ["stop"] * 5
+    back = changes(THREE, {"hot": HOT})
+    assert back == {**dict.fromkeys(THREE, "stop"), "hot": "start"}
+    assert refused(THREE, {"hot": HOT}) == []
+
+
+def test_refused_changes() -> None:
+    fewer = jobs_of(split("A", "B"))
+    assert refused(THREE, fewer) == [
+        "hot: the split has fewer combiners: 2 in place of 3 (expected 'weight: 0' for each that is to "
+        "retire, or 'upgrade: stateless': the open windows are lost then)"
+    ]
+    longer = refused(THREE, jobs_of(split("A", "B", "D", window_us=20 * MINUTE)))
+    assert longer == [
+        "hot: the windows change from 900 s by 300 s to 1200 s by 300 s (expected the former ones, or "
+        "'upgrade: stateless': the open windows are lost then)"
+    ]
+    assert len(refused(THREE, jobs_of(split("A", "B", "D", slide_us=MINUTE)))) == 1
+    (shards,) = refused(THREE, jobs_of(split("A", "B", "D", reducer=Place(parallelism=3))))
+    assert "parallelism changes from 1 to 3 in hot.reducer" in shards
+    assert refused(WHOLE, jobs_of(replace(split(), combiners=2, partitioner="shuffle"))) == []
+    assert len(refused(WHOLE, jobs_of(replace(split(), combiners=4, slide_us=MINUTE)))) == 1
+    assert "loses its key_split" in refused(WHOLE, {"hot": HOT})[0]
+    assert "gets a key_split" in refused({"hot": HOT}, WHOLE)[0]
+
+
+def test_what_is_refused_is_done_without_the_state() -> None:
+    stateless = replace(HOT, upgrade="stateless")
+    for after in (split("A", "B"), split("A", "B", "D", window_us=20 * MINUTE)):
+        assert refused(THREE, jobs_of(after, stateless)) == []
+    stored = {name: Deployed(each, started=False) for name, each in THREE.items()}
+    assert refused_splits(jobs_of(split("A")), stored) == []
+
+
+def test_a_stopped_split_drains_along_its_edges() -> None:
+    found = rewirings({name: Stop(each, "") for name, each in THREE.items()})
+    assert found["hot.combiner-1"].writers == {"hot.partitioner"}
+    assert found["hot.reducer"].writers == {"hot.combiner-0", "hot.combiner-1", "hot.combiner-2"}
+
+
+def test_one_more_combiner_does_not_make_the_others_wait() -> None:
+    more = jobs_of(split("A", "B", "D", "A"))
+    plan = make_plan("test", 1, more, {name: Deployed(each) for name, each in THREE.items()})
+    assert rewirings({each.job.job_name: each for each in plan.actions}) == {}
+
+
+def test_the_plan_shows_the_split_as_a_group() -> None:
+    others = {"hot.clean": job("hot.clean", "raw", "readings")}
+    desired = others | jobs_of(split("A", "B", *"D" * 10))
+    lines = [each.plain for each in plan_lines(plan_data(make_plan("test", 0, desired, {})))]
+    assert lines[1].split() == ["+", "start", "hot.clean", "new", "in", "the", "composition"]
+    assert lines[2] == (
+        "    hot: split by balanced into partitioner (D), 12 combiners (A, B, D), reducer (D)"
+    )
+    shown = [line.split()[2] for line in lines[3:]]
+    assert shown[:3] == ["hot.partitioner", "hot.combiner-0", "hot.combiner-1"]
+    assert shown[-2:] == ["hot.combiner-11", "hot.reducer"]
+    assert all(line.startswith("  + start     hot.") for line in lines[3:])
+
+
+def test_a_split_in_one_job_is_an_ordinary_line_of_the_plan() -> None:
+    data = plan_data(make_plan("test", 0, WHOLE, {}))
+    assert data["actions"][0]["split"]["role"] == "whole"
+    assert [each.plain for each in plan_lines(data)][1] == "  + start   hot  new in the composition"
+
+
+def test_the_stored_form_of_a_job_without_a_split_stays() -> None:
+    assert "split" not in HOT.to_dict()
+    assert form_fingerprint(HOT) == form_fingerprint(replace(HOT, split={}))
+    assert form_fingerprint(HOT) != form_fingerprint(WHOLE["hot"])
+
+
+def test_groups_are_in_the_order_of_the_flow() -> None:
+    many = jobs_of(split(*"ABD" * 5))
+    ((name, members),) = groups([*reversed(many.values()), HOT, WHOLE["hot"]])
+    assert name == "hot"
+    assert [each.job_name for each in members] == list(many)
+
+
+def test_a_thousand_combiners_are_one_graph() -> None:
+    many = jobs_of(split(*["A"] * 1000))
+    assert len(Graph.of(many.values()).order()) == 1002
+    plan = make_plan("test", 0, many, {})
+    assert all(isinstance(each, Start) for each in plan.actions)
+
+
+def test_options_have_a_default_within_their_bounds() -> None:
+    for name, kind in PARTITIONERS.items():
+        for each, option in kind.options.items():
+            assert option.low <= option.default <= option.high, (name, each)
+            assert not option.whole or float(option.default).is_integer(), (name, each)

@@ -1,0 +1,1 @@
+"""Tests of key splitting: the protocol, its frames and its partitioners."""

@@ -1,0 +1,129 @@
+"""Frames that a broker lost, states that were lost, and code that changed: counted, and no window twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jars_and_apps.key_split.combiner import Combiner
+from jars_and_apps.key_split.reducer import Reducer
+from jars_and_apps.key_split.router import Router
+from jars_and_apps.key_split.slides import Windows
+from tests.key_split.examples import fault_test
+from tests.key_split.pipeline import Pipeline
+from tests.key_split.reference import results
+from tests.key_split.test_protocol import Scenario, batches_of, pipeline_of, run, scenarios
+
+
+@fault_test
+@given(scenario=scenarios(), lost=st.sampled_from([0.02, 0.2]))
+def test_frames_that_are_lost(scenario: Scenario, lost: float) -> None:
+    """Their rows are missing and no others, each is counted, and no window comes twice."""
+    random = np.random.default_rng(scenario.seed + 1)
+    pipeline = pipeline_of(scenario)
+    dropped: list[bytes] = []
+
+    def spoil(frame: bytes) -> bytes | None:
+        if random.random() < lost:
+            dropped.append(frame)
+            return None
+        return frame
+
+    pipeline.spoil = spoil
+    batches = run(scenario, pipeline)
+    expected = results(batches, scenario.windows)
+    for place, ids in pipeline.found().items():
+        assert set(ids) <= set(expected[place])
+    counted = sum(part.report()["faults"].get("lost_frames", 0) for part in pipeline.combiners.values())
+    assert counted <= len(dropped)  # the last ones of a worker are not missed yet
+
+
+@fault_test
+@given(scenario=scenarios())
+def test_a_router_that_lost_its_state(scenario: Scenario) -> None:
+    """One of another origin takes over: its rows of windows that are out are late, all else is as before."""
+    scenario = replace(scenario, changes=False)
+    random = np.random.default_rng(scenario.seed)
+    pipeline, batches = pipeline_of(scenario), batches_of(scenario, random)
+    for number, rows in enumerate(batches):
+        if random.random() < 0.2:
+            for place in sorted(pipeline.waiting):
+                pipeline.combine(place, 1)
+            pipeline.router.state = None
+            pipeline.change(origin=f"origin-{number:02}", seed=int(random.integers(100)))
+        pipeline.route(rows)
+    pipeline.drain()
+    assert pipeline.found() == results(batches, scenario.windows)
+
+
+def test_frames_of_a_former_origin_are_shut_out() -> None:
+    """A former router that still writes changes nothing."""
+    pipeline, batches = _run_once()
+    former = Pipeline(pipeline.router.setting)
+    former.route(batches[-1])
+    old = former.waiting
+    pipeline.router.state = None
+    pipeline.change(origin="origin-2")
+    pipeline.route(batches[-1])
+    pipeline.drain()
+    before = pipeline.found(), len(pipeline.partials)
+    for place in list(old):
+        pipeline.combine(place, 0, old[place])
+    outdated = [part.report()["faults"].get("outdated_frames", 0) for part in pipeline.combiners.values()]
+    assert outdated == [len(old[place]) for place in pipeline.combiners]
+    assert (pipeline.found(), len(pipeline.partials)) == before
+
+
+def test_settings_that_a_state_does_not_outlive() -> None:
+    """Each is refused with what is and what should be."""
+    pipeline, _ = _run_once()
+    router, combiner = pipeline.router, pipeline.combiners[0, 0]
+    assert router.state is not None
+    assert combiner.state is not None
+    other = Windows(120_000_000, 60_000_000)
+    for change, words in (
+        (
+            {"weights": (1.0, 1.0), "shards": (1, 1)},
+            r"2 workers of \[1, 1\] shards, the state has \[1, 1, 1\]",
+        ),
+        ({"shards": (1, 2, 1)}, r"the state has \[1, 1, 1\] \(expected the same and more at the end"),
+        ({"windows": other}, "state is of .*60000000.*120000000"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Router.load(replace(router.setting, **change), router.state)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="2 shards of the reducer, the state has 1"):
+        Combiner.load(replace(combiner.setting, reducer_shards=2), combiner.state)
+    with pytest.raises(ValueError, match="state is of"):
+        Combiner.load(replace(combiner.setting, windows=other), combiner.state)
+    with pytest.raises(ValueError, match=r"state is of.*combiner.*expected.*reducer"):
+        Reducer.load(pipeline.reducers[0].setting, combiner.state)
+    for part in (Router, Combiner, Reducer):
+        setting = {Router: router, Combiner: combiner, Reducer: pipeline.reducers[0]}[part].setting
+        with pytest.raises(ValueError, match="damaged"):
+            part.load(setting, b"\x80\x04K\x01.")
+
+
+def _run_once() -> tuple[Pipeline, list[list]]:  # type: ignore[type-arg]
+    windows = Windows(60_000_000, 60_000_000)
+    scenario = Scenario(
+        seed=3,
+        windows=windows,
+        partitioner="random",
+        workers=3,
+        shards=1,
+        reducer_shards=1,
+        zipf=1.0,
+        drift=False,
+        batches=6,
+        rows=30,
+        spread=0.1,
+        share=0.2,
+        moves=0.1,
+        changes=False,
+    )
+    pipeline = pipeline_of(scenario)
+    return pipeline, run(scenario, pipeline)

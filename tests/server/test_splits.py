@@ -1,0 +1,135 @@
+"""Splits by keys through the REST interface and the command line, over engines in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from speck.client import RequestRefused
+from speck.core.job import Job
+from tests.support.rest_server import RestServer, yaml_of
+from tests.support.speck_command import Speck, speck_fixture  # noqa: F401
+
+E1, E2 = "{spe_address: sc://e1:15002}", "{spe_address: sc://e2:15002, weight: 2}"
+PARTS = ["hot.partitioner", "hot.combiner-0", "hot.combiner-1", "hot.reducer"]
+
+
+def hot(*combiners: str, more: str = "") -> str:
+    places = ", ".join(combiners or (E1, E2))
+    return yaml_of(f"hot readings out key_split: {{combiners: [{places}], window: 1 minute{more}}}")
+
+
+def get(rest: RestServer, path: str) -> Any:
+    answer = requests.get(rest.url + path, timeout=30)
+    assert answer.ok, answer.text
+    return answer.json()
+
+
+def apply(rest: RestServer, text: str) -> dict[str, Any]:
+    operation: dict[str, Any] = rest.client.apply(text.encode(), "demo", wait=30)
+    return operation
+
+
+def test_a_split_is_planned_as_its_jobs(rest: RestServer) -> None:
+    plan = rest.client.plan(hot().encode(), "demo")
+    actions = {each["job"]: each for each in plan["actions"]}
+    assert sorted(actions) == sorted(PARTS)
+    assert actions["hot.combiner-1"]["split"]["number"] == 1
+    assert actions["hot.partitioner"]["split"]["weight.1"] == 2.0
+    jobs = {each["job_name"]: each for each in plan["jobs"]}
+    assert jobs["hot.partitioner"]["writes"] == ["speck/split/hot/rows/0", "speck/split/hot/rows/1"]
+    assert "writes" not in jobs["hot.reducer"]
+    assert rest.world.changes() == []
+
+
+def test_the_same_file_again_touches_nothing(rest: RestServer) -> None:
+    assert apply(rest, hot())["state"] == "succeeded"
+    before = rest.world.changes()
+    again = apply(rest, hot())
+    assert {each["state"] for each in again["actions"]} == {"kept"}
+    assert rest.world.changes() == before
+    assert len(get(rest, "/compositions/demo/revisions")) == 1
+    shown = {each["job_name"]: each["job"] for each in get(rest, "/jobs")}
+    stored = rest.coordinator.store.revision("demo", 1).jobs
+    for name, fields in shown.items():
+        assert Job.from_dict({key: value for key, value in fields.items() if key != "writes"}) == stored[name]
+
+
+def test_a_combiner_moves_and_one_is_added_while_the_others_run(rest: RestServer) -> None:
+    apply(rest, hot())
+    moved = apply(rest, hot(E1.replace("e1", "e3"), E2))
+    states = {each["job"]: (each["kind"], each["state"]) for each in moved["actions"]}
+    assert states == dict.fromkeys(PARTS, ("keep", "kept")) | {"hot.combiner-0": ("move", "done")}
+    more = apply(rest, hot(E1.replace("e1", "e3"), E2, E1))
+    changed = {each["job"]: each["kind"] for each in more["actions"] if each["kind"] != "keep"}
+    assert changed == {"hot.combiner-2": "start", "hot.partitioner": "update"}
+    assert more["state"] == "succeeded"
+    assert rest.world.where()["hot.combiner-0"] == "sc://e3:15002"
+
+
+def test_fewer_combiners_are_refused_before_anything_is_touched(rest: RestServer) -> None:
+    apply(rest, hot())
+    before = rest.world.changes()
+    with pytest.raises(RequestRefused, match="the split has fewer combiners: 1 in place of 2"):
+        apply(rest, hot(E1))
+    assert rest.world.changes() == before
+    assert apply(rest, hot(E1) + "  upgrade: stateless\n")["state"] == "succeeded"
+    assert sorted(rest.world.where()) == ["hot.combiner-0", "hot.partitioner", "hot.reducer"]
+
+
+def test_a_split_is_deleted_with_its_composition(rest: RestServer) -> None:
+    apply(rest, hot())
+    assert rest.client.delete_composition("demo", wait=30)["state"] == "succeeded"
+    assert rest.world.where() == {}
+    assert get(rest, "/splits") == []
+
+
+def test_a_split_within_one_job(rest: RestServer) -> None:
+    text = yaml_of("hot readings out key_split: {combiners: 4, window: 1 minute}")
+    assert apply(rest, text)["state"] == "succeeded"
+    (split,) = get(rest, "/splits")
+    assert (split["in_one_job"], split["partitioner"], split["workers"]) == (True, "shuffle", 4)
+    assert [each["role"] for each in split["parts"]] == ["whole"]
+
+
+def test_splits_are_shown_with_their_jobs(rest: RestServer) -> None:
+    apply(rest, hot(more=", slide: 20 s, lateness: 5 s, options: {tolerance: 0.1}"))
+    split = get(rest, "/splits/hot")
+    assert [each["name"] for each in get(rest, "/splits")] == ["hot"]
+    assert {name: value for name, value in split.items() if name != "parts"} == {
+        "name": "hot",
+        "composition": "demo",
+        "in_one_job": False,
+        "partitioner": "balanced",
+        "options": {"tolerance": 0.1},
+        "workers": 2,
+        "window_seconds": 60.0,
+        "slide_seconds": 20.0,
+        "lateness_seconds": 5.0,
+    }
+    assert [each["job_name"] for each in split["parts"]] == PARTS
+    assert [each["weight"] for each in split["parts"]] == [None, 1.0, 2.0, None]
+    assert {each["up_to_date"] for each in split["parts"]} == {True}
+    missing = requests.get(f"{rest.url}/splits/hat", timeout=30)
+    assert missing.status_code == 404
+    assert "there is no split 'hat' (did you mean 'hot'?)" in missing.json()["detail"]
+
+
+def test_the_command_shows_them(speck: Speck, tmp_path: Path) -> None:
+    path = tmp_path / "demo.yaml"
+    path.write_text(hot())
+    assert speck("split", "show").out.split() == (
+        ["SPLIT", "COMPOSITION", "PARTITIONER", "COMBINERS", "WINDOW", "SLIDE", "JOBS"]
+    )
+    planned = speck("plan", str(path)).out.splitlines()
+    assert planned[1].startswith("    hot: split by balanced into partitioner (")
+    assert speck("apply", str(path)).code == 0
+    (row,) = speck("split", "show").out.splitlines()[1:]
+    assert row.split()[:4] == ["hot", "demo", "balanced", "2"]
+    shown = speck("split", "show", "hot").out.splitlines()
+    assert shown[0] == ("hot of demo: over 2 combiners by balanced, windows of 60 s by 60 s, late after 0 s")
+    assert [line.split()[0] for line in shown[2:]] == PARTS
+    assert speck("split", "show", "hat").code != 0
