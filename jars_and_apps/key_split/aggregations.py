@@ -102,7 +102,7 @@ class Percentiles:
         from fastdigest import TDigest
 
         for _ in range(self.workload):
-            digest = TDigest.from_values(columns["value"], max_centroids=CENTROIDS)
+            digest = TDigest.from_values(columns["value"].tolist(), max_centroids=CENTROIDS)
         return digest
 
     def merge(self, one: TDigest, other: TDigest) -> TDigest:

@@ -74,7 +74,7 @@ class SpeedPercentiles:
         from fastdigest import TDigest
 
         for _ in range(self.workload):
-            digest = TDigest.from_values(columns["speed"], max_centroids=CENTROIDS)
+            digest = TDigest.from_values(columns["speed"].tolist(), max_centroids=CENTROIDS)
         return digest
 
     def merge(self, one: TDigest, other: TDigest) -> TDigest:
