@@ -179,6 +179,7 @@ ASKING = (
     "events",
     "jobs",
     "show x",
+    "split show x",
     "logs x",
     "logs x --follow",
     "watch",

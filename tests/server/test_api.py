@@ -237,6 +237,8 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/placements/{identifier}"),
         ("POST", "/placements/{identifier}/accept"),
         ("GET", "/policies"),
+        ("GET", "/splits"),
+        ("GET", "/splits/{name}"),
         ("POST", "/jobs/{name}/pin"),
         ("GET", "/adapt"),
         ("GET", "/adapt/{name}"),
