@@ -22,7 +22,8 @@ from speck.placement.problem import Load, Placement, Problem
 class State:
     """The sites of all jobs, the homes of all channels, and the objective.
 
-    :meth:`move` takes time proportional to the jobs at the sites concerned and the ends of the channels.
+    :meth:`move` takes time proportional to the ends of the channels; the next reading of the objective,
+    to the jobs at the sites that changed since the last one.
     """
 
     def __init__(self, problem: Problem, sites: Sequence[int]) -> None:
@@ -45,7 +46,6 @@ class State:
             self._add_job(job, 1)
         for channel in range(len(problem.channels)):
             self._add_channel(channel, 1)
-        self._refresh()
 
     def _scales(self) -> list[float]:
         """The factor of each job's age in the relative age of results."""
@@ -57,6 +57,7 @@ class State:
         """The objective of the present placement."""
         if self.problem.max_age is not None:  # the bound on the slowest path needs the whole graph
             return evaluate(self.problem, self.placement()).objective
+        self._refresh()
         others = self.problem.others
         return combined(
             self.problem,
@@ -69,6 +70,7 @@ class State:
     @property
     def over(self) -> float:
         """The sum of the over-shares of sites and links."""
+        self._refresh()
         return sum(self._over)
 
     def utilisation(self, site: int) -> float:
@@ -81,6 +83,7 @@ class State:
 
     def over_at(self, site: int) -> float:
         """The over-shares of a site and its link, plus its greatest load."""
+        self._refresh()
         return self._over[site] + self.pressure(site)
 
     def pressure(self, site: int) -> float:
@@ -145,7 +148,6 @@ class State:
         for channel in beside:
             self.homes[channel] = self.problem.home(channel, self.sites)
             self._add_channel(channel, 1)
-        self._refresh()
 
     def move_all(self, units: Iterable[int], site: int) -> None:
         """Move several units to one site."""
