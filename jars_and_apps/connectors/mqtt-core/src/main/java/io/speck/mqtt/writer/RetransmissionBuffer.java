@@ -16,12 +16,13 @@ import java.util.function.Predicate;
  *
  * <p>Holds only messages with a stamp, since readers cannot tell another message from its repetition. Bounded in time
  * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (30) and {@code
- * speck.sink.keepMegabytes} (8, for each broker); the oldest messages are dropped first. A message ages only by the
+ * speck.sink.keepMegabytes} (for each broker; 16, or 8 with a heap below 256 MB); the oldest messages are dropped first. A message ages only by the
  * {@link LiveTime} of its broker, since a broker that does not run saves nothing. Not thread-safe; guarded by the
  * publisher's lock.
  */
 final class RetransmissionBuffer {
-    private static final long MAXIMUM_BYTES = Long.getLong("speck.sink.keepMegabytes", 8) << 20;
+    private static final long MAXIMUM_BYTES =
+            Long.getLong("speck.sink.keepMegabytes", defaultMegabytes(Runtime.getRuntime().maxMemory())) << 20;
     private static final int OVERHEAD_BYTES = 200;
 
     private final Deque<OutgoingMessage> messages = new ArrayDeque<>();
@@ -38,6 +39,11 @@ final class RetransmissionBuffer {
     RetransmissionBuffer(long maximumNanos, long maximumBytes) {
         this.maximumNanos = maximumNanos;
         this.maximumBytes = maximumBytes;
+    }
+
+    /** The default bound, MB, in a process with a heap of so many bytes. */
+    static long defaultMegabytes(long heapBytes) {
+        return heapBytes < 256L << 20 ? 8 : 16; // readers remember some 57,000 messages at least, docs/guarantees.md
     }
 
     /** Records that a connection to the broker was opened. */

@@ -35,6 +35,12 @@ class RetransmissionBufferTest {
     }
 
     @Test
+    void aSmallProcessRetainsLess() {
+        assertEquals(8, RetransmissionBuffer.defaultMegabytes(128L << 20));
+        assertEquals(16, RetransmissionBuffer.defaultMegabytes(600L << 20));
+    }
+
+    @Test
     void messagesAgeOnlyBetweenAnswersOfTheBroker() {
         RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
         buffer.connected(0);
