@@ -48,7 +48,7 @@ def plan(
     text = read_composition(file, values(env_files, settings, file))
     data = client.plan(text, file.stem, base_revision, leave_behind, give_up)
     warn(data["warnings"])
-    show_data(data, render.plan_lines(data), as_json)
+    show_data(data, [*render.plan_lines(data), *render.figure_lines(data)], as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
 
 
@@ -92,7 +92,7 @@ def apply(
     planned = client.plan(text, file.stem, base_revision, leave_behind, give_up, place)
     warn(planned["warnings"])
     if not as_json:
-        show_data(planned, render.plan_lines(planned), False)
+        show_data(planned, [*render.plan_lines(planned), *render.figure_lines(planned)], False)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     base = planned["base_revision"]
     change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}

@@ -26,6 +26,7 @@ from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
 from speck.coordinator.placer import NEW, Placer, place_notes
+from speck.coordinator.proposal_data import assigned_figures
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState, OperationKind
@@ -128,10 +129,11 @@ class Coordinator:
 
         ``place`` is as in :meth:`~speck.coordinator.placer.Placer.assign`.
         """
-        composition = self.placer.assign(composition, place)
+        assigned = self.placer.assign(composition, place)
         head = self.deployments.head(composition.name)
         left_behind = self._abandoned(head, leave_behind)
-        return self._planned(head, composition, base_revision, left_behind, give_up)
+        plan = self._planned(head, assigned.composition, base_revision, left_behind, give_up)
+        return replace(plan, figures=assigned_figures(assigned))
 
     def _planned(
         self,
@@ -211,7 +213,7 @@ class Coordinator:
         kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
         with self.operations.exclusive(name, kind):
             head = self._changeable_head(name)
-            composition = self.placer.assign(composition, place)
+            composition = self.placer.assign(composition, place).composition
             left_behind = self._abandoned(head, leave_behind)
             plan = self._planned(head, composition, base_revision, left_behind, give_up)
             last = self.desired(name)

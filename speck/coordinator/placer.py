@@ -49,6 +49,15 @@ class Wishes:
 
 
 @dataclass(frozen=True)
+class Assigned:
+    """A composition with a place for everything, and the choice of places if one was made."""
+
+    composition: Composition
+    model: Model | None = None
+    advice: Advice | None = None
+
+
+@dataclass(frozen=True)
 class Placed:
     """A composition with a place for everything, and how it came about.
 
@@ -84,8 +93,8 @@ class Placer:
 
     # --- applying
 
-    def assign(self, composition: Composition, place: str = NEW) -> Composition:
-        """The composition with a place for each job and topic.
+    def assign(self, composition: Composition, place: str = NEW) -> Assigned:
+        """A composition with a place for each job and topic.
 
         Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
         ``place`` is ``new`` (only what has no place yet is placed), ``all`` (everything anew) or ``none``.
@@ -93,21 +102,23 @@ class Placer:
         :class:`~speck.errors.Overloaded`.
         """
         if place == EVERYTHING and any(job.movable for job in composition.jobs.values()):
-            return self.place(composition, Wishes()).composition
+            placed = self.place(composition, Wishes())
+            return Assigned(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
-            return composition
+            return Assigned(composition)
         draft = self._draft(composition)
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
         if missing and place == NOTHING:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
-        if missing or homes.keys() != draft.channels.keys():
-            draft = reachable(draft, self.pool)
-            with self.alone():
-                model = self._model(draft, Wishes(), hold=True)
-                advice = advise(model, policy(draft.options.policy), self._budget())
-            sites, homes = model.sites(advice.placement), model.homes(advice.placement)
-        return draft.settled(sites, homes)
+        if not missing and homes.keys() == draft.channels.keys():
+            return Assigned(draft.settled(sites, homes))
+        draft = reachable(draft, self.pool)
+        with self.alone():
+            model = self._model(draft, Wishes(), hold=True)
+            advice = advise(model, policy(draft.options.policy), self._budget())
+        settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
+        return Assigned(settled, model, advice)
 
     def pinned(self, composition: Composition, name: str, pin: bool, site: str = "") -> Composition:
         """A composition with one of its jobs pinned or not, moved to ``site`` before if that is given."""

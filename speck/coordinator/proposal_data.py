@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from speck.coordinator.placer import Placed
+from speck.coordinator.placer import Assigned, Placed
 from speck.core.plan import Plan, plan_data
 from speck.core.split import shown_job
 from speck.placement.advice import Advice, Comparison, finite
@@ -28,10 +28,7 @@ def proposal_data(placed: Placed, plan: Plan, now: float) -> dict[str, Any]:
         "policy": placed.policy,
         "plan": plan_data(plan),
         "jobs": [shown_job(each.job) for each in plan.actions],
-        "figures": {
-            "now": None if advice.now is None else figures_data(problem, advice.now),
-            "after": figures_data(problem, advice.after),
-        },
+        "figures": figure_pair(model, advice),
         "gap": advice.gap,
         "seconds": advice.seconds,
         "steps": [_step_data(model, each) for each in advice.steps],
@@ -42,6 +39,22 @@ def proposal_data(placed: Placed, plan: Plan, now: float) -> dict[str, Any]:
         "known_by": _known_data(placed, now),
         "refused": [{"job": each.job, "site": each.site, "why": each.reason} for each in model.draft.refused],
     }
+
+
+def figure_pair(model: Model, advice: Advice) -> dict[str, Any]:
+    """The figures ``now`` (``None``: not all of it runs) and ``after`` as plain data."""
+    problem = model.problem
+    return {
+        "now": None if advice.now is None else figures_data(problem, advice.now),
+        "after": figures_data(problem, advice.after),
+    }
+
+
+def assigned_figures(assigned: Assigned) -> dict[str, Any] | None:
+    """The figures of a choice of places (``None``: none was made)."""
+    if assigned.model is None or assigned.advice is None:
+        return None
+    return figure_pair(assigned.model, assigned.advice)
 
 
 def figures_data(problem: Problem, figures: Figures) -> dict[str, Any]:

@@ -99,7 +99,8 @@ _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 class Plan:
     """The actions that lead to the desired composition, by job name, and the revision they start from.
 
-    ``consequences`` are those of actions that a user should know before, by job name.
+    ``consequences`` are those of actions that a user should know before, by job name.  ``figures`` are the
+    predicted ones, ``now`` and ``after``, if places were chosen for jobs or topics.
     """
 
     composition: str
@@ -107,6 +108,7 @@ class Plan:
     actions: tuple[Action, ...]
     consequences: Mapping[str, str] = field(default_factory=dict)
     leaves: tuple[UndrainedSession, ...] = ()
+    figures: Mapping[str, Any] | None = None
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -248,6 +250,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             for each in plan.actions
         ],
         "leaves": [asdict(each) for each in plan.leaves],
+        "figures": plan.figures,
     }
 
 

@@ -49,6 +49,19 @@ def cloudy_fixture(speck: Speck, file: str) -> str:
     return file
 
 
+def test_plan_and_apply_show_the_figures_of_places_that_they_choose(speck: Speck, file: str) -> None:
+    planned, applied = speck("plan", file), speck("apply", file)
+    assert (planned.code, applied.code) == (2, 0), planned.err + applied.err
+    for said in (planned, applied):
+        rows = [line.split() for line in said.out.splitlines() if line.strip().startswith(ROWS)]
+        assert [row[: len(each.split())] for row, each in zip(rows, ROWS, strict=True)] == [
+            each.split() for each in ROWS
+        ]
+    again = speck("plan", file)
+    assert again.code == 0
+    assert "sustained multiplier" not in again.out
+
+
 def test_advise_shows_every_row_and_accept_carries_it_out(
     speck: Speck, cloudy: str, rest: RestServer
 ) -> None:

@@ -109,8 +109,11 @@ def test_busy_solver_is_503_with_retry_after(bench: Bench, monkeypatch: pytest.M
 def test_apply_places_new_jobs_or_all(bench: Bench) -> None:
     unchanged = bench.ask("POST", "/compositions", dry_run="true", body=ROAD_TRAFFIC)
     assert unchanged.json()["counts"]["keep"] == 7
+    assert unchanged.json()["figures"] is None
     moved = bench.ask("POST", "/compositions", dry_run="true", place="all", body=ROAD_TRAFFIC)
     assert moved.json()["counts"]["move"] == 6
+    figures = moved.json()["figures"]
+    assert 0 < figures["after"]["wan"] < figures["now"]["wan"]
     wrong = bench.ask("POST", "/compositions", dry_run="true", place="some", body=ROAD_TRAFFIC)
     assert wrong.status_code == 422
 

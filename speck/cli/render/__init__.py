@@ -21,7 +21,13 @@ from speck.cli.render.live import (
     sorted_rates,
     watch_table,
 )
-from speck.cli.render.placements import comparison_table, offer, placement_lines, policies_table
+from speck.cli.render.placements import (
+    comparison_table,
+    figure_lines,
+    offer,
+    placement_lines,
+    policies_table,
+)
 from speck.cli.render.plans import (
     action_line,
     change_lines,
@@ -56,6 +62,7 @@ __all__ = [
     "events_table",
     "facts",
     "faults_of",
+    "figure_lines",
     "finding_lines",
     "has_changes",
     "job_changes",

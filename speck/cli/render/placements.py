@@ -31,6 +31,13 @@ def placement_lines(proposal: Data, explained: Iterable[str] = ()) -> Iterable[T
         yield Text("nothing better", style="green")
 
 
+def figure_lines(plan: Data) -> Iterable[Text]:
+    """The predicted figures of a plan that chooses places for jobs or topics; nothing for any other."""
+    if figures := plan.get("figures"):
+        yield Text("  predicted for the chosen sites (speck place FILE gives the reasons)", style="dim")
+        yield from _figures(figures)
+
+
 def offer(proposal: Data) -> Text:
     """The command that accepts a proposal."""
     minutes = (proposal["until"] - proposal["created"]) / _MINUTES

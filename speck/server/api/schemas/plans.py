@@ -6,6 +6,7 @@ from marshmallow import Schema, fields, validate
 
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.server.api.schemas.fields import UNIX, text
+from speck.server.api.schemas.figures import FigurePairSchema
 
 _KINDS = [kind.value for kind in ActionKind]
 
@@ -74,6 +75,11 @@ class PlanSchema(Schema):
     )
     warnings = fields.List(
         fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
+    )
+    figures = fields.Nested(
+        FigurePairSchema,
+        allow_none=True,
+        metadata={"description": "predicted, if a place is chosen for jobs or topics (null: for none)"},
     )
     jobs = fields.List(
         fields.Dict(),
