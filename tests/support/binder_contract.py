@@ -331,8 +331,9 @@ class EngineContract:
         job = bench.job(name)
         attempt = attempt_of(job)
         engine.stop(engine.submit(job, attempt), keep_state=False)
-        with pytest.raises(Rejected, match="ended before"):
-            engine.submit(job, attempt)
+        for coordinator in (engine, bench.binder()):
+            with pytest.raises(Rejected, match="ended before"):
+                coordinator.submit(job, attempt)
         assert bench.running(name) == 0
 
     # -- room
