@@ -130,6 +130,11 @@ class FlinkBench:
     def forgotten(self, handle: Handle) -> Handle:
         return replace(handle, engine_id=uuid.uuid4().hex)
 
+    @contextmanager
+    def without_state(self, handle: Handle) -> Iterator[Handle]:
+        """As after another JobManager has come up in the place of one that lost its disk."""
+        yield self.forgotten(handle)
+
     def log_words(self) -> tuple[str, ...]:
         return ("switched from RUNNING to FAILED",)  # of the TaskManager
 

@@ -57,8 +57,8 @@ class DriverRegistry:
 
         Raises :class:`~speck.errors.OutcomeUnknown` while the log of a driver that may be the attempt's
         cannot be read, and, if ``strict``, while one waits for a worker.  A submit need not be strict about
-        active drivers: of two of an attempt one exits.  It must be about those that ended: one that was killed
-        before it had the lease would not keep the other from starting the attempt once more.
+        active drivers: of two of an attempt one exits.  It must be about those that ended: one that was
+        killed before it had the lease would not keep the other from starting the attempt once more.
         """
         deadline = time.monotonic() + FIND_PATIENCE
         while True:
@@ -75,8 +75,8 @@ class DriverRegistry:
             time.sleep(_POLL)
         if strict or replaced or not all(driver.active for driver in unknown):
             raise OutcomeUnknown(
-                f"{self.address} has drivers that wait for a worker, or whose logs cannot be read, one of which "
-                f"may be the attempt's ({', '.join(driver.id for driver in unknown)})",
+                f"{self.address} has drivers that wait for a worker, or whose logs cannot be read, one of "
+                f"which may be the attempt's ({', '.join(driver.id for driver in unknown)})",
                 address=self.address,
             )
         return chosen
@@ -109,7 +109,7 @@ class DriverRegistry:
         return unknown
 
     def _owner(self, driver: Driver, worker: Worker) -> tuple[str, str] | None:
-        """The attempt and the job of a driver, empty for a foreign one; ``None`` if its log has no head yet."""
+        """Attempt and job of a driver, empty for a foreign one; ``None`` if its log has no head yet."""
         try:
             head = self._master.log(worker, driver.id, "stderr", start=0, length=HEAD).text
         except (Unreachable, OutcomeUnknown):

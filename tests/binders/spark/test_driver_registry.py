@@ -69,7 +69,7 @@ def test_an_ended_driver_whose_log_is_served_late_is_found(state: str) -> None:
 @pytest.mark.parametrize("strict", [True, False])
 def test_an_attempt_is_not_missing_while_the_log_of_an_ended_driver_cannot_be_read(strict: bool) -> None:
     registry = DriverRegistry(ADDRESS, MasterInMemory([driver("KILLED")], busy))
-    with pytest.raises(OutcomeUnknown, match="logs cannot be read.*driver-20260101000000-0001"):
+    with pytest.raises(OutcomeUnknown, match=r"logs cannot be read.*driver-20260101000000-0001"):
         registry.find(ATTEMPT, strict=strict)
 
 
