@@ -59,7 +59,7 @@ def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iter
 
 def losses(services: Services, job: Job) -> dict[str, int]:
     """The messages of a job by the reason for which they were counted."""
-    return {each["reason"]: each["messages"] for each in services.queries.job(job.job_name)["losses"]}
+    return {each["reason"]: each["count"] for each in services.queries.job(job.job_name)["losses"]}
 
 
 def handle_of(services: Services, job: Job) -> Handle:
