@@ -46,11 +46,15 @@ class Kind:
 
 @dataclass(frozen=True)
 class Result:
-    """The account of a trial; ``error`` is the request that failed in it, and should not have."""
+    """The account of a trial; ``error`` is the request that failed in it, and should not have.
+
+    ``reported`` is the number of lost messages that SpecK reports, where that is compared.
+    """
 
     account: Account
     error: str = ""
     admitted: str = ""
+    reported: int | None = None
 
     @property
     def broken(self) -> bool:
@@ -63,7 +67,8 @@ class Result:
         total = Account(
             *(a + b for a, b in zip(astuple(mine), astuple(others), strict=True)),
         )
-        return Result(total, self.error or other.error, self.admitted or other.admitted)
+        reported = None if self.reported is None else self.reported + (other.reported or 0)
+        return Result(total, self.error or other.error, self.admitted or other.admitted, reported)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data; ``admitted`` where there is something to admit."""
@@ -72,6 +77,7 @@ class Result:
             asdict(self.account)
             | ({"admitted": self.admitted} if wrong and self.admitted else {})
             | ({"error": self.error} if self.error else {})
+            | ({} if self.reported is None else {"reported": self.reported})
         )
 
 
@@ -272,11 +278,11 @@ def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
     found = Account(0, 0, 0)
     messages = min(messages, kind.most or messages)
     errors: list[str] = []
-    with _noted(errors), bed.trial() as trial:
+    with noted(errors), bed.trial() as trial:
         trial.send(rate, lambda name, number: f"{name}{'x' * kind.padding}-{number}")
         trial.await_outputs()
         trial.await_sent(messages // 2)
-        with _noted(errors):
+        with noted(errors):
             kind.harm(trial)
         trial.await_sent(messages // 2)
         found = trial.final_account()
@@ -286,7 +292,7 @@ def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
 
 
 @contextmanager
-def _noted(errors: list[str]) -> Iterator[None]:
+def noted(errors: list[str]) -> Iterator[None]:
     """Note an error in the list, and go on behind the block."""
     try:
         yield
