@@ -18,7 +18,6 @@ import pytest
 
 from benchmarks.promises.flow import Listener, Sender, client
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
-from binders.spark.connect.engine import ConnectEngine
 from speck.apply.operation import Operation
 from speck.binder import EngineBinder, installed
 from speck.coordinator import Coordinator, build
@@ -232,13 +231,11 @@ def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(
 
 
 def test_a_batch_that_is_broken_off_and_run_again_by_other_code_loses_nothing(
-    mosquitto: MosquittoServer, spark_server: SparkServer, tmp_path: Path
+    mosquitto: MosquittoServer, spark_server: SparkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each update ends its batch without a grace, when some of its messages are written."""
+    monkeypatch.setattr("binders.spark.connect.engine.STOP_GRACE", 0.0)
     with flow(tmp_path, mosquitto, spark_server) as running:
-        engine = running.engine(running.spark)
-        assert isinstance(engine, ConnectEngine)
-        engine.stop_grace = 0.0
         assert running.apply(running.spark, (MULTIPLIED, "slow")).state == "succeeded"
         with load(mosquitto, lambda number: f"m{number} {PADDING}") as sender:
             for form in ("slow_and_doubled", "slow") * 2:
@@ -286,7 +283,15 @@ def test_a_reader_put_back_with_a_batch_of_another_session_loses_nothing(
     assert others  # else no batch was broken off
 
 
-@pytest.mark.parametrize("program", ["Forward", "CountByKey"], ids=["derived stamps", "counted stamps"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(
+            "Forward", id="derived stamps", marks=pytest.mark.slow("the same as with counted stamps")
+        ),
+        pytest.param("CountByKey", id="counted stamps"),
+    ],
+)
 def test_what_is_written_after_the_restore_of_an_old_backup_arrives(
     program: str,
     mosquitto: MosquittoServer,
