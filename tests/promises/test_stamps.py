@@ -286,9 +286,7 @@ def test_a_reader_put_back_with_a_batch_of_another_session_loses_nothing(
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param(
-            "Forward", id="derived stamps", marks=pytest.mark.slow("the same as with counted stamps")
-        ),
+        pytest.param("Forward", id="derived stamps", marks=pytest.mark.slow("as counted stamps")),
         pytest.param("CountByKey", id="counted stamps"),
     ],
 )
