@@ -285,7 +285,7 @@ def _note(totals: dict[str, Result], which: str, name: str, found: Result) -> No
 
 def _trial(rig: Rig, name: str, messages: int) -> Result:
     if name == LEFT:
-        found, reported = give_up(rig, messages)
+        found, reported = give_up(rig)
         error = "" if reported == found.lost else f"{reported} are reported as lost"
         return Result(found, error, _LEFT_ADMITTED, reported)
     if name == EDGE:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from benchmarks.promises.rig import FLINK_CODE, SPARK_CODE, Account, Rig, await_that, job
 
 _NAME = "given"
-_RATE = 100.0  # messages/s; SpecK counts up to 1,000 messages of a session
+_MESSAGES, _RATE = 2000, 100.0  # messages/s; SpecK counts up to 1,000 messages of a session
 _WAITING = 200  # messages that wait when their session is left
 
 
-def give_up(rig: Rig, messages: int) -> tuple[Account, int]:
+def give_up(rig: Rig) -> tuple[Account, int]:
     """A job whose reader was stopped by hand is rewired with ``--give-up``.
 
-    Returns the account, and the number of messages that are lost by the events and metrics of SpecK.
+    Returns the account, and the number of messages that are lost by the events and metrics of SpecK.  Raises
+    :class:`RuntimeError` if nothing was lost, so that there is nothing to compare.
     """
     rig.apply(_chain(rig, "mid/6"), _NAME)
     before = len(rig.counts)
-    with rig.load(min(messages, 1500), _RATE, ["in/6"]) as load:
+    with rig.load(_MESSAGES, _RATE, ["in/6"]) as load:
         await_that(lambda: len(rig.counts), lambda count: count > before + 100)
         _stop_reader(rig)
         load.await_more(_WAITING)
@@ -26,6 +27,8 @@ def give_up(rig: Rig, messages: int) -> tuple[Account, int]:
         found = rig.counts.account(load.texts)
     reported = sum(each.total for each in rig.losses.counts() if each.job == "count-6" and each.reason.alarms)
     rig.delete(_NAME)
+    if not found.lost:
+        raise RuntimeError("no message waited in the session when it was left")
     return found, reported
 
 
