@@ -287,7 +287,7 @@ def _trial(rig: Rig, name: str, messages: int) -> Result:
     if name == LEFT:
         found, reported = give_up(rig)
         error = "" if reported == found.lost else f"{reported} are reported as lost"
-        return Result(found, error, _LEFT_ADMITTED, reported)
+        return Result(found, error, LEFT_ADMITTED, reported)
     if name == EDGE:
         return Result(kill_edge_broker(messages))
     whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
@@ -305,7 +305,7 @@ def figures(totals: Mapping[str, Result]) -> dict[str, int]:
 
 EDGE = "edge_broker_killed"
 LEFT = "session_left"
-_LEFT_ADMITTED = "what `--give-up` or `--leave-behind` gives up, with its number or place"
+LEFT_ADMITTED = "what `--give-up` or `--leave-behind` gives up, with its number or place"
 ALL = (*FAULTS, "site_left", "worker_killed", LEFT, EDGE, *KINDS)
 
 
