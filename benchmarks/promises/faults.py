@@ -25,8 +25,9 @@ from pathlib import Path
 import requests
 
 from benchmarks.promises.edge import kill_edge_broker
-from benchmarks.promises.kinds import KINDS, Result
+from benchmarks.promises.kinds import KINDS, Result, noted
 from benchmarks.promises.kinds import measure as measure_kind
+from benchmarks.promises.reported import give_up
 from benchmarks.promises.rig import (
     FLINK_CODE,
     PATIENCE,
@@ -155,7 +156,7 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             raise RuntimeError(f"still abandoned: {copies}")
         if states := _states_of(rig, far, abandoned.attempt.id):
             raise RuntimeError(f"unused states remain: {states}")
-        _delete(rig, "far")
+        rig.delete("far")
         leave_with_broker(rig, far, way)
         return account
 
@@ -191,7 +192,7 @@ def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
             raise RuntimeError(f"session {session.name} still exists")
         way.refuse(False)
         await_that(lambda: _abandoned_after(reaper.reap, rig), lambda abandoned: abandoned == [])
-        _delete(rig, "alone")
+        rig.delete("alone")
 
 
 def _await_counted(rig: Rig, broker: MosquittoServer, text: str) -> None:
@@ -239,14 +240,8 @@ def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             load.finish()
             rig.await_arrivals(load, PATIENCE)
             account = rig.counts.account(load.texts)
-        _delete(rig, "worker")
+        rig.delete("worker")
         return account
-
-
-def _delete(rig: Rig, composition: str) -> None:
-    operation = rig.coordinator.delete_composition(composition)
-    if not operation.wait(PATIENCE) or operation.state != "succeeded":
-        raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
 
 
 def far_states(server: FlinkServer) -> set[str]:
@@ -264,12 +259,23 @@ def measure(names: Sequence[str], rounds: int, messages: int, share: float = 1.0
         for number in range(rounds):
             for name in of_rig:
                 assert rig is not None
-                _note(totals, f"round {number + 1}", name, Result(_trial(rig, name, messages)))
+                found = _tried(lambda name=name: _trial(rig, name, messages))  # type: ignore[misc]
+                _note(totals, f"round {number + 1}", name, found)
     for number in range(rounds):
         for name in names:
             if name in KINDS:
-                _note(totals, f"round {number + 1}", name, measure_kind(name, messages, share))
+                found = _tried(lambda name=name: measure_kind(name, messages, share))  # type: ignore[misc]
+                _note(totals, f"round {number + 1}", name, found)
     return totals
+
+
+def _tried(trial: Callable[[], Result]) -> Result:
+    """The result of a trial; one that ends with an error leaves the others their figures."""
+    errors: list[str] = []
+    found: Result | None = None
+    with noted(errors):
+        found = trial()
+    return found or Result(Account(0, 0, 0), "; ".join(errors))
 
 
 def _note(totals: dict[str, Result], which: str, name: str, found: Result) -> None:
@@ -277,11 +283,15 @@ def _note(totals: dict[str, Result], which: str, name: str, found: Result) -> No
     totals[name] = totals[name] + found if name in totals else found
 
 
-def _trial(rig: Rig, name: str, messages: int) -> Account:
+def _trial(rig: Rig, name: str, messages: int) -> Result:
+    if name == LEFT:
+        found, reported = give_up(rig)
+        error = "" if reported == found.lost else f"{reported} are reported as lost"
+        return Result(found, error, LEFT_ADMITTED, reported)
     if name == EDGE:
-        return kill_edge_broker(messages)
+        return Result(kill_edge_broker(messages))
     whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
-    return whole(rig, messages) if whole else rig.trial(FAULTS[name], messages)
+    return Result(whole(rig, messages) if whole else rig.trial(FAULTS[name], messages))
 
 
 def figures(totals: Mapping[str, Result]) -> dict[str, int]:
@@ -294,7 +304,9 @@ def figures(totals: Mapping[str, Result]) -> dict[str, int]:
 
 
 EDGE = "edge_broker_killed"
-ALL = (*FAULTS, "site_left", "worker_killed", EDGE, *KINDS)
+LEFT = "session_left"
+LEFT_ADMITTED = "what `--give-up` or `--leave-behind` gives up, with its number or place"
+ALL = (*FAULTS, "site_left", "worker_killed", LEFT, EDGE, *KINDS)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,27 +21,40 @@ from typing import Any
 from benchmarks.promises.mixed import A, B
 from benchmarks.promises.rig import Account
 from benchmarks.promises.testbed import SMALL, Layout, Testbed, Trial
+from binders.mqtt import MqttBroker
+from speck.core.inventory import Inventory
 from speck.errors import SpeckError
+
+PADDING = 4000  # bytes of a message of those that fill a session
 
 _WAITING = 500  # messages that are sent while a reader is away
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of harm, done at a site of this size."""
+    """A kind of harm, done at a site of this size.
+
+    Messages are longer by ``padding`` bytes; ``most`` of them are sent but for those of the harm itself.
+    """
 
     harm: Callable[[Trial], None]
     layout: Layout = SMALL
     admitted: str = ""
+    padding: int = 0
+    most: int | None = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """The account of a trial; ``error`` is the request that failed in it, and should not have."""
+    """The account of a trial; ``error`` is the request that failed in it, and should not have.
+
+    ``reported`` is the number of lost messages that SpecK reports, where that is compared.
+    """
 
     account: Account
     error: str = ""
     admitted: str = ""
+    reported: int | None = None
 
     @property
     def broken(self) -> bool:
@@ -53,7 +67,8 @@ class Result:
         total = Account(
             *(a + b for a, b in zip(astuple(mine), astuple(others), strict=True)),
         )
-        return Result(total, self.error or other.error, self.admitted or other.admitted)
+        reported = None if self.reported is None else self.reported + (other.reported or 0)
+        return Result(total, self.error or other.error, self.admitted or other.admitted, reported)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data; ``admitted`` where there is something to admit."""
@@ -62,6 +77,7 @@ class Result:
             asdict(self.account)
             | ({"admitted": self.admitted} if wrong and self.admitted else {})
             | ({"error": self.error} if self.error else {})
+            | ({} if self.reported is None else {"reported": self.reported})
         )
 
 
@@ -167,6 +183,24 @@ def half_reachable(trial: Trial) -> None:
         trial.await_outputs(100)
 
 
+def fill_session(trial: Trial) -> None:
+    """A reader is away until twice as much was sent to its session as that may hold.
+
+    Raises :class:`RuntimeError` if the broker dropped some of it: the writers did not stop.
+    """
+    bed, bound = trial.bed, trial.bed.layout.session_bytes
+    with bed.flink.without_task_manager():
+        trial.await_sent(2 * bound // PADDING)
+        site = MqttBroker(bed.broker.address, Inventory())
+        try:
+            dropped, stored = site.dropped(), site.stored_bytes()
+        finally:
+            site.close()
+    print(f"{dropped} dropped, {stored} bytes stored of {bound}", file=sys.stderr, flush=True)
+    if dropped or not stored or stored > bound:
+        raise RuntimeError(f"the broker dropped {dropped} messages, and stores {stored} of {bound} bytes")
+
+
 # --- pauses
 
 
@@ -228,6 +262,7 @@ def kinds(share: float = 1.0) -> Mapping[str, Kind]:
         "power_twice": Kind(power_twice(cut, between)),
         "power_and_rewire": Kind(power_and_rewire(cut)),
         "half_reachable": Kind(half_reachable),
+        "session_filled": Kind(fill_session, Layout(stored=4), padding=PADDING, most=1500),
         "flink_paused": Kind(paused(flink_processes, blink, minute)),
         "workers_paused": Kind(paused(task_managers, blink, minute)),
         "spark_paused": Kind(paused(spark, blink, minute)),
@@ -241,12 +276,13 @@ KINDS = kinds()
 def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
     """Do one kind of harm under load: half of the messages are sent before, and as many afterwards."""
     found = Account(0, 0, 0)
+    messages = min(messages, kind.most or messages)
     errors: list[str] = []
-    with _noted(errors), bed.trial() as trial:
-        trial.send(rate)
+    with noted(errors), bed.trial() as trial:
+        trial.send(rate, lambda name, number: f"{name}{'x' * kind.padding}-{number}")
         trial.await_outputs()
         trial.await_sent(messages // 2)
-        with _noted(errors):
+        with noted(errors):
             kind.harm(trial)
         trial.await_sent(messages // 2)
         found = trial.final_account()
@@ -256,7 +292,7 @@ def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
 
 
 @contextmanager
-def _noted(errors: list[str]) -> Iterator[None]:
+def noted(errors: list[str]) -> Iterator[None]:
     """Note an error in the list, and go on behind the block."""
     try:
         yield

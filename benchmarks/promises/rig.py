@@ -260,7 +260,7 @@ class Rig:
             url = f"http://127.0.0.1:{port}"
             settings = Settings(roots=(ROOT,), period=0, advertise=url)
             services = build(store, installed(), self._inventory(), settings)
-            self.coordinator = services.coordinator
+            self.coordinator, self.losses = services.coordinator, services.queries.losses
             stack.callback(self.coordinator.close)
             self.coordinator.start()
             stack.enter_context(_served(services, port))
@@ -313,7 +313,9 @@ class Rig:
             ]
         )
 
-    def apply(self, text: str = "", name: str = "chains", leave_behind: Sequence[str] = ()) -> Operation:
+    def apply(
+        self, text: str = "", name: str = "chains", leave_behind: Sequence[str] = (), *, give_up: bool = False
+    ) -> Operation:
         """Apply a composition (the two chains); raises :class:`RuntimeError` when that fails."""
         loaded = load_composition(
             text or self.composition(),
@@ -322,10 +324,16 @@ class Rig:
             root=ROOT,
             default_name=name,
         )
-        operation, _ = self.coordinator.apply(loaded.composition, leave_behind=leave_behind)
+        operation, _ = self.coordinator.apply(loaded.composition, leave_behind=leave_behind, give_up=give_up)
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"the apply failed: {operation.to_dict()}")
         return operation
+
+    def delete(self, composition: str) -> None:
+        """Delete a composition; raises :class:`RuntimeError` when that fails."""
+        operation = self.coordinator.delete_composition(composition)
+        if not operation.wait(PATIENCE) or operation.state != "succeeded":
+            raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
 
     @contextmanager
     def load(self, messages: int, rate: float, topics: Sequence[str] = ("in/1", "in/2")) -> Iterator[Load]:

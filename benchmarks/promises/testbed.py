@@ -6,16 +6,17 @@ REST interface is behind a relay, and a Mosquitto with the configuration that Sp
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import paho.mqtt.client as paho
@@ -47,34 +48,63 @@ class Layout:
     """The size of the site: ``workers`` TaskManagers; jobs with a shuffle have ``parallelism`` tasks.
 
     With ``executors`` there is a Spark standalone cluster of so many workers, on which ``expand-2`` runs.
+    With ``stored`` the writers' bound of the broker's store is so many megabytes in place of 64, that of a
+    session half as much again, as the recommended ones stand to each other.
     """
 
     workers: int = 1
     parallelism: int = 1
     executors: int = 0
+    stored: int = 0
+
+    @property
+    def session_bytes(self) -> int:
+        """The bound of a session at the site's broker; 0: as recommended."""
+        return self.stored * 1_500_000
+
+    @property
+    def java(self) -> Mapping[str, str]:
+        """Variables of the engines' processes."""
+        option = f"-Dspeck.sink.brokerMegabytes={self.stored}"
+        return {"JAVA_TOOL_OPTIONS": option} if self.stored else {}
 
 
 SMALL = Layout()
 
 
 class ShippedBroker(MosquittoServer):
-    """A Mosquitto with ``pipelines/mosquitto.conf``, but for port and paths."""
+    """A Mosquitto with ``pipelines/mosquitto.conf``, but for port, paths and the bound of a session."""
+
+    def __init__(self, directory: Path, session_bytes: int = 0) -> None:
+        super().__init__(directory)
+        self._session_bytes = session_bytes
 
     def _configuration(self) -> str:
-        return site_configuration(self.port, self.directory)
+        text = site_configuration(self.port, self.directory)
+        if not self._session_bytes:
+            return text
+        option = f"max_queued_bytes {self._session_bytes}"
+        text, replaced = re.subn(r"^max_queued_bytes .*$", option, text, flags=re.MULTILINE)
+        assert replaced == 1
+        return text
 
 
 class SmallFlink(FlinkServer):
     """A cluster with so many TaskManagers, of two slots each, or one of eight."""
 
-    def __init__(self, directory: Path, workers: int, checkpoints: Path) -> None:
+    def __init__(
+        self, directory: Path, workers: int, checkpoints: Path, java: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         conf = {
             "taskmanager.data.port": "0",
             "execution.checkpointing.dir": (checkpoints / "checkpoints").as_uri(),
             "execution.checkpointing.savepoint-dir": (checkpoints / "savepoints").as_uri(),
         }
         super().__init__(directory, heap="256m", slots=8 if workers == 1 else 2, conf=conf)
-        self._workers = workers
+        self._workers, self._java = workers, java
+
+    def variables(self) -> dict[str, str]:
+        return super().variables() | dict(self._java)
 
     def commands(self) -> list[list[str]]:
         manager, worker = super().commands()
@@ -141,9 +171,10 @@ class Testbed:
     def __init__(self, directory: Path, layout: Layout = SMALL) -> None:
         self.directory, self.layout = directory, layout
         self.edge = MosquittoServer(directory / "edge")
-        self.broker = ShippedBroker(directory / "broker")
+        self.broker = ShippedBroker(directory / "broker", layout.session_bytes)
         self.spark = SparkServer(directory / "spark")
-        self.flink = SmallFlink(directory / "flink", layout.workers, directory / "states")
+        self.spark.environment |= layout.java
+        self.flink = SmallFlink(directory / "flink", layout.workers, directory / "states", layout.java)
         self.far = SmallFlink(directory / "far", 1, directory / "states")
         self.standalone = LooseCluster(directory / "standalone")
         self.rest = Link(self.flink.ports[0])

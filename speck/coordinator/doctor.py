@@ -24,8 +24,7 @@ from speck.store import AttemptRecord
 from speck.store.deployments import Deployments, Snapshot
 
 THREADS = 16  # engines and brokers that are asked at a time
-SESSION_BYTES = 100_000_000  # max_queued_bytes of pipelines/mosquitto.conf: a session that is larger drops
-NEAR = 0.5  # of that bound
+NEAR = 0.5  # of the size beyond which a session drops messages
 
 
 class Finding(StrEnum):
@@ -102,12 +101,13 @@ class Doctor:
                 f"the broker has dropped {dropped} messages since its start, since a session was full",
                 "find the reader that is behind (speck jobs), and raise max_queued_bytes of the broker",
             )
-        if stored is not None and stored >= NEAR * SESSION_BYTES:
+        bound = self.inventory.broker(address).max_queued_bytes
+        if stored is not None and bound and stored >= NEAR * bound:
             yield Diagnosis(
                 Finding.SESSION,
                 address,
                 f"the broker keeps {stored / 1e6:.0f} MB; a session drops messages beyond max_queued_bytes "
-                f"({SESSION_BYTES / 1e6:.0f} MB as shipped)",
+                f"({bound / 1e6:g} MB by the inventory, or as shipped)",
                 "find the reader that is behind (speck jobs), give it more parallelism or start it again; "
                 "or raise max_queued_bytes",
             )

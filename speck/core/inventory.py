@@ -14,6 +14,8 @@ from speck.errors import Fault, InvalidInput, SecretUnavailable
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z|file:.+\Z")
 _LARGEST_SECRET = 65_535  # bytes of UTF-8; the limit of MQTT's password (MQTT 5.0, section 1.5.6)
 
+MAX_QUEUED_BYTES = 100_000_000  # of pipelines/mosquitto.conf
+
 
 @dataclass(frozen=True, slots=True)
 class Secret:
@@ -145,11 +147,16 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A broker and its logins; without a ``job_login``, jobs use the coordinator's."""
+    """A broker and its logins; without a ``job_login``, jobs use the coordinator's.
+
+    ``max_queued_bytes`` is the size beyond which one of its sessions drops messages; 0: none.  MQTT does not
+    report it.
+    """
 
     broker_address: str
     broker_login: Login = Login()
     job_login: JobLogin | None = None
+    max_queued_bytes: int = MAX_QUEUED_BYTES
 
     def login_of_jobs(self) -> JobLogin:
         """The login that jobs use."""
@@ -256,6 +263,7 @@ class Inventory:
                     broker_address=broker.broker_address,
                     broker_login=broker.broker_login,
                     job_login=broker.job_login,
+                    max_queued_bytes=broker.max_queued_bytes,
                 )
                 for name, broker in self.brokers.items()
                 if broker.broker_address not in of_sites

@@ -248,7 +248,7 @@ def _shared_names(sites: Iterable[Site], brokers: Mapping[str, Any]) -> Iterator
 def _shared_brokers(
     named: Iterable[tuple[str, Broker]], sites: Mapping[str, Any], brokers: Mapping[str, Any]
 ) -> Iterator[Fault]:
-    """A broker may have several entries, which must agree on its logins."""
+    """A broker may have several entries, which must agree on its logins and on the bound of its sessions."""
     first: dict[str, tuple[str, Broker]] = {}
     for name, broker in named:
         earlier, other = first.setdefault(broker.broker_address, (name, broker))
@@ -259,3 +259,10 @@ def _shared_brokers(
             )
             line = line_of(sites if name in sites else brokers, name)
             yield Fault(message, field="broker_login", line=line)
+        elif other.max_queued_bytes != broker.max_queued_bytes:
+            message = (
+                f"{quoted(name)}: max_queued_bytes {broker.max_queued_bytes} of {broker.broker_address} "
+                f"differs from the {other.max_queued_bytes} of {earlier!r} (expected one value)"
+            )
+            line = line_of(sites if name in sites else brokers, name)
+            yield Fault(message, field="max_queued_bytes", line=line)

@@ -359,13 +359,19 @@ class JobLoginSchema(StrictSchema):
 
 
 class BrokerSchema(StrictSchema):
-    """A broker and its logins."""
+    """A broker, its logins, and the bound of its sessions."""
 
     broker_address = Text(
         "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
     )
     broker_login = fields.Nested(LoginSchema)
     job_login = fields.Nested(JobLoginSchema)
+    max_queued_bytes = Quantity(
+        "Mosquitto's option: size beyond which a session drops messages; bytes, or with a unit; 0: none; "
+        "100 MB by default, as in `pipelines/mosquitto.conf`",
+        BYTES,
+        int,
+    )
 
 
 class EngineSchema(StrictSchema):

@@ -9,7 +9,6 @@ import pytest
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Job
-from speck.core.runtime import Handle, State
 from speck.errors import StateLost
 from tests.support.coordinator_bench import (  # noqa: F401
     begin_fixture,
@@ -17,7 +16,7 @@ from tests.support.coordinator_bench import (  # noqa: F401
     services_fixture,
     world_fixture,
 )
-from tests.support.doubles import InMemoryEngine, World
+from tests.support.doubles import World
 from tests.support.jobs_by_hand import composition, make_job
 from tests.support.sessions import named
 
@@ -28,32 +27,15 @@ A = make_job("a")
 CHANGED = replace(A, trigger="1 second")
 
 
-@pytest.fixture(autouse=True)
-def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engines refuse as Spark Connect and Flink do."""
-    stop = InMemoryEngine.stop
-
-    def refuse(self: InMemoryEngine, handle: Handle, keep_state: bool) -> State | None:
-        if keep_state and handle.details["checkpoint"] not in self.world.states:
-            raise StateLost("its checkpoint is gone", address=self.address)
-        return stop(self, handle, keep_state)
-
-    monkeypatch.setattr(InMemoryEngine, "stop", refuse)
-
-
 def carry_out(coordinator: Coordinator, job: Job) -> Operation:
     operation, _ = coordinator.apply(composition(job))
     assert operation.wait(30)
     return operation
 
 
-def keep_state(world: World) -> None:
-    (running,) = world.running("a")
-    world.states.add(f"memory:/a/{running.attempt.id}")
-
-
 def lose_state(world: World) -> None:
     """The engine was restarted, and its disk is empty."""
+    world.lose_states("a")
     world.restart(ENGINE)
     world.states.clear()
 
@@ -63,7 +45,7 @@ def test_a_job_is_not_started_without_its_state(coordinator: Coordinator, world:
     lose_state(world)
     for job in (A, CHANGED):
         operation = carry_out(coordinator, job)
-        assert "its checkpoint is gone" in operation.actions["a"].error
+        assert "is gone" in operation.actions["a"].error
         assert world.running("a") == []
 
 
@@ -80,7 +62,8 @@ def test_a_running_job_is_updated_without_its_state_if_that_is_meant(
     coordinator: Coordinator, world: World
 ) -> None:
     assert carry_out(coordinator, A).state == "succeeded"
-    assert "its checkpoint is gone" in carry_out(coordinator, CHANGED).actions["a"].error
+    world.lose_states("a")
+    assert "is gone" in carry_out(coordinator, CHANGED).actions["a"].error
     assert len(world.running("a")) == 1
     assert carry_out(coordinator, replace(CHANGED, upgrade="stateless")).state == "succeeded"
     (running,) = world.running("a")
@@ -89,6 +72,7 @@ def test_a_running_job_is_updated_without_its_state_if_that_is_meant(
 
 def test_a_form_without_its_state_is_not_put_back(coordinator: Coordinator, world: World) -> None:
     assert carry_out(coordinator, A).state == "succeeded"
+    world.lose_states("a")
     world.fail("submit", StateLost("no such class", address=ENGINE), name="a")
     operation = carry_out(coordinator, replace(CHANGED, upgrade="stateless"))
     assert "no such class" in operation.actions["a"].error
@@ -109,7 +93,6 @@ def test_a_job_without_its_state_may_go(coordinator: Coordinator, world: World) 
 
 def test_a_job_with_its_state_is_updated(coordinator: Coordinator, world: World) -> None:
     assert carry_out(coordinator, A).state == "succeeded"
-    keep_state(world)
     assert carry_out(coordinator, CHANGED).state == "succeeded"
     (running,) = world.running("a")
     assert running.attempt.state is not None

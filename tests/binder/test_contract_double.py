@@ -100,6 +100,13 @@ class DoubleBench:
     def forgotten(self, handle: Handle) -> Handle:
         return handle
 
+    @contextmanager
+    def without_state(self, handle: Handle) -> Iterator[Handle]:
+        self.world.lose_states(handle.details["job"])
+        yield handle
+        self.world.states |= self.world.lost_states
+        self.world.lost_states.clear()
+
     def log_words(self) -> tuple[str, ...]:
         return ()
 

@@ -24,7 +24,8 @@ from tests.support.examples import one_site
 from tests.support.flink_bench import FlinkBench
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import JOBS, SparkBench
+from tests.support.password_broker import VARIABLE, PasswordBroker
+from tests.support.spark_bench import JOBS, MqttFriend, SparkBench
 from tests.support.spark_server import SparkServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
@@ -54,6 +55,11 @@ def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iter
             assert coordinator.delete_composition("one").wait(PATIENCE)
         finally:
             coordinator.close()
+
+
+def losses(services: Services, job: Job) -> dict[str, int]:
+    """The messages of a job by the reason for which they were counted."""
+    return {each["reason"]: each["count"] for each in services.queries.job(job.job_name)["losses"]}
 
 
 def handle_of(services: Services, job: Job) -> Handle:
@@ -158,3 +164,41 @@ def test_spark_query_that_was_stopped_and_its_server_that_was_restarted(
     finally:
         client.close()
         bench.close()
+
+
+def test_spark_job_that_fails_on_a_message_and_is_refused_by_its_broker(
+    spark_server: SparkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message is parked; a password that is changed ends the job, which goes on with the new one."""
+    monkeypatch.setenv(VARIABLE, "first")
+    with PasswordBroker(tmp_path / "mosquitto") as broker:
+        bench = SparkBench(spark_server, broker, tmp_path)
+        job = replace(
+            bench.job("parks", "doubled", JOBS / "multiplied.py"),
+            source_broker=broker.guarded,
+            on_error="park",
+            park_topic="out/parked",
+        )
+        inventory = replace(bench.inventory, brokers={"guarded": broker.broker})
+        parked = replace(job, sink_topic="out/parked")
+        try:
+            with looping(job, inventory, tmp_path, JOBS) as services:
+                bench.send(job, ["1", "poison", "2"])
+                eventually(lambda: sorted(bench.mqtt.got(job)), lambda got: len(got) == 4, PATIENCE)
+                assert sorted(bench.mqtt.got(job)) == ["1-a", "1-b", "2-a", "2-b"]
+                assert bench.mqtt.got(parked) == ["poison"]
+                await_healed(services, job, 1)
+                bench.send(job, ["3"])  # Spark reports the counts of a batch with the next one
+                eventually(lambda: losses(services, job), lambda found: found == {"parked": 1}, PATIENCE)
+                bench.mqtt.close()
+                broker.restart_with("second")
+                bench.mqtt = MqttFriend(broker.port)
+                eventually(lambda: drifts(services), lambda found: len(found) == 2, PATIENCE)
+                monkeypatch.setenv(VARIABLE, "second")
+                await_healed(services, job, 2)
+                bench.send(job, ["4"])
+                eventually(lambda: bench.mqtt.got(job), lambda got: "4-b" in got, PATIENCE)
+                died = [each for each in drifts(services) if "died" in each]
+                assert len(died) == 2, drifts(services)
+        finally:
+            bench.close()

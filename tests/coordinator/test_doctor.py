@@ -72,6 +72,17 @@ def test_sessions_near_their_bound_and_dropped_messages(services: Services, worl
     assert "has dropped 2005 messages" in found(services)["session near its bound", BROKER]
 
 
+@pytest.mark.parametrize(("bound", "near"), [(20_000_000, True), (1_000_000_000, False), (0, False)])
+def test_the_bound_of_a_brokers_sessions_is_the_inventorys(
+    services: Services, world: World, bound: int, near: bool
+) -> None:
+    site = replace(SITES.sites["north"], max_queued_bytes=bound)
+    doctor = replace(services.doctor, inventory=Inventory({"north": site}))
+    world.broker(BROKER).backlog["speck-a"] = 120_000  # of 100 bytes each
+    messages = [each["message"] for each in doctor.diagnose() if each["where"] == BROKER]
+    assert any("keeps 12 MB" in each and "(20 MB by the inventory" in each for each in messages) is near
+
+
 def test_sessions_of_another_speck_are_no_finding(services: Services, world: World) -> None:
     before = found(services)
     world.broker(BROKER).owners["speck-theirs"] = "0123456789abcdef"

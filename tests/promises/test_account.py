@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.promises import faults
 from benchmarks.promises.kinds import KINDS, Result
 from benchmarks.promises.mixed import A, B, Form, account
 from benchmarks.promises.rig import Account
@@ -51,7 +52,28 @@ def test_a_figure_that_is_not_0_is_broken_unless_a_sentence_admits_it() -> None:
     )
 
 
+def test_reported_losses_are_summed_with_those_that_are_missing() -> None:
+    one, other = (Result(Account(10, lost, 0), reported=lost) for lost in (2, 3))
+    assert (one + other).to_dict() | {"lost": 5, "reported": 5} == (one + other).to_dict()
+
+
+def test_a_trial_that_ends_with_an_error_is_broken_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(name: str, messages: int, share: float) -> Result:
+        if name == "update":
+            raise TimeoutError("still 0 after 300 s")
+        return Result(Account(messages, 0, 0))
+
+    monkeypatch.setattr(faults, "measure_kind", measured)
+    found = faults.measure(["update", "power_twice"], 1, 7)
+    assert found["update"].error == "TimeoutError: still 0 after 300 s"
+    assert found["update"].broken
+    assert found["power_twice"] == Result(Account(7, 0, 0))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_kind_may_lose_stands_in_the_guarantees(kind: str) -> None:
     text = " ".join((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").split())
     assert KINDS[kind].admitted in text
+    assert faults.LEFT_ADMITTED in text

@@ -6,9 +6,10 @@ texts: a message is lost if neither form's output of it was counted.
 
 from __future__ import annotations
 
+import io
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,13 @@ import pytest
 from benchmarks.promises.flow import Listener, Sender, client
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
 from speck.apply.operation import Operation
-from speck.binder import installed
+from speck.binder import EngineBinder, installed
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
+from speck.store.maintenance.backup import archive, restore
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
@@ -48,13 +50,15 @@ class Flow:
     spark: str
     results: Listener
 
-    def apply(self, engine: str, code: tuple[str, str]) -> Operation:
+    def apply(
+        self, engine: str, code: tuple[str, str], source: str = "in", fields: str = "upgrade: stateful"
+    ) -> Operation:
         """Apply the job under test in this form."""
         broker = self.broker
         counting = (SPARK_CODE, "count")
         text = (
             "jobs:\n"
-            + job("written", engine, (broker, "in"), (broker, "mid"), code)
+            + job("written", engine, (broker, source), (broker, "mid"), code).replace("}", f", {fields}}}")
             + job("counted", self.spark, (broker, "mid"), (broker, "out"), counting)
         )
         loaded = load_composition(
@@ -66,10 +70,17 @@ class Flow:
 
     def stamps(self, engine: str) -> object:
         """The kind of the stamps of the job under test, as its engine at this address reports it."""
-        (attempt,) = self.coordinator.store.attempts("written")
+        return self.details(engine, "written").get("stamps")
+
+    def details(self, engine: str, name: str) -> Mapping[str, object]:
+        """The metrics of a job as its engine at this address reports them."""
+        (attempt,) = self.coordinator.store.attempts(name)
         assert attempt.handle is not None
-        kind = "spark" if engine == self.spark else "flink"
-        return self.coordinator.pool.engine_at(kind, engine).metrics(attempt.handle).details.get("stamps")
+        return self.engine(engine).metrics(attempt.handle).details
+
+    def engine(self, address: str) -> EngineBinder:
+        """The binder of an engine."""
+        return self.coordinator.pool.engine_at("spark" if address == self.spark else "flink", address)
 
     def counts(self) -> Counter[str]:
         """How often each text came from the job under test."""
@@ -98,9 +109,18 @@ class Flow:
 
 @contextmanager
 def flow(
-    directory: Path, mosquitto: MosquittoServer, spark: SparkServer, flink: FlinkServer | None = None
+    directory: Path,
+    mosquitto: MosquittoServer,
+    spark: SparkServer,
+    flink: FlinkServer | None = None,
+    *,
+    store: str = "store",
+    deletes: bool = True,
 ) -> Iterator[Flow]:
-    """A coordinator with a store of its own, and a listener to what the counting job writes."""
+    """A coordinator with a store of its own, and a listener to what the counting job writes.
+
+    ``store`` is its folder; the jobs are deleted at the end if it ``deletes``.
+    """
     engines = [Engine(spe_address=spark.address, checkpoint_dir=str(directory / "checkpoints"))]
     if flink is not None:
         engines.append(
@@ -111,21 +131,22 @@ def flow(
             )
         )
     site = Site(name="A", engines=tuple(engines), broker_address=mosquitto.address)
-    with Store(directory / "store") as store, client(mosquitto.address) as connection:
+    with Store(directory / store) as opened, client(mosquitto.address) as connection:
         settings = Settings(roots=(ROOT,), period=0)
-        coordinator = build(store, installed(), Inventory({"A": site}), settings).coordinator
+        coordinator = build(opened, installed(), Inventory({"A": site}), settings).coordinator
         coordinator.start()
         try:
             yield Flow(coordinator, mosquitto.address, spark.address, Listener(connection, "out"))
-            assert coordinator.delete_composition("flow").wait(PATIENCE)
+            if deletes:
+                assert coordinator.delete_composition("flow").wait(PATIENCE)
         finally:
             coordinator.close()
 
 
 @contextmanager
-def load(mosquitto: MosquittoServer, text: Callable[[int], str]) -> Iterator[Sender]:
+def load(mosquitto: MosquittoServer, text: Callable[[int], str], topic: str = "in") -> Iterator[Sender]:
     """Send numbered texts until the block ends."""
-    sender = Sender(mosquitto.address, "in", RATE, text).start()
+    sender = Sender(mosquitto.address, topic, RATE, text).start()
     try:
         yield sender
     finally:
@@ -207,3 +228,98 @@ def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(
     }
     print(figures)
     assert (figures["lost"], figures["doubled"]) == (0, 0)
+
+
+def test_a_batch_that_is_broken_off_and_run_again_by_other_code_loses_nothing(
+    mosquitto: MosquittoServer, spark_server: SparkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each update ends its batch without a grace, when some of its messages are written."""
+    monkeypatch.setattr("binders.spark.connect.engine.STOP_GRACE", 0.0)
+    with flow(tmp_path, mosquitto, spark_server) as running:
+        assert running.apply(running.spark, (MULTIPLIED, "slow")).state == "succeeded"
+        with load(mosquitto, lambda number: f"m{number} {PADDING}") as sender:
+            for form in ("slow_and_doubled", "slow") * 2:
+                running.await_more(100)
+                assert running.stamps(running.spark) == "derived"
+                assert running.apply(running.spark, (MULTIPLIED, form)).state == "succeeded"
+        sent = sender.sent
+
+        def lost(counts: Counter[str]) -> set[str]:
+            return {each for each in sent if not (counts[each] or counts[f"{each}-a"])}
+
+        counts = running.final_counts(lost)
+        repeated = running.details(running.spark, "counted")["duplicatesDropped"]
+    doubled = {each for each in sent if counts[each] + counts[f"{each}-a"] > 1}
+    print({"messages": len(sent), "lost": len(lost(counts)), "doubled": len(doubled), "repeated": repeated})
+    assert (lost(counts), doubled) == (set(), set())
+    assert repeated  # else no batch was broken off
+
+
+def test_a_reader_put_back_with_a_batch_of_another_session_loses_nothing(
+    mosquitto: MosquittoServer, spark_server: SparkServer, tmp_path: Path
+) -> None:
+    """A rewire whose new form dies in its first batch, of the other topic, is put back under load."""
+
+    def other(number: int) -> str:
+        return f"{'poison' if number % POISON == POISON - 1 else 'o'}{number} {PADDING}"
+
+    with flow(tmp_path, mosquitto, spark_server) as running:
+        assert running.apply(running.spark, (MULTIPLIED, "passed")).state == "succeeded"
+        with load(mosquitto, lambda number: f"m{number} {PADDING}") as sender:
+            running.await_more(200)
+            with load(mosquitto, other, "other"):
+                operation = running.apply(running.spark, (MULTIPLIED, "slow_and_doubled"), "other")
+            assert "the previous version was put back and runs" in operation.actions["written"].error
+            running.await_more(200)
+        sent = sender.sent
+        counts = running.final_counts(lambda counts: {each for each in sent if not counts[each]})
+        details = running.details(running.spark, "written")
+        dropped = details["lostMessages"]
+    others = {text for text in counts if text.startswith(("o", "poison"))}
+    lost, doubled = {each for each in sent if not counts[each]}, {each for each in sent if counts[each] > 1}
+    print({"messages": len(sent), "lost": len(lost), "doubled": len(doubled), "dropped": dropped})
+    print(f"{len(others)} of the other topic")
+    assert (lost, doubled, dropped) == (set(), set(), 0)
+    assert others  # else no batch was broken off
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("Forward", id="derived stamps", marks=pytest.mark.slow("as counted stamps")),
+        pytest.param("CountByKey", id="counted stamps"),
+    ],
+)
+def test_what_is_written_after_the_restore_of_an_old_backup_arrives(
+    program: str,
+    mosquitto: MosquittoServer,
+    spark_server: SparkServer,
+    flink_server: FlinkServer,
+    tmp_path: Path,
+) -> None:
+    """The job had been updated and had written more since, so that its counters begin behind that."""
+    code = (FLINK_CODE, f"io.speck.flink.jobs.{program}")
+    near = (tmp_path, mosquitto, spark_server, flink_server)
+    with flow(*near, deletes=False) as running:
+        assert running.apply(flink_server.address, code).state == "succeeded"
+        with load(mosquitto, lambda number: f"before{number}"):
+            running.await_more(200)
+            store = running.coordinator.store
+            backup = b"".join(archive(store.records(), store.directory, 0.0, "0"))
+            for tasks in (2, 1):
+                fields = f"parallelism: {tasks}"
+                assert running.apply(flink_server.address, code, fields=fields).state == "succeeded"
+                running.await_more(400)
+    restore(io.BytesIO(backup), "backup", tmp_path / "restored")
+    with flow(*near, store="restored") as running:
+        assert running.apply(flink_server.address, code, fields="parallelism: 1").state == "succeeded"
+        with load(mosquitto, lambda number: f"after{number}") as sender:
+            time.sleep(3)
+
+        def lost(counts: Counter[str]) -> set[str]:
+            arrived = {text.partition(",")[0] for text in counts}
+            return set(sender.sent) - arrived
+
+        counts = running.final_counts(lost)
+    print({"messages": len(sender.sent), "lost": len(lost(counts))})
+    assert lost(counts) == set()

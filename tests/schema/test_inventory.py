@@ -218,6 +218,10 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
             SITE + "brokers: {c: {broker_address: tcp://a, broker_login: {username: me}}}\n",
             "line 5: 'c': the logins to tcp://a:1883 differ from those of 'A'",
         ),
+        (
+            SITE + "brokers: {c: {broker_address: tcp://a, max_queued_bytes: 20 MB}}\n",
+            "line 5: 'c': max_queued_bytes 20000000 of tcp://a:1883 differs from the 100000000 of 'A'",
+        ),
     ],
 )
 def test_bad_inventory(text: str, message: str) -> None:

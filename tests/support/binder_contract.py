@@ -32,7 +32,15 @@ from speck.binder import (
 from speck.core.job import Job, client_id, session_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
-from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, SpeckError, Unreachable
+from speck.errors import (
+    BinderError,
+    NoCapacity,
+    OutcomeUnknown,
+    Rejected,
+    SpeckError,
+    StateLost,
+    Unreachable,
+)
 from tests.support.wire_trouble import Trouble
 
 PATIENCE = 60.0
@@ -85,6 +93,9 @@ class EngineBench(Protocol):
 
     def forgotten(self, handle: Handle) -> Handle:
         """The handle of a job that the engine does not know, in the form that this engine gives handles."""
+
+    def without_state(self, handle: Handle) -> AbstractContextManager[Handle]:
+        """The handle of a stopped job whose state the engine has lost, until the block ends."""
 
     def log_words(self) -> Sequence[str]:
         """Further content of the log of a job that failed while it ran, where the engine has logs."""
@@ -331,8 +342,9 @@ class EngineContract:
         job = bench.job(name)
         attempt = attempt_of(job)
         engine.stop(engine.submit(job, attempt), keep_state=False)
-        with pytest.raises(Rejected, match="ended before"):
-            engine.submit(job, attempt)
+        for coordinator in (engine, bench.binder()):
+            with pytest.raises(Rejected, match="ended before"):
+                coordinator.submit(job, attempt)
         assert bench.running(name) == 0
 
     # -- room
@@ -446,6 +458,19 @@ class EngineContract:
         job, _, state = shared.stopped_with_state(bench)
         with pytest.raises(Rejected, match="abacus-beads"):
             engine.check(job, State("abacus-beads", state.location))
+
+    def test_a_state_that_is_gone_is_named(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, handle, state = shared.stopped_with_state(bench)
+        with bench.without_state(handle) as stateless:
+            for coordinator in (engine, bench.binder()):
+                with pytest.raises(StateLost, match=job.job_name) as caught:
+                    coordinator.stop(stateless, keep_state=True)
+                assert caught.value.address in str(caught.value)
+                assert "\n" not in str(caught.value)
+            assert engine.stop(stateless, keep_state=False) is None  # as with upgrade: stateless
+        assert engine.stop(handle, keep_state=True) == state
 
     # -- the job's own faults
 

@@ -34,7 +34,15 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, SessionOfAnother, Unreachable
+from speck.errors import (
+    BinderError,
+    NoCapacity,
+    OutcomeUnknown,
+    Rejected,
+    SessionOfAnother,
+    StateLost,
+    Unreachable,
+)
 
 CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engine
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING})
@@ -147,6 +155,7 @@ class World:
         self.engines: dict[str, EngineState] = {}
         self.brokers: dict[str, BrokerState] = {}
         self.states: set[str] = set()
+        self.lost_states: set[str] = set()  # places of states that are gone
         self.silent_jobs: set[str] = set()  # engine ids of which their engine says nothing
         self.metrics: dict[str, JobMetrics] = {}  # what engines tell of jobs, by job name
         self.profiles: dict[str, JobSample] = {}  # what they tell of the work of jobs, by job name
@@ -203,6 +212,14 @@ class World:
                 self.states.add(checkpoint(running.attempt))
             self.engine(address).jobs.clear()
             self.up(address)
+
+    def lose_states(self, job_name: str) -> None:
+        """Empty the places of a job's states, also of copies that run."""
+        with self.lock:
+            places = {checkpoint(running.attempt) for running in self.running(job_name)}
+            places |= {place for place in self.states if place.startswith(f"memory:/{job_name}/")}
+            self.lost_states |= places
+            self.states -= places
 
     def crash(self, job_name: str, message: str = "it crashed", state: JobState = JobState.FAILED) -> None:
         """Let the running copies of a job fail, or end otherwise."""
@@ -389,9 +406,14 @@ class InMemoryEngine:
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         with self.world.call("stop", self.address, handle.details.get("job", "")):
             engine = self.world.engine(self.address)
+            location = handle.details.get("checkpoint", "")
+            if keep_state and location in self.world.lost_states:
+                name = handle.details.get("job", "")
+                raise StateLost(
+                    f"{self.address}: state {location!r} of job {name!r} is gone", address=self.address
+                )
             engine.ended.add(handle.engine_id)
             running = engine.jobs.pop(handle.engine_id, None)
-            location = handle.details.get("checkpoint", "")
             if running is not None:
                 self.world.states.add(location)
             retained = keep_state and location in self.world.states

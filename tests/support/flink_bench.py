@@ -21,7 +21,7 @@ from tests.support.examples import one_site
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
-from tests.support.spark_bench import MqttFriend
+from tests.support.spark_bench import MqttFriend, place_emptied
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
 BROKER = "tcp://127.0.0.1:1883"  # the test programs read no broker
@@ -129,6 +129,12 @@ class FlinkBench:
 
     def forgotten(self, handle: Handle) -> Handle:
         return replace(handle, engine_id=uuid.uuid4().hex)
+
+    @contextmanager
+    def without_state(self, handle: Handle) -> Iterator[Handle]:
+        """As after another JobManager has come up in the place of one that lost its disk."""
+        with place_emptied(handle.details["savepoints"]):
+            yield self.forgotten(handle)
 
     def log_words(self) -> tuple[str, ...]:
         return ("switched from RUNNING to FAILED",)  # of the TaskManager

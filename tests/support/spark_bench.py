@@ -133,6 +133,11 @@ class SparkBench:
     def forgotten(self, handle: Handle) -> Handle:
         return handle  # a session that was released is not known
 
+    @contextmanager
+    def without_state(self, handle: Handle) -> Iterator[Handle]:
+        with place_emptied(handle.details["checkpoint"]):
+            yield handle
+
     @property
     def corrupt_archive(self) -> Path:
         """An archive that was cut off in the middle."""
@@ -157,6 +162,17 @@ class SparkBench:
         engine = ConnectEngine(address, self._inventory(address, slots))
         self._engines.append(engine)
         return engine
+
+
+@contextmanager
+def place_emptied(place: str) -> Iterator[None]:
+    """While the block runs, a directory is not there."""
+    path = Path(place.removeprefix("file:"))
+    away = path.rename(path.with_name(f"{path.name}.away"))
+    try:
+        yield
+    finally:
+        away.rename(path)
 
 
 def place_of_fault() -> str:

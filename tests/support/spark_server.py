@@ -21,8 +21,9 @@ import pytest
 from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
 from tests.support.real_server import RealServer, accepts, free_port
 
-# Halves the processor time of a start, at the cost of long runs, which tests do not have.
-_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
+# The first halves the processor time of a start, at the cost of long runs, which tests do not have.
+# A reader that its broker refuses ends after 60 s without the second.
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-Dspeck.source.refusedSeconds=2")
 
 
 class SparkServer(RealServer):

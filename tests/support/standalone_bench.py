@@ -21,7 +21,7 @@ from speck.store.artifacts import ServedFiles
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
-from tests.support.spark_bench import BEHAVIOURS, JOBS, MqttFriend, place_of_fault
+from tests.support.spark_bench import BEHAVIOURS, JOBS, MqttFriend, place_emptied, place_of_fault
 from tests.support.standalone_server import StandaloneServer
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
@@ -112,6 +112,11 @@ class StandaloneBench:
 
     def forgotten(self, handle: Handle) -> Handle:
         return replace(handle, engine_id=uuid.uuid4().hex)
+
+    @contextmanager
+    def without_state(self, handle: Handle) -> Iterator[Handle]:
+        with place_emptied(handle.details["checkpoint"]):
+            yield handle
 
     def log_words(self) -> tuple[str, ...]:
         return ("ERROR MicroBatchExecution",)

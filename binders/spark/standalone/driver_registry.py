@@ -14,7 +14,7 @@ import re
 import time
 
 from binders.spark.standalone.driver_status import DriverStatus, choose_driver, read_status
-from binders.spark.standalone.master import Cluster, Driver, Master
+from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from binders.spark.standalone.submission import MAIN_CLASS
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 
@@ -55,8 +55,10 @@ class DriverRegistry:
     def find(self, attempt: str, *, strict: bool) -> Chosen | None:
         """The driver of an attempt that runs or ran its query.
 
-        Raises :class:`~speck.errors.OutcomeUnknown`, if ``strict``, while a driver that waits for a worker
-        may be the attempt's.  A submit need not be strict: of two drivers one exits.
+        Raises :class:`~speck.errors.OutcomeUnknown` while the log of a driver that may be the attempt's
+        cannot be read, and, if ``strict``, while one waits for a worker.  A submit need not be strict about
+        active drivers: of two of an attempt one exits.  It must be about those that ended: one that was
+        killed before it had the lease would not keep the other from starting the attempt once more.
         """
         deadline = time.monotonic() + FIND_PATIENCE
         while True:
@@ -65,16 +67,16 @@ class DriverRegistry:
             chosen = self.choose(attempt, cluster)
             replaced = chosen is not None and chosen[0].state == "RELAUNCHING"
             if not (strict or replaced):
-                unknown = [driver for driver in unknown if driver.state == "RUNNING"]
+                unknown = [driver for driver in unknown if driver.state != "SUBMITTED"]
             if not unknown or (chosen is not None and not replaced):
                 return chosen
             if time.monotonic() > deadline:
                 break
             time.sleep(_POLL)
-        if strict or replaced:
+        if strict or replaced or not all(driver.active for driver in unknown):
             raise OutcomeUnknown(
-                f"{self.address} has drivers that wait for a worker, one of which may be the attempt's "
-                f"({', '.join(driver.id for driver in unknown)})",
+                f"{self.address} has drivers that wait for a worker, or whose logs cannot be read, one of "
+                f"which may be the attempt's ({', '.join(driver.id for driver in unknown)})",
                 address=self.address,
             )
         return chosen
@@ -89,28 +91,34 @@ class DriverRegistry:
         return [each for each in cluster.drivers if self._owners.get(each.id, ("", ""))[0] == attempt]
 
     def identify(self, cluster: Cluster) -> list[Driver]:
-        """Determine the owners of the drivers; returns the active ones that cannot be identified yet."""
+        """Determine the owners of the drivers; returns those that cannot be identified yet.
+
+        These are active ones without a log, and those, ended ones included, whose worker does not serve it.
+        """
         unknown = []
         for driver in cluster.drivers:
             if driver.id in self._owners or driver.main_class != MAIN_CLASS:
                 continue
-            owner = self._owner(driver, cluster)
-            if owner is not None:
+            worker = cluster.worker(driver.worker)
+            if worker is None:  # it waits for one, or its log went with it
+                unknown += [driver] if driver.active else []
+            elif (owner := self._owner(driver, worker)) is not None:
                 self._owners[driver.id] = owner
-            elif driver.active:
+            else:
                 unknown.append(driver)
         return unknown
 
-    def _owner(self, driver: Driver, cluster: Cluster) -> tuple[str, str] | None:
-        worker = cluster.worker(driver.worker)
-        if worker is None:
-            return None
+    def _owner(self, driver: Driver, worker: Worker) -> tuple[str, str] | None:
+        """Attempt and job of a driver, empty for a foreign one; ``None`` if its log has no head yet."""
         try:
             head = self._master.log(worker, driver.id, "stderr", start=0, length=HEAD).text
-        except (Unreachable, OutcomeUnknown, Rejected):
+        except (Unreachable, OutcomeUnknown):
             return None
+        except Rejected:
+            return None if driver.active else ("", "")
         if HEAD_END not in head:
-            return None
+            # The head is written when the process starts: one that ended without it never ran.
+            return None if driver.active else ("", "")
         head = head.partition(HEAD_END)[0]
         attempt, job = _ATTEMPT.search(head), _JOB.search(head)
         return (attempt[1], job[1]) if attempt and job else ("", "")

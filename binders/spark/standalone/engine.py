@@ -46,7 +46,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected
+from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, StateLost
 
 START_TIMEOUT = 120.0  # s, for a driver to start and the job's code to come to a started query
 STOP_GRACE = 30.0  # s, for the current batch
@@ -157,11 +157,15 @@ class StandaloneEngine:
         """Request the driver to stop after the current batch; kill it if it does not.
 
         Without a state to keep, the driver is killed at once.  The state is the checkpoint; ``None`` for a
-        query that was never started.
+        query that was never started.  Raises :class:`~speck.errors.StateLost` for a checkpoint that is not
+        there, if this machine sees the cluster's files (elsewhere the driver that is to start from it looks);
+        then the query goes on.
         """
         attempt = handle.engine_id
         chosen = self._drivers.find(attempt, strict=False)
         status = chosen[1] if chosen is not None else None
+        if keep_state and (chosen is None or (status is not None and status.ran)):
+            self._check_checkpoint(handle)
         if chosen is not None:
             if keep_state and status is not None and self._request_stop(attempt, status):
                 self._await_end(attempt, self.stop_grace + END_TIMEOUT)
@@ -170,6 +174,15 @@ class StandaloneEngine:
         if not keep_state or (status is not None and not status.ran):
             return None
         return State(STATE_KIND, handle.details["checkpoint"])
+
+    def _check_checkpoint(self, handle: Handle) -> None:
+        fault = self.state_fault(State(STATE_KIND, handle.details["checkpoint"]))
+        if self._master.host in _LOOPBACK and fault is not None:
+            raise StateLost(
+                f"job {handle.details['job']!r}: its checkpoint is gone: {fault} (put it back, or write "
+                "'upgrade: stateless' to start without it)",
+                address=self.address,
+            )
 
     def state_of(self, handle: Handle) -> State | None:
         """The checkpoint of the driver's query."""

@@ -11,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
+from benchmarks.promises.flow import client
 from binders.flink.local import cluster
 from binders.flink.local.server import PYTHON_VARIABLE
 from binders.flink.submission.job_config import program_arguments
@@ -89,6 +92,14 @@ def line_of(text: str) -> int:
 
 def counts(out: Path) -> list[int]:
     return [int(line) for line in out.read_text().splitlines()] if out.exists() else []
+
+
+def publish_stamped(port: int, topic: str, text: str, *stamp: tuple[str, str]) -> None:
+    """Publish a message with these user properties."""
+    properties = Properties(PacketTypes.PUBLISH)
+    properties.UserProperty = list(stamp)
+    with client(f"tcp://127.0.0.1:{port}") as sender:
+        sender.publish(topic, text, 1, properties=properties).wait_for_publish(30)
 
 
 def test_a_script_is_started_once_stopped_and_goes_on_from_its_state(
@@ -271,6 +282,18 @@ def test_a_function_through_the_coordinator(
             eventually(lambda: received("out/lengths"), lambda found: len(found) == 5)
             assert received("out/counted") == ["a,1", "b,1", "a,2", "a,3", "see,1"]
             assert received("out/lengths") == ["3", "3", "3", "3", "5"]
+            # A writer repeats a message, as after its restart: Python programs count it as others do.
+            stamp = ("speck-job", "pycount"), ("speck-seq", "1a2b3c4d/0/0/9")
+            for _ in range(3):
+                publish_stamped(mosquitto.port, "out/counted", "again", *stamp)
+            (record,) = coordinator.store.attempts("pylengths")
+            handle = record.handle
+            assert handle is not None
+            engine = coordinator.pool.engine_at("flink", bench.server.address)
+            counted = eventually(
+                lambda: engine.metrics(handle).details.get("duplicatesDropped"), lambda found: bool(found)
+            )
+            assert counted == 2
             assert coordinator.delete_composition("one").wait(240)
             assert bench.running("pycount") == bench.running("pylengths") == 0
         finally:

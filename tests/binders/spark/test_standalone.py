@@ -35,6 +35,7 @@ from speck.schema import load_inventory
 from tests.support import ROOT
 from tests.support.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.support.mosquitto_server import MosquittoServer
+from tests.support.password_broker import VARIABLE, PasswordBroker
 from tests.support.rest_server import rest_server
 from tests.support.spark_bench import JOBS, SparkBench, gone
 from tests.support.spark_server import SparkServer
@@ -259,6 +260,44 @@ def test_analysis_that_fails_names_the_line(bench: StandaloneBench, job_name: st
     job = bench.job(job_name, "fails_in_analysis")
     with pytest.raises(Rejected, match=r"`nothing` cannot be resolved.*simple\.py, line \d+"):
         bench.binder().submit(job, attempt_of(job))
+
+
+# -- messages on which the code fails, and a broker that refuses
+
+
+def test_a_poisonous_message_is_skipped_and_a_refused_reader_ends(
+    bench: StandaloneBench, job_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "first")
+    monkeypatch.setitem(
+        submission._PROPERTIES, "spark.driver.extraJavaOptions", "-Dspeck.source.refusedSeconds=2"
+    )
+    with PasswordBroker(tmp_path / "mosquitto") as broker:
+        inventory = replace(bench.inventory, brokers={"guarded": broker.broker})
+        own = StandaloneBench(bench.server, broker, bench.files)
+        job = replace(
+            own.job(job_name, "doubled", JOBS / "multiplied.py"),
+            source_broker=broker.guarded,
+            on_error="skip",
+        )
+        engine = StandaloneEngine(bench.server.address, inventory)
+        engine.take_artifacts(bench.files)
+        own.send(job, ["1", "poison", "2"])
+        handle = engine.submit(job, attempt_of(job))
+        status = await_state(engine, handle, JobState.FAILED)
+        assert "no such street: poison" in status.message
+        state = engine.stop(handle, keep_state=True)
+        handle = engine.submit(job, attempt_of(job, 2, state))
+        eventually(lambda: sorted(own.mqtt.got(job)), lambda got: got == ["1-a", "1-b", "2-a", "2-b"])
+        own.send(job, ["3"])  # Spark reports the counts of a batch with the next one
+        eventually(lambda: engine.metrics(handle).details.get("skipped"), lambda skipped: skipped == 1)
+        broker.restart_with("second")
+        status = await_state(engine, handle, JobState.FAILED)
+        assert "is refused since 2 s" in status.message
+        assert "not authorized" in status.message.lower()
+        engine.stop(handle, keep_state=False)
+        engine.close()
+        own.close()
 
 
 # -- drivers that wait

@@ -1,0 +1,100 @@
+"""Finding an attempt among the drivers of a cluster, over a master and workers in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from binders.spark.standalone import driver_registry
+from binders.spark.standalone.driver_registry import HEAD_END, DriverRegistry
+from binders.spark.standalone.master import Cluster, Driver, Log, Master, Worker
+from binders.spark.standalone.submission import MAIN_CLASS
+from speck.core.inventory import Engine
+from speck.errors import OutcomeUnknown, Rejected
+
+ADDRESS = "spark://m:7077"
+ATTEMPT = "a" * 32
+WORKER = Worker("worker-1", "http://w:8081", 4, 4, 1 << 30, 1 << 30)
+HEADED = f'Launch Command: "java" "-Dspark.speck.attempt={ATTEMPT}" "-Dspark.speck.job=a"{HEAD_END}'
+HEADLESS = ""
+
+
+class MasterInMemory(Master):
+    """A master of one worker; ``serve`` answers each request for the head of a log, or raises."""
+
+    def __init__(self, drivers: Sequence[Driver], serve: Callable[[], str]) -> None:
+        super().__init__(ADDRESS, Engine(spe_address=ADDRESS))
+        self.drivers, self.serve = tuple(drivers), serve
+        self.requests = 0
+
+    def cluster(self) -> Cluster:
+        return Cluster((WORKER,), self.drivers)
+
+    def log(self, worker: Worker, driver: str, kind: str, *, start: int | None, length: int) -> Log:
+        if kind == "out":
+            return Log("", time.time())  # no status file: it was killed before it wrote one
+        self.requests += 1
+        return Log(self.serve(), time.time())
+
+
+def driver(state: str, worker: str = WORKER.id) -> Driver:
+    return Driver("driver-20260101000000-0001", state, worker, MAIN_CLASS)
+
+
+def raising(error: Exception) -> str:
+    raise error
+
+
+def busy() -> str:
+    return raising(OutcomeUnknown("worker worker-1 did not answer in 10 s", address=ADDRESS))
+
+
+@pytest.fixture(autouse=True)
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_registry, "FIND_PATIENCE", 0.5)
+
+
+@pytest.mark.parametrize("state", ["KILLED", "FINISHED", "FAILED", "ERROR"])
+def test_an_ended_driver_whose_log_is_served_late_is_found(state: str) -> None:
+    """Otherwise another coordinator would submit an attempt again that was stopped right after its start."""
+    answers = iter([busy, busy])
+    master = MasterInMemory([driver(state)], lambda: next(answers, lambda: HEADED)())
+    found = DriverRegistry(ADDRESS, master).find(ATTEMPT, strict=False)
+    assert found is not None
+    assert found[0].state == state
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_attempt_is_not_missing_while_the_log_of_an_ended_driver_cannot_be_read(strict: bool) -> None:
+    registry = DriverRegistry(ADDRESS, MasterInMemory([driver("KILLED")], busy))
+    with pytest.raises(OutcomeUnknown, match=r"logs cannot be read.*driver-20260101000000-0001"):
+        registry.find(ATTEMPT, strict=strict)
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [lambda: HEADLESS, lambda: raising(Rejected("worker worker-1 answered 403", address=ADDRESS))],
+    ids=["never ran", "never served"],
+)
+def test_an_ended_driver_without_a_head_is_no_attempt_of_ours(serve: Callable[[], str]) -> None:
+    """The head is written when the process starts; without it none ran.  It is asked for once."""
+    master = MasterInMemory([driver("KILLED")], serve)
+    registry = DriverRegistry(ADDRESS, master)
+    assert registry.find(ATTEMPT, strict=True) is None
+    assert registry.find(ATTEMPT, strict=True) is None
+    assert master.requests == 1
+
+
+def test_an_ended_driver_that_no_worker_had_is_not_awaited() -> None:
+    registry = DriverRegistry(ADDRESS, MasterInMemory([driver("KILLED", worker="")], busy))
+    assert registry.find(ATTEMPT, strict=True) is None
+
+
+def test_a_submit_does_not_wait_for_a_worker() -> None:
+    """Of two drivers of an attempt one exits, by the lease; a question about the attempt is strict."""
+    registry = DriverRegistry(ADDRESS, MasterInMemory([driver("SUBMITTED", worker="")], busy))
+    assert registry.find(ATTEMPT, strict=False) is None
+    with pytest.raises(OutcomeUnknown, match="wait for a worker"):
+        registry.find(ATTEMPT, strict=True)
