@@ -46,7 +46,7 @@ HOT, OTHERS = (
 _SPEED, _TIME, _VEHICLES, _SEGMENT = 2, 5, 6, 8
 _MOST_VEHICLES = 10_000  # that one message may stand for
 _PERCENTILES = (10, 50, 90)
-_RANK, _ROUNDED = 0.01, 0.005  # of a percentile that is right: off by so much in its rank, and in km/h
+_RANK, _ROUNDED = 0.01, 0.5  # of a percentile that is right: its rank, and km/h, as speeds are whole numbers
 _RECENT = 10.0  # s
 _FAULTS = 5
 

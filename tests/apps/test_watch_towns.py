@@ -69,6 +69,8 @@ def test_the_closing_reading_is_an_hour_after_the_last(watch: ModuleType) -> Non
     [
         ({}, None),
         ({"p10": 42.5}, None),  # between two vehicles of five
+        ({"p50": 49.6}, None),  # speeds are whole km/h
+        ({"p50": 49.4}, "p50 is 49.4 km/h (of the vehicles 0.200 are slower)"),
         ({"vehicles": 4}, "4 vehicles (expected 5)"),
         ({"p50": 61.0}, "p50 is 61 km/h (of the vehicles 1.000 are slower)"),
         ({"p90": 39.0}, "p90 is 39 km/h (of the vehicles 0.000 are slower)"),
