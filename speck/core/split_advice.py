@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from speck.core.split import MOST_COMBINERS
+
 MESSAGE_US = 40.0  # us of processor to take in a message, half of it the broker's (benchmarks/micro)
 CHEAP_US = 1.0  # us a row: less than to route and frame it
 MOST_BUSY = 0.7  # of a core, by `add` alone
@@ -82,7 +84,7 @@ def advise_split(
     ``slides`` those of a window.
     """
     load = None if rate is None else rate * sample.message_us / 1e6
-    number = max(2, math.ceil(load / MOST_BUSY)) if load is not None else workers or WORKERS
+    number = _workers(load) if load is not None else workers or WORKERS
     hot = sample.busiest[1] * number > OVER_MEAN
     reasons = [_shares(sample, number, hot), *_against(sample, rate, load, hot)]
     if len(reasons) > 1:
@@ -91,9 +93,18 @@ def advise_split(
     rows = sample.rows / sample.messages * rate if rate is not None else sample.rows
     dense = rows / max(len(sample.keys), 1) / number >= ROWS_TO_COMBINE
     partitioner = "balanced" if pays or not dense else "shuffle"
-    if load is not None:
-        reasons.append(f"add takes {load:.2g} cores at {rate:g} messages/s: {number} workers share it")
+    if load is not None and rate is not None:
+        reasons.append(f"{_at(load, rate)}: {number} workers share it")
     return SplitAdvice(hot, Form.SITES if pays else Form.ONE_JOB, number, partitioner, load, (*reasons, why))
+
+
+def _workers(load: float) -> int:
+    return min(max(2, math.ceil(load / MOST_BUSY)), MOST_COMBINERS)
+
+
+def _at(load: float, rate: float) -> str:
+    cores = f"{load:.2g}" if load < 10 else f"{load:,.0f}"
+    return f"add takes {cores} cores at {rate:,g} messages/s"
 
 
 def _shares(sample: SplitSample, workers: int, hot: bool) -> str:
@@ -109,8 +120,8 @@ def _against(sample: SplitSample, rate: float | None, load: float | None, hot: b
     found = []
     if not hot:
         found.append("groupBy by key spreads such rows evenly by itself")
-    if load is not None and load <= MOST_BUSY:
-        found.append(f"add takes {load:.2g} of a core at {rate:g} messages/s: one task is enough")
+    if load is not None and rate is not None and load <= MOST_BUSY:
+        found.append(f"{_at(load, rate)}: one task is enough")
     if sample.add_us < CHEAP_US and (load is None or load <= MOST_BUSY):
         found.append(
             f"add costs {sample.add_us:.2g} us a row: count, sum, min, max, avg and approx_percentile "

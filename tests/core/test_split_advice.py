@@ -28,7 +28,7 @@ def test_a_hot_key_with_a_costly_add_is_split_over_as_many_sites_as_share_the_lo
     assert found.reasons == (
         "key 'hot' has 60.0% of the rows of 101 keys: "
         "by hash, its worker has at least 2.4 times the mean of 4",
-        "add takes 2.5 cores at 25000 messages/s: 4 workers share it",
+        "add takes 2.5 cores at 25,000 messages/s: 4 workers share it",
         "add costs 100 us a message, above the 40 us to take one in: sites are worth their messages",
     )
 
@@ -68,7 +68,7 @@ def test_states_beyond_the_memory_of_a_site_are_a_reason_for_sites() -> None:
     [
         (sample(EVEN), 25_000, "groupBy by key spreads such rows evenly by itself"),
         (sample(EVEN), None, "groupBy by key spreads such rows evenly by itself"),
-        (sample(HOT), 1_000, "add takes 0.1 of a core at 1000 messages/s: one task is enough"),
+        (sample(HOT), 1_000, "add takes 0.1 cores at 1,000 messages/s: one task is enough"),
         (sample(HOT, add_us=0.1), None, "aggregated before the shuffle by Spark itself"),
     ],
 )
@@ -88,6 +88,12 @@ def test_without_a_rate_the_workers_of_the_job_decide_what_is_hot() -> None:
     assert advise_split(sample(keys), workers=10).hot
     assert advise_split(sample(keys), workers=10).combiners == 10
     assert advise_split(sample(keys)).hot is False  # of 4
+
+
+def test_the_combiners_are_no_more_than_a_split_may_have() -> None:
+    found = advise_split(sample(HOT), rate=1e9)
+    assert found.combiners == 1000
+    assert "add takes 100,000 cores at 1e+09 messages/s" in found.reasons[1]
 
 
 def test_the_busiest_key_of_equals_is_the_first_by_name() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.split.steps import batch_of
 from binders.spark.query.split.user_class import instance_of, rows_of
+from binders.spark.query.text import first_line
 from binders.spark.query.user_code import JobFault, explain, load
 from jars_and_apps.key_split.aggregation import Aggregation, State
 from jars_and_apps.key_split.groups import Groups, group
@@ -26,6 +28,13 @@ from speck.core.split_advice import SplitSample
 from speck.errors import Rejected
 
 DAY_US = 86_400_000_000  # the slide where the job has none
+# Without an appender, Spark takes its own configuration.
+_NO_LOG = """\
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+"""
 _SECONDS = 0.1  # of processor, for each measurement
 _MOST_RUNS = 50
 _MERGES = 200  # states that are merged to measure it
@@ -35,20 +44,33 @@ def sample_split(
     path: Path, entry_class: str, arguments: Mapping[str, Scalar], lines: Sequence[str], slide_us: int | None
 ) -> SplitSample:
     """See :attr:`speck.binder.EngineKind.sample_split`; starts a local Spark."""
-    session = (
+    with TemporaryDirectory(prefix="speck-sample-") as folder:
+        session = _local_session(Path(folder))
+        try:
+            return sample_in(session, path, entry_class, arguments, lines, slide_us)
+        finally:
+            session.stop()
+
+
+def _local_session(folder: Path) -> SparkSession:
+    """A Spark in this process that logs nothing.  Raises :class:`~speck.errors.Rejected` without Java."""
+    logging = folder / "log4j2.properties"
+    logging.write_text(_NO_LOG, encoding="utf-8")
+    builder = (
         SparkSession.builder.master("local[1]")
         .appName("speck split advise")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
     )
     try:
-        return sample_in(session, path, entry_class, arguments, lines, slide_us)
-    finally:
-        session.stop()
+        return builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        reason = first_line(str(error)) or type(error).__name__
+        raise Rejected(f"Spark does not start here: {reason} (expected Java 17 or later)") from error
 
 
 def sample_in(
