@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from binders.common.aggregation import aggregation_faults
@@ -11,6 +12,8 @@ from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
 from binders.spark.query.code_check import check_code, source_of, split_entry
 from speck.binder import EngineBinder, EngineKind, Parameter
 from speck.core.inventory import Inventory
+from speck.core.job import Scalar
+from speck.core.split_advice import SplitSample
 
 
 def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
@@ -37,6 +40,15 @@ def aggregation(path: Path, entry_class: str) -> tuple[str, ...]:
     return aggregation_faults(source_of(path, entry_class), split_entry(entry_class)[1])
 
 
+def sample_split(
+    path: Path, entry_class: str, arguments: Mapping[str, Scalar], lines: Sequence[str], slide_us: int | None
+) -> SplitSample:
+    """What a class does with messages; see :attr:`speck.binder.EngineKind.sample_split`."""
+    from binders.spark.query.split.sample import sample_split as sampled
+
+    return sampled(path, entry_class, arguments, lines, slide_us)
+
+
 STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
 ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
@@ -52,6 +64,7 @@ CONNECT = EngineKind(
     parameters=parameters,
     on_error=ON_ERROR,
     aggregation=aggregation,
+    sample_split=sample_split,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -64,4 +77,5 @@ STANDALONE = EngineKind(
     parameters=parameters,
     on_error=ON_ERROR,
     aggregation=aggregation,
+    sample_split=sample_split,
 )

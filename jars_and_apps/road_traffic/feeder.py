@@ -142,6 +142,7 @@ def selected(lines: Sequence[Line], options: argparse.Namespace) -> Iterator[Lin
         line
         for line in lines
         if (not options.only or line.stream in options.only) and line.stream not in options.without
+        if line.well_formed or not options.well_formed
     ]
     return with_malformed(part(chosen, *options.part), options.malformed, options.seed)
 
@@ -238,6 +239,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="share of malformed lines that are mixed in",
     )
+    add("--well-formed", action="store_true", help="leave out the malformed lines of the file")
     add("--seed", type=int, default=1, help="seed of the malformed lines")
     several = partial(add, action="append", default=[])
     several("--only", type=_stream, metavar="SITE/STREAM", help="these streams only")
@@ -267,7 +269,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for site in sorted({line.stream.site for line in lines}):
             if site not in brokers:
                 raise PublishError(f"no broker for site {site!r} (expected --broker {site}=tcp://HOST:PORT)")
-            publishers[site] = Publisher(brokers[site])
+            # One connection to a broker that sites share: its lines stay in order.
+            same = (publishers[each] for each in publishers if brokers[each] == brokers[site])
+            publishers[site] = next(same, None) or Publisher(brokers[site])
         start = time.monotonic()
         feeder = Feeder(publishers, dict(options.topic), Pace(options.rate, options.speedup))
         signal.signal(signal.SIGUSR1, feeder.end)
@@ -277,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"feeder: {error}", file=sys.stderr)
         return 1
     finally:
-        for publisher in publishers.values():
+        for publisher in set(publishers.values()):
             publisher.close()
     return 0
 

@@ -20,7 +20,7 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from paho.mqtt.client import Client, MQTTMessage
@@ -30,6 +30,18 @@ from publisher import client_of
 
 LOCAL_TOPIC, OVERALL_TOPIC, OVERALL = "local-stats", "global-stats", "*"
 _INTERVAL = 0.2  # s between two objects
+
+
+class Followed(Protocol):
+    """What messages are added to, and is printed when it has changed."""
+
+    changed: threading.Event
+
+    def add(self, site: str, payload: bytes | bytearray) -> None:
+        """Add a message."""
+
+    def report(self) -> dict[str, Any]:
+        """All messages so far as plain data."""
 
 
 class Totals:
@@ -76,7 +88,7 @@ def _sum(windows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 class Subscription:
     """A persistent subscription: a short outage of the connection loses no statistics."""
 
-    def __init__(self, address: str, topic: str, site: str, totals: Totals) -> None:
+    def __init__(self, address: str, topic: str, site: str, totals: Followed) -> None:
         self._site, self._topic, self._totals = site, topic, totals
         self.ready = threading.Event()
         self._client, host, port = client_of(address, "watch")
@@ -109,16 +121,17 @@ def _properties(packet: int, session_expiry: int) -> Properties:
     return properties
 
 
-def _show(value: Mapping[str, Any]) -> None:
+def show(value: Mapping[str, Any]) -> None:
+    """Print an object on a line of its own."""
     print(json.dumps(value), flush=True)
 
 
-def follow(totals: Totals) -> None:
+def follow(totals: Followed) -> None:
     """Print the totals after each change, until standard input ends."""
     while not select.select([sys.stdin], [], [], _INTERVAL)[0]:
         if totals.changed.is_set():
             totals.changed.clear()
-            _show(totals.report())
+            show(totals.report())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -143,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         subscriptions.append(Subscription(options.overall, OVERALL_TOPIC, OVERALL, totals))
         if not all(subscription.ready.wait(30) for subscription in subscriptions):
             raise TimeoutError("a broker did not answer the subscription in 30 s")
-        _show({"ready": True})
+        show({"ready": True})
         follow(totals)
     except (OSError, ValueError) as error:
         print(f"watch: {error}", file=sys.stderr)

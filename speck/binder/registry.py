@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from speck.binder.contract import BrokerBinder, EngineBinder
 from speck.binder.devserver import LocalServer
 from speck.core.inventory import Inventory
+from speck.core.job import Scalar
+from speck.core.split_advice import SplitSample
 
 ENTRY_POINT_GROUP = "speck.binders"
 
@@ -24,6 +26,9 @@ class Parameter:
     types: tuple[type, ...] = ()
 
 
+SampleSplit = Callable[[Path, str, Mapping[str, Scalar], Sequence[str], int | None], SplitSample]
+
+
 @dataclass(frozen=True)
 class EngineKind:
     """A kind of engine; ``name`` is its own (``spark-connect``), ``engine`` the one in a job (``spark``).
@@ -34,6 +39,8 @@ class EngineKind:
     ``local`` starts an engine on a developer's machine, where that is possible.  ``on_error`` are the
     treatments of failing messages that the jobs' connector knows.  ``aggregation(path, entry_class)`` returns
     the faults of faultless code as the class of a split by keys (``None``: the engine runs no such splits).
+    ``sample_split(path, entry_class, arguments, messages, slide_us)`` runs such a class on messages, here, to
+    measure it; ``slide_us`` ``None`` is a day.  It raises :class:`~speck.errors.Rejected` for one that fails.
     """
 
     name: str
@@ -48,6 +55,7 @@ class EngineKind:
     on_error: tuple[str, ...] = ("fail",)
     settle: InitVar[float | None] = None  # startup_seconds, as binders of other packages name it since 0.1
     aggregation: Callable[[Path, str], Sequence[str]] | None = None
+    sample_split: SampleSplit | None = None
 
     def __post_init__(self, settle: float | None) -> None:
         if settle is not None:

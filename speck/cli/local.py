@@ -124,6 +124,11 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Sites on Flink in a wide area network; a link gets worse, and SpecK moves jobs by itself.",
 )
 @click.option(
+    "--hot",
+    is_flag=True,
+    help="Percentiles by town, split over the sites: by hash, and after an edit by balanced.",
+)
+@click.option(
     "--measure",
     type=click.FloatRange(30, 3600),
     default=60.0,
@@ -136,8 +141,10 @@ def demo(**options: Any) -> None:
     """Run road traffic over four sites: 17 jobs, an edit while data flows, every vehicle counted."""
     from speck.cli.demo import DemoOptions, run_demo
 
-    if sum(options[name] for name in ("mixed", "place", "adapt")) > 1:
-        raise click.UsageError("--mixed, --place and --adapt exclude each other.")
+    if sum(options[name] for name in ("mixed", "place", "adapt", "hot")) > 1:
+        raise click.UsageError("--mixed, --place, --adapt and --hot exclude each other.")
+    if options["hot"] and options["malformed"] is not None:
+        raise click.UsageError("--malformed does not fit --hot, which sends well-formed lines alone.")
     if options["adapt"] and os.geteuid() != 0:
         _begin_in_own_namespaces()
     raise SystemExit(run_demo(DemoOptions(**options)))

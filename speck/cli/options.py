@@ -33,6 +33,16 @@ inventory_option = click.option(
 )
 
 
+roots_option = click.option(
+    "--root",
+    "roots",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    multiple=True,
+    default=(Path(),),
+    help="Directory of job files, and those below it; may be repeated [default: the current one].",
+)
+
+
 def json_option(function: _Function) -> _Function:
     """The option ``--json`` of every command that reads."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from speck.cli import render
 from speck.cli.completion import split_names
-from speck.cli.options import json_option, show_data
+from speck.cli.options import (
+    default_sites,
+    file_argument,
+    file_path,
+    inventory_option,
+    json_option,
+    roots_option,
+    show_data,
+)
+from speck.cli.validate import load
+from speck.cli.variables import values, variables_options
 from speck.client import Client
 
 
 @click.group()
 def split() -> None:
-    """Show splits by keys."""
+    """Show splits by keys, and advise on them."""
 
 
 @split.command(name="show")
@@ -27,3 +39,44 @@ def show_split(client: Client, name: str | None, as_json: bool) -> None:
     else:
         found = client.split(name)
         show_data(found, render.split_lines(found), as_json)
+
+
+@split.command(name="advise")
+@file_argument
+@click.option("--job", "name", required=True, metavar="NAME", help="The job, with or without key_split.")
+@click.option(
+    "--sample",
+    type=file_path,
+    required=True,
+    metavar="LINES",
+    help="File of messages that the job reads, one a line, plain or gzip; 100,000 at most are used.",
+)
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), help="Messages/s at the source, at its busiest."
+)
+@inventory_option
+@roots_option
+@json_option
+@variables_options
+def advise_split(
+    file: Path,
+    name: str,
+    sample: Path,
+    rate: float | None,
+    inventory: Path | None,
+    roots: tuple[Path, ...],
+    as_json: bool,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Measure a job's class on a sample of messages, and say whether and how to split it.
+
+    No server, engine or broker is contacted: the class runs in a Spark that is started here.
+    """
+    from speck.cli.split_advice import advice_for, job_to_split, sample_lines
+
+    inventory = inventory or default_sites()
+    given = values(env_files, settings, file, inventory)
+    job, part = job_to_split(load(file, inventory, roots, given).composition.jobs, name, file)
+    found = advice_for(name, job, part, roots, sample_lines(sample), rate)
+    show_data(found, render.split_advice_lines(found), as_json)

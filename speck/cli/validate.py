@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ from speck.cli.options import (
     file_argument,
     inventory_option,
     json_option,
+    roots_option,
     show_json,
     warn,
 )
@@ -27,20 +28,16 @@ from speck.cli.variables import read_composition, values, variables_options
 from speck.core.inventory import Inventory
 from speck.errors import Fault, InvalidInput
 
+if TYPE_CHECKING:
+    from speck.schema.compositions import Loaded
+
 _SITES, _JOBS = re.compile(rb"^sites\s*:", re.MULTILINE), re.compile(rb"^jobs\s*:", re.MULTILINE)
 
 
 @click.command()
 @file_argument
 @inventory_option
-@click.option(
-    "--root",
-    "roots",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    multiple=True,
-    default=(Path(),),
-    help="Directory of job files, and those below it; may be repeated [default: the current one].",
-)
+@roots_option
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @json_option
 @variables_options
@@ -74,8 +71,7 @@ def _read(
     file: Path, inventory: Path | None, roots: Sequence[Path], variables: Mapping[str, str]
 ) -> tuple[str, tuple[Fault, ...]]:
     """A summary of the file's contents, and its warnings."""
-    from speck.schema import load_composition, load_inventory
-    from speck.server.process import read_inventory
+    from speck.schema import load_inventory
 
     text = file.read_bytes()
     if _is_inventory(text):
@@ -84,18 +80,26 @@ def _read(
             raise InvalidInput(faults, "inventory")
         brokers = f", brokers {', '.join(found.brokers)}" if found.brokers else ""
         return f"sites {', '.join(found.sites) or '(none)'}{brokers}", ()
-    loaded = load_composition(
+    loaded = load(file, inventory, roots, variables)
+    composition = loaded.composition
+    movable = sum(job.movable for job in composition.jobs.values())
+    placed = f" ({movable} of them placed by SpecK)" if movable else ""
+    jobs = f"{', '.join(composition.jobs) or '(none)'}{placed}"
+    return f"composition {composition.name}, jobs {jobs}", loaded.warnings
+
+
+def load(file: Path, inventory: Path | None, roots: Sequence[Path], variables: Mapping[str, str]) -> Loaded:
+    """The composition of a file, without a server.  Raises :class:`InvalidInput` with all faults."""
+    from speck.schema import load_composition
+    from speck.server.process import read_inventory
+
+    return load_composition(
         read_composition(file, variables),
         inventory=read_inventory(inventory, variables) if inventory else Inventory(),
         registry=installed(),
         root=roots,
         default_name=file.stem,
     )
-    composition = loaded.composition
-    movable = sum(job.movable for job in composition.jobs.values())
-    placed = f" ({movable} of them placed by SpecK)" if movable else ""
-    jobs = f"{', '.join(composition.jobs) or '(none)'}{placed}"
-    return f"composition {composition.name}, jobs {jobs}", loaded.warnings
 
 
 def _is_inventory(text: bytes) -> bool:

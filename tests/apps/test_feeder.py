@@ -219,6 +219,25 @@ def test_a_file_as_it_comes(mosquitto: MosquittoServer, listener: Listener, tmp_
     assert arrived[0] == good[1].encode()  # in time order
 
 
+def test_the_lines_for_one_broker_arrive_in_time_order(
+    day: Path, mosquitto: MosquittoServer, listener: Listener
+) -> None:
+    topics = [f"--topic={site}/{stream}=sensors/all" for site in "ABCD" for stream in (1, 2)]
+    _feed(day, mosquitto, "--malformed", 0, *topics)
+    times = [line.split(b",")[5] for line in listener.payloads(len(_lines(day)))]
+    assert times == sorted(times)
+
+
+def test_malformed_lines_of_the_file_can_be_left_out(
+    mosquitto: MosquittoServer, listener: Listener, tmp_path: Path
+) -> None:
+    reading = "OK,49,75,668,49,2014-08-18T00:10:00,3,1,158324"
+    (tmp_path / "plain.csv").write_text("\n".join([HEADER, "bad", reading, "bad"]))
+    accounts = _feed(tmp_path / "plain.csv", mosquitto, "--malformed", 0, "--well-formed")
+    assert (accounts["sent"]["readings"], accounts["malformed"]) == (1, 0)
+    assert listener.payloads(1) == [reading.encode()]
+
+
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_a_limit_counts_well_formed_readings(mosquitto: MosquittoServer, tmp_path: Path, limit: int) -> None:
     reading = "OK,49,75,668,49,2014-08-18T00:10:00,3,1,158324"

@@ -21,8 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from binders.spark.query.split.sample import sample_in
 from jars_and_apps.key_split.aggregations import CountSumMinMax, Percentiles, WordCount
 from jars_and_apps.road_traffic.hot_towns import SpeedPercentiles
+from speck.core.job import Scalar
+from speck.core.split_advice import SplitSample
+from speck.errors import Rejected
 from tests.support import ROOT
 
 PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"
@@ -325,6 +329,51 @@ def _rows_of(aggregation: Any, frame: DataFrame) -> list[dict[str, Any]]:
     taken = frame if where is None else frame.where(where)
     named = taken.select(*(value.alias(name) for name, value in columns.items()))
     return [row.asDict() for row in named.withColumn("time", named.time.cast("double")).collect()]
+
+
+def _sample(spark: SparkSession, path: Path, name: str, lines: list[str], **arguments: Scalar) -> SplitSample:
+    return sample_in(spark, path, name, arguments, lines, 300_000_000)
+
+
+def test_a_sample_of_hot_towns_is_measured(spark: SparkSession) -> None:
+    lines = [LINE, LINE.replace("07:00", "07:20"), "broken", LINE.replace("2014-08-18T07", "2014-08-18T47")]
+    lines += [LINE.replace("158324", "7").replace(",3,", ",0,"), LINE.replace("158324", "8")]
+    towns = "Risskov: 158324; Aarhus: *"
+    found = _sample(spark, PROGRAMS / "hot_towns.py", "SpeedPercentiles", lines, towns=towns, workload=20)
+    assert (found.messages, found.groups, found.dropped) == (6, 3, 1)
+    assert found.keys == {"Risskov": 6, "Aarhus": 3}  # rows are vehicles
+    assert found.add_us > 0 < found.merge_us
+    assert 50 < found.state_bytes < 2000
+    cheaper = _sample(spark, PROGRAMS / "hot_towns.py", "SpeedPercentiles", lines, towns=towns)
+    assert cheaper.add_us < found.add_us
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("return {'key': m.value}", r"rows\(\) of Own returned no time \(it has key\)"),
+        ("return {'key': m.none, 'time': m.timestamp}", r"rows\(\) of 'Own' fails: .*none"),
+        ("import no_such_package", r"needs the package 'no_such_package', .* \(own.py, line 3\)"),
+        (
+            "return {'key': m.value, 'time': m.timestamp, 'where': m.value == ''}",
+            "no row of the sample counts",
+        ),
+        (
+            "return {'key': m.value, 'time': m.timestamp, 'x': m.value}",
+            r"fails: ZeroDivisionError.*own.py, line 5",
+        ),
+    ],
+)
+def test_a_class_that_fails_on_a_sample_is_refused(
+    spark: SparkSession, tmp_path: Path, body: str, fault: str
+) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(
+        f"class Own:\n  def rows(self, m):\n    {body}\n  def add(self, columns):\n    return 1 / 0\n"
+        "  def merge(self, one, other): return one\n  def finish(self, state): return {}\n"
+    )
+    with pytest.raises(Rejected, match=fault):
+        _sample(spark, path, "Own", ["one", "two"])
 
 
 def test_hot_towns_take_readings_alone_and_name_their_towns(messages: Messages) -> None:

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
-from speck.cli.demo import Counts, DemoOptions, adapted, run_demo
+from speck.cli.demo import Counts, DemoOptions, adapted, hot, run_demo
+from speck.cli.demo.hot import HotCounts, HotView, imbalance, loads_table
 from speck.cli.demo.view import View, statistics_table
+from speck.cli.local import demo
 from speck.errors import LocalError
 from tests.support import ROOT
 from tests.support.binder_contract import eventually
@@ -111,6 +114,27 @@ def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
 
 
 @needs_servers
+@pytest.mark.skipif(
+    not os.environ.get("SPECK_HOT_DEMO"),
+    reason="its parts are tested by themselves; all of it takes a minute of processor time (SPECK_HOT_DEMO)",
+)
+@pytest.mark.engine
+def test_hot_towns_are_level_after_the_edit_and_every_window_is_right(tmp_path: Path) -> None:
+    options = {"hot": True, "limit": 3000, "rate": 100, "as_json": True}
+    output, printed = _demo(tmp_path / "demo", **options).communicate(timeout=TIMEOUT)
+    assert output, printed
+    found = json.loads(output)
+    assert found["windows"] == found["awaited"] > 100, printed
+    assert found["missing"] == found["wrong"] == found["twice"] == 0, printed
+    before, after = found["phases"]
+    assert (before["partitioner"], after["partitioner"]) == ("hash", "balanced")
+    assert before["windows"] > 0
+    assert before["imbalance"] > 1.2 > 0.4 > after["imbalance"], printed
+    assert found["actions"] == {"start": 0, "stop": 0, "update": 1, "move": 0, "keep": 5}
+    eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
+
+
+@needs_servers
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.engine
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
@@ -175,6 +199,62 @@ def test_the_statistics_show_each_site_and_all(tmp_path: Path) -> None:
 
 def test_statistics_before_the_first_are_empty() -> None:
     assert statistics_table({}, "data flows").row_count == 0
+
+
+def hot_counts(**fields: object) -> HotCounts:
+    values = {"sent": {}, "awaited": 10, "windows": 10, "wrong": 0, "twice": 0, "dropped": {}, "phases": ()}
+    further = {"jobs": 6, "actions": {}, "engine_calls": {}, "seconds": {}}
+    return HotCounts(**{**values, **further, **fields})  # type: ignore[arg-type]
+
+
+def test_windows_that_came_once_and_are_right_have_no_differences() -> None:
+    assert hot_counts().differences() == []
+
+
+def test_every_fault_of_the_windows_is_named() -> None:
+    found = hot_counts(windows=8, wrong=1, twice=3, dropped={"bad": 0, "late": 4})
+    assert found.missing == 2
+    assert found.differences() == [
+        "2 of 10 windows did not come out",
+        "1 of 10 windows are wrong",
+        "3 of 10 windows came out once more",
+        "4 rows were dropped as late",
+    ]
+    assert hot_counts(awaited=0, windows=0).differences() == ["the input has no vehicle, and so no window"]
+
+
+def test_the_imbalance_is_that_of_the_busiest_combiner() -> None:
+    assert imbalance([3, 1, 1, 1]) == 1.0
+    assert imbalance([2, 2]) == imbalance([0, 0]) == imbalance([]) == 0.0
+
+
+def test_the_rows_of_the_combiners_show_live(tmp_path: Path) -> None:
+    totals = {"awaited": 165, "windows": 12, "wrong": 0, "loads": [9, 1200], "recent": [3, 1]}
+    console = Console(record=True, width=120, file=(tmp_path / "out").open("w"))
+    console.print(loads_table(totals, "by hash"))
+    console.print(loads_table({}, "by hash"))
+    HotView(console).statistics(totals, "by hash")
+    text = console.export_text()
+    console.file.close()
+    for expected in ("by hash; 12 of 165 windows, 0 wrong", "1,200", "\N{FULL BLOCK}" * 30, "imbalance 0.50"):
+        assert expected in text
+    assert "rows 3 | 1: imbalance 0.50; 12 of 165 windows, 0 wrong  (by hash)" in text
+
+
+def test_the_demo_of_hot_towns_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hot, "find_spec", lambda _: None)
+    with pytest.raises(LocalError, match=r"needs the package fastdigest"):
+        run_demo(DemoOptions(hot=True))
+
+
+def test_options_that_do_not_fit_hot_towns_are_refused() -> None:
+    for options, fault in (
+        (["--hot", "--place"], "--mixed, --place, --adapt and --hot exclude each other"),
+        (["--hot", "--malformed", "0.1"], "--malformed does not fit --hot"),
+    ):
+        found = CliRunner().invoke(demo, options)
+        assert found.exit_code == 2
+        assert fault in found.output
 
 
 def test_the_demo_of_adaptation_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

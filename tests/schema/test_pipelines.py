@@ -37,7 +37,15 @@ def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
 
 def test_no_pipeline_is_left_out() -> None:
     found = {path.stem for path in PIPELINES.glob("*.yaml")}
-    others = {"figure3", "figure4", "hot_towns", "sites", "sites_mixed", "road_traffic_adapt"}
+    others = {
+        "figure3",
+        "figure4",
+        "hot_towns",
+        "hot_towns_demo",
+        "sites",
+        "sites_mixed",
+        "road_traffic_adapt",
+    }
     assert found == {*TRAFFIC, *MIXED, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
 

@@ -17,9 +17,9 @@ from types import FrameType
 from rich.console import Console
 
 from speck.cli.demo.adapted import AdaptedDemo
+from speck.cli.demo.hot import HotDemo
 from speck.cli.demo.placed import PlacedDemo
 from speck.cli.demo.stages import INTERRUPTED, Counts, Demo, DemoOptions
-from speck.cli.demo.view import View
 
 __all__ = ["Counts", "DemoOptions", "run_demo"]
 
@@ -34,8 +34,8 @@ def run_demo(options: DemoOptions) -> int:
     cleanup = ExitStack()
     try:
         with _handled(_interrupt):
-            kind = AdaptedDemo if options.adapt else PlacedDemo if options.place else Demo
-            return kind(options, directory, View(console), cleanup).run()
+            kind = _kind(options)
+            return kind(options, directory, kind.view(console), cleanup).run()
     except KeyboardInterrupt:
         console.print("interrupted; stopping all processes")
         return INTERRUPTED
@@ -43,6 +43,12 @@ def run_demo(options: DemoOptions) -> int:
         # Another Ctrl-C does not cut this short.
         with _handled(signal.SIG_IGN):
             cleanup.close()
+
+
+def _kind(options: DemoOptions) -> type[Demo]:
+    if options.hot:
+        return HotDemo
+    return AdaptedDemo if options.adapt else PlacedDemo if options.place else Demo
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

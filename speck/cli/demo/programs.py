@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import speck
 from speck.errors import LocalError
@@ -128,16 +128,22 @@ class Feeder(Program):
 
 
 class Watcher(Program):
-    """Follows the statistics of the composition."""
+    """Follows the results of the composition; ``ready`` is the program's first object, once it subscribes."""
 
-    def __init__(self, brokers: Mapping[str, str], overall: str, directory: Path) -> None:
-        local = [f"--local={site}={address}" for site, address in brokers.items()]
-        super().__init__("watch", [ROAD_TRAFFIC / "watch.py", *local, f"--overall={overall}"], directory)
+    def __init__(self, arguments: Sequence[object], directory: Path) -> None:
+        super().__init__("watch", arguments, directory)
         self.totals: dict[str, Any] = {}
+        self.ready: Mapping[str, Any] = {}
         self.changed = time.monotonic()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
+
+    @classmethod
+    def of_statistics(cls, brokers: Mapping[str, str], overall: str, directory: Path) -> Self:
+        """One that follows the statistics at the sites' brokers."""
+        local = [f"--local={site}={address}" for site, address in brokers.items()]
+        return cls([ROAD_TRAFFIC / "watch.py", *local, f"--overall={overall}"], directory)
 
     def await_ready(self) -> None:
         """Wait until all subscriptions exist.  Raises :class:`LocalError`."""
@@ -154,6 +160,7 @@ class Watcher(Program):
         for line in self.process.stdout:
             data = json.loads(line)
             if "ready" in data:
+                self.ready = data
                 self._ready.set()
             else:
                 self.totals, self.changed = data, time.monotonic()

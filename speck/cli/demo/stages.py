@@ -73,7 +73,7 @@ class DemoOptions:
     ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
     in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, measures them for ``measure``
     seconds, and follows the advice; ``adapt`` takes sites on Flink, joined by links of bounded bandwidth, and
-    leaves the moves to the loop.
+    leaves the moves to the loop; ``hot`` splits hot towns over the sites.
     """
 
     data: Path | None = None
@@ -87,6 +87,7 @@ class DemoOptions:
     mixed: bool = False
     place: bool = False
     adapt: bool = False
+    hot: bool = False
     measure: float = 60.0
     keep: bool = False
     as_json: bool = False
@@ -133,6 +134,8 @@ class Counts:
 
 
 class Demo:
+    view: type[View] = View
+    _composition = COMPOSITION
     _sensors = 200  # of the generated day
 
     def __init__(self, options: DemoOptions, directory: Path, view: View, cleanup: ExitStack) -> None:
@@ -150,13 +153,16 @@ class Demo:
         self._brokers = {site.name: site.broker.address for site in self._sites.sites}
         self._server = self._start_server()
         self._client = Client(self._url)
-        self._watcher = Watcher(self._statistics(), self._brokers[CLOUD], self._directory)
+        self._watcher = self._start_watcher()
         self._cleanup.callback(self._watcher.stop)
         self._watcher.await_ready()
         self._deploy()
         self._feed_and_edit()
         self._await_counts()
         return self._conclude()
+
+    def _start_watcher(self) -> Watcher:
+        return Watcher.of_statistics(self._statistics(), self._brokers[CLOUD], self._directory)
 
     def _statistics(self) -> Mapping[str, str]:
         """The broker of each site's statistics."""
@@ -210,11 +216,13 @@ class Demo:
             return server
 
     def _deploy(self) -> None:
-        text = (PIPELINES / self._options.scenario.first).read_bytes()
-        with self._stage("deploy", "The plan, and its 17 jobs"):
-            self._view.plan(self._client.plan(text, COMPOSITION))
+        self._deploy_text((PIPELINES / self._options.scenario.first).read_bytes(), "17 jobs")
+
+    def _deploy_text(self, text: bytes, jobs: str) -> None:
+        with self._stage("deploy", f"The plan, and its {jobs}"):
+            self._view.plan(self._client.plan(text, self._composition))
             printed: set[str] = set()
-            begun = self._client.apply(text, COMPOSITION)
+            begun = self._client.apply(text, self._composition)
             for operation in self._client.follow(begun["id"], POLL):
                 self._view.operation(operation, printed)
             refuse_failed(operation)
@@ -230,7 +238,7 @@ class Demo:
             self._until(
                 f"data flows; {BEFORE} reads the lines of its sensors", lambda: self._has_read(first.lines)
             )
-            self._edit()
+            self._edit((PIPELINES / self._options.scenario.edited).read_bytes())
             options = ("--only", STREAM, "--part", "2/2", "--topic", f"{STREAM}={TOPIC}")
             self._feed("feeder-second", 1 / STREAMS, *options)
             self._until("data flows", self._all_sent)
@@ -265,13 +273,12 @@ class Demo:
             raise SpeckError(f"job {BEFORE} has read {read:,} of {lines:,} lines, and none for {_STUCK:g} s")
         return bool(read >= lines)
 
-    def _edit(self) -> None:
-        text = (PIPELINES / self._options.scenario.edited).read_bytes()
+    def _edit(self, text: bytes) -> None:
         with self._stage("edit", "The edited file: its plan, applied while data flows"):
             before = self._attempts()
-            plan = self._client.plan(text, COMPOSITION)
+            plan = self._client.plan(text, self._composition)
             self._view.plan(plan, unchanged=False)
-            operation = self._client.apply(text, COMPOSITION, base_revision=plan["base_revision"])
+            operation = self._client.apply(text, self._composition, base_revision=plan["base_revision"])
             operation = self._follow(operation["id"])
         self._counts.actions = by_kind(operation)
         self._counts.engine_calls = operation["engine_calls"]

@@ -70,10 +70,16 @@ class View:
     def statistics(self, totals: Data, note: str) -> None:
         """Show the statistics."""
         if self._live is not None:
-            self._live.update(statistics_table(totals, note), refresh=True)
+            self._live.update(self._table(totals, note), refresh=True)
         elif totals and time.monotonic() - self._printed >= _PAUSE:
             self._printed = time.monotonic()
-            self.line(f"{self._printed - self._begun:6.1f} s  {statistics_line(totals)}  ({note})")
+            self.line(f"{self._printed - self._begun:6.1f} s  {self._summary(totals)}  ({note})")
+
+    def _table(self, totals: Data, note: str) -> Table:
+        return statistics_table(totals, note)
+
+    def _summary(self, totals: Data) -> str:
+        return statistics_line(totals)
 
     def __enter__(self) -> View:
         if self._console.is_terminal:

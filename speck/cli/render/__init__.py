@@ -38,7 +38,7 @@ from speck.cli.render.plans import (
     plan_lines,
 )
 from speck.cli.render.profiles import links_table, profile_table, site_profiles_table
-from speck.cli.render.splits import split_lines, splits_table
+from speck.cli.render.splits import split_advice_lines, split_lines, splits_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, shown
 
@@ -85,6 +85,7 @@ __all__ = [
     "site_profiles_table",
     "sites_table",
     "sorted_rates",
+    "split_advice_lines",
     "split_lines",
     "splits_table",
     "step_line",

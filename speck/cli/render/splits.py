@@ -102,3 +102,25 @@ def _part_row(part: Data) -> tuple[object, ...]:
 
 def _rate(rate: float | None) -> str | None:
     return None if rate is None else f"{rate:,.1f}"
+
+
+def split_advice_lines(advice: Data) -> Iterator[Text | Table]:
+    """What is advised in a sentence, the reasons, and the busiest keys of the sample."""
+    sample = advice["sample"]
+    yield Text.assemble((advice["job"], "bold"), f": {_advised(advice)}")
+    for reason in advice["reasons"]:
+        yield Text(f"  {reason}")
+    yield Text(
+        f"sample: {sample['messages']:,} messages, {sample['rows']:,} rows of {sample['keys']:,} keys, "
+        f"{sample['dropped']:,} bad; add {sample['add_us']:.3g} us a row, merge {sample['merge_us']:.3g} us, "
+        f"a state {sample['state_bytes']:,.0f} bytes"
+    )
+    yield table(("KEY", "SHARE"), ((each["key"], f"{each['share']:.1%}") for each in sample["busiest"]))
+
+
+def _advised(advice: Data) -> str:
+    if not advice["split"]:
+        return "do not split it"
+    number = advice["combiners"]
+    where = f"over {number} sites" if advice["form"] == "sites" else f"within one job, combiners: {number}"
+    return f"split it {where}, by {advice['partitioner']}"
