@@ -200,6 +200,10 @@ class Client:
         """All splits by keys, with their jobs."""
         return self._many("/splits")
 
+    def split_windows(self, name: str, after: float = 0.0) -> list[dict[str, Any]]:
+        """The last windows of a split's measured work that ended later than ``after`` (Unix time, s)."""
+        return self._many(f"/splits/{_quoted(name)}/windows", after=after)
+
     def split(self, name: str) -> dict[str, Any]:
         """One split by keys."""
         return self._one("GET", f"/splits/{_quoted(name)}")

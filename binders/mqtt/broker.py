@@ -28,10 +28,11 @@ from binders.mqtt.records import (
     write_writers,
     writers_topic,
 )
-from speck.binder import MOST_COUNTED, ForeignSession
+from speck.binder import MOST_COUNTED, Feed, ForeignSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup
-from speck.errors import Fault, InvalidInput, Rejected
+from speck.core.split import control_topic
+from speck.errors import BinderError, Fault, InvalidInput, Rejected
 
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
@@ -42,6 +43,9 @@ _STORED_BYTES_TOPIC = "$SYS/broker/store/messages/bytes"
 _DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
 # Where Mosquitto, EMQX and others publish their version; not standardized.
 VERSION_TOPIC = "$SYS/broker/version"
+
+# Of messages that are read at once, and the bytes of one.
+_MOST_GATHERED, _MOST_FED = 5000, 1 << 18
 
 # Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
 _MAX_TOPIC = 65535
@@ -193,7 +197,7 @@ class MqttBroker:
             connection.round_trip(echo)
             connection.unsubscribe(echo)
             topics = [message.topic for message in connection.received]
-            ours = (drain_topic(""), writers_topic(""))
+            ours = (drain_topic(""), writers_topic(""), control_topic(""))
             return min(MOST_COUNTED, sum(not topic.startswith(ours) for topic in topics))
 
     def stored(self) -> int | None:
@@ -211,6 +215,24 @@ class MqttBroker:
     def dropped(self) -> int | None:
         """See :meth:`speck.binder.CountsDropped.dropped`; Mosquitto counts from its start."""
         return self._counter(_DROPPED_TOPIC)
+
+    def subscribe(self, topics: Sequence[str]) -> Feed:
+        """See :meth:`speck.binder.CarriesReports.subscribe`; QoS 0, over a connection of its own."""
+        for topic in topics:
+            _check_filter(topic)
+        connection = self._connection(f"speck-control-{uuid.uuid4().hex}", most_bytes=_MOST_FED)
+        feed = MqttFeed(connection.__enter__())
+        try:
+            connection.subscribe(*topics, qos=0)
+        except BaseException:
+            feed.close()
+            raise
+        return feed
+
+    def send_control(self, session: str, message: bytes, seconds: float) -> None:
+        """See :meth:`speck.binder.CarriesReports.send_control`; QoS 1, not retained."""
+        topic, expiry = control_topic(session), max(1, round(seconds))
+        self._cache.run(lambda control: control.publish(topic, message, expiry=expiry))
 
     def close(self) -> None:
         """Drop the cached warnings and close the cached connections."""
@@ -293,6 +315,25 @@ class MqttBroker:
     def _find_warnings(self) -> list[str]:
         stated = self._cache.run(lambda control: stated_warnings(control.limits), fresh=True)
         return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
+
+
+class MqttFeed:
+    """A subscription over an open connection; a message above 256 KiB is left out."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Take the messages of this connection, which is open."""
+        self._connection = connection
+
+    def receive(self) -> list[tuple[str, bytes]]:
+        """See :meth:`speck.binder.Feed.receive`."""
+        found = self._connection.gather(_MOST_GATHERED)
+        return [(message.topic, bytes(message.payload)) for message in found]
+
+    def close(self) -> None:
+        """See :meth:`speck.binder.Feed.close`."""
+        with suppress(BinderError):
+            self._connection.restart_deadline()
+            self._connection.__exit__(None, None, None)
 
 
 def _checkup(control: Connection) -> Checkup:

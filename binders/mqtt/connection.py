@@ -47,7 +47,8 @@ _CALLBACKS = ("on_connect", "on_disconnect", "on_message", "on_subscribe", "on_u
 class Connection:
     """A connection that is open during its ``with`` block; every call may raise a ``BinderError``.
 
-    ``expiry`` is in seconds.  Received messages are acknowledged by :meth:`acknowledge` only.
+    ``expiry`` is in seconds; the broker drops messages to us above ``most_bytes``.  Received messages are
+    acknowledged by :meth:`acknowledge` only.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Connection:
         clean_start: bool = True,
         expiry: int = 0,
         receive_maximum: int = MAX_INFLIGHT,
+        most_bytes: int | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         """Prepare the connection; it is opened on entering the ``with`` block."""
@@ -71,6 +73,8 @@ class Connection:
         self._properties = _properties(PacketTypes.CONNECT)
         self._properties.SessionExpiryInterval = expiry
         self._properties.ReceiveMaximum = receive_maximum
+        if most_bytes is not None:
+            self._properties.MaximumPacketSize = most_bytes
         self._timeout = timeout
         self._deadline = 0.0
         self._answers: dict[tuple[str, int], list[ReasonCode]] = {}
@@ -149,7 +153,7 @@ class Connection:
         """Publish one message with QoS 1 and wait for the broker's acknowledgement.
 
         False if the broker reports that the topic has no subscriber (MQTT 5, 3.4.2.1), which is optional.
-        ``expiry`` is the time (s) after which the broker drops a retained message (0: never).
+        ``expiry`` is the time (s) after which the broker drops the message (0: never).
         """
         with self._translated(f"message to {topic!r}"):
             sent = self._client.publish(topic, payload, 1, retain, _expiring(expiry))
@@ -188,6 +192,15 @@ class Connection:
     def await_message(self) -> None:
         """Wait until a message was received."""
         self._await(lambda: bool(self.received), "a message")
+
+    def gather(self, most: int) -> list[MQTTMessage]:
+        """Take the messages that have arrived, ``most`` at most; does not wait for any."""
+        self.restart_deadline()
+        before = -1
+        while before < len(self.received) < most:
+            before = len(self.received)
+            self._step("messages", 0.0)
+        return [self.received.popleft() for _ in range(min(most, len(self.received)))]
 
     def receives(self, payload: bytes, seconds: float) -> bool:
         """True if a message with this content was received, or arrives within so many seconds."""
@@ -345,7 +358,7 @@ class Connection:
                 if not condition():  # the answer may have come with the end of the connection
                     raise
 
-    def _step(self, what: str) -> None:
+    def _step(self, what: str, poll: float = _POLL) -> None:
         remaining = self._deadline - time.monotonic()
         text = self.address.text
         if remaining <= 0:
@@ -353,7 +366,7 @@ class Connection:
             raise OutcomeUnknown(f"{message}{self._hint()}", address=text)
         with self._translated(what):
             self._acknowledge_quickly()
-            result = self._client.loop(min(remaining, _POLL))
+            result = self._client.loop(min(remaining, poll))
             # The CONNACK with the reason may have arrived together with the end of the connection.
             if result != MQTTErrorCode.MQTT_ERR_SUCCESS and ("CONNACK", 0) not in self._answers:
                 self._checked(result)

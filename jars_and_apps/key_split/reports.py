@@ -12,6 +12,8 @@ import numpy as np
 from jars_and_apps.key_split.partitioners.protocol import MetricsWindow
 from jars_and_apps.key_split.settings import Output
 
+MOST = 1e15  # rows or seconds
+
 
 def report(part: str, fields: Mapping[str, Any], faults: Counter[str], busy: float, wall: float) -> Output:
     """The report of a step: a byte 0xFF, which no frame and no result begins with, and a JSON object.
@@ -25,19 +27,28 @@ def report(part: str, fields: Mapping[str, Any], faults: Counter[str], busy: flo
 def metrics_window(message: bytes, workers: int) -> MetricsWindow:
     """The window of a control message; ValueError if it is none.
 
-    The message: ``{"workers": [{"rows": ROWS, "busy": S, "wall": S} or null, ...]}``, one entry a worker.
+    The message: ``{"end": UNIX_TIME, "workers": [{"rows": ROWS, "busy": S, "wall": S} or null, ...]}``, one
+    entry a worker.
     """
     try:
-        found = json.loads(message)["workers"]
-        table = np.array([_numbers(each) for each in found], np.float64).reshape(-1, 3)
+        found = json.loads(message)
+        table = np.array([_numbers(each) for each in found["workers"]], np.float64).reshape(-1, 3)
+        end = _number(found["end"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"control message is no metrics window: {error}") from error
     if len(table) != workers:
         raise ValueError(f"control message of {len(table)} workers (expected {workers})")
-    return MetricsWindow(table[:, 0], table[:, 1], table[:, 2])
+    return MetricsWindow(table[:, 0], table[:, 1], table[:, 2], end)
 
 
 def _numbers(worker: Any) -> tuple[float, float, float]:
     if worker is None:
         return (np.nan, np.nan, np.nan)
-    return float(worker["rows"]), float(worker["busy"]), float(worker["wall"])
+    return _number(worker["rows"]), _number(worker["busy"]), _number(worker["wall"])
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not 0 <= number < MOST:
+        raise ValueError(f"{number} (expected a number from 0 to {MOST:g})")
+    return number

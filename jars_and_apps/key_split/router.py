@@ -61,6 +61,7 @@ class Router:
         self._noticed: dict[int, Hashes] = {}
         self._counts = SlideCounts()
         self._faults: Counter[str] = Counter()
+        self._windows_observed, self._observed_end = 0, 0.0
         self._fields: dict[str, Any] = {}
         self._bytes = 0
 
@@ -90,6 +91,7 @@ class Router:
             router._noticed = _by_slide(values["noticed.slide"], values["noticed.hash"])
             arrays = {name[2:]: each for name, each in values.items() if name.startswith("p.")}
             router._partitioner = setting.partitioner.load(router._partition, arrays)
+            router._windows_observed, router._observed_end = meta["observed"]
         else:  # The notices so far went to former owners.
             router._shared_until = router._newest
         return router
@@ -99,6 +101,7 @@ class Router:
         slides = [self._closed, self._newest, self._shared_until]
         meta = {"origin": self._origin, "batch": self._batch, "slides": slides, "faults": self._faults}
         meta |= {"shards": self._shards.tolist(), "routing": self._routing()}
+        meta["observed"] = [self._windows_observed, self._observed_end]
         values = {f"p.{name}": np.asarray(each) for name, each in self._partitioner.dump().items()}
         counts = [len(each) for each in self._noticed.values()]
         values |= {"numbers": self._numbers, **self._keys.dump()}
@@ -226,11 +229,17 @@ class Router:
         }
 
     def _observe(self, messages: Sequence[bytes]) -> None:
+        """Hand the metrics windows on, by their time: the rows of a batch come in any order."""
+        windows = []
         for message in messages:
             try:
-                self._partitioner.observe(metrics_window(message, len(self._weights)))
+                windows.append(metrics_window(message, len(self._weights)))
             except ValueError:
                 self._faults["bad_control"] += 1
+        for window in sorted(windows, key=lambda each: each.end):
+            self._partitioner.observe(window)
+            self._windows_observed += 1
+            self._observed_end = window.end
 
     def _describe(self, rows: Rows, groups: Groups, routing: Routing, late: int, bad: int) -> None:
         """Note what the report says of this step."""
@@ -247,6 +256,15 @@ class Router:
         self._fields |= {"batch": self._batch, "shared_keys": len(shared), "keys": len(self._keys.hashes)}
         self._fields |= {"closed_us": self._closed_us(), "threshold": _finite(routing.threshold)}
         self._fields |= {"hot": len(hot), "true_hot": int(np.isin(hot, shared).sum())}
+        self._fields |= {"weights": self._shares(), "observed": self._windows_observed}
+        self._fields["observed_end"] = self._observed_end or None
+
+    def _shares(self) -> list[float]:
+        """The workers' shares of the rows in this step; they sum to 1."""
+        measured = getattr(self._partitioner, "shares", None)
+        shares = np.array(measured() if measured else self._weights, np.float64)
+        found: list[float] = np.round(shares / shares.sum(), 6).tolist()
+        return found
 
     def _closed_us(self) -> int | None:
         return None if self._closed == NEVER else self._closed * self._windows.slide_us
@@ -254,7 +272,7 @@ class Router:
     def _routing(self) -> list[Any]:
         """Everything that decides on homes and workers; another one begins the partitioner anew."""
         setting = self._setting
-        return [setting.name, list(setting.weights), setting.seed, dict(setting.options)]
+        return [setting.name, list(setting.weights), setting.seed, dict(setting.options), setting.measured]
 
     def _check_shards(self, former: list[int]) -> None:
         if self._shards[: len(former)].tolist() != former:

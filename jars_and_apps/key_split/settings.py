@@ -27,8 +27,9 @@ class RouterSetting:
     """The parameters of a Router.
 
     ``weights``: the workers' shares, one a worker.  ``shards``: the groups of keys of each combiner (empty:
-    one each).  ``origin`` names the attempt that begins a state; a loaded state keeps its own.  ``name`` is
-    the partitioner's, compared with that of a loaded state.
+    one each).  ``measured``: the partitioner takes measured speeds in place of the weights.  ``origin`` names
+    the attempt that begins a state; a loaded state keeps its own.  ``name`` is the partitioner's, compared
+    with that of a loaded state.
     """
 
     windows: Windows
@@ -38,6 +39,7 @@ class RouterSetting:
     seed: int = 0
     options: Mapping[str, float] = field(default_factory=dict)
     shards: tuple[int, ...] = ()
+    measured: bool = False
     origin: str = ""
 
     def __post_init__(self) -> None:

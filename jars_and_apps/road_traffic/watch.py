@@ -33,7 +33,7 @@ _INTERVAL = 0.2  # s between two objects
 
 
 class Followed(Protocol):
-    """What messages are added to, and is printed when it has changed."""
+    """An account of messages that is printed when it has changed."""
 
     changed: threading.Event
 

@@ -383,6 +383,30 @@ class NamesWriters(Protocol):
         """
 
 
+class Feed(Protocol):
+    """The messages of a subscription, for one thread."""
+
+    def receive(self) -> Sequence[tuple[str, bytes]]:
+        """The messages (topic, content) that have arrived since the last call, some thousands at most.
+
+        Does not wait for any.  Raises a :class:`~speck.errors.BinderError` once the connection has ended.
+        """
+
+    def close(self) -> None:
+        """End the subscription; raises nothing."""
+
+
+@runtime_checkable
+class CarriesReports(Protocol):
+    """A broker binder that reads the reports of jobs, and sends control messages to them."""
+
+    def subscribe(self, topics: Sequence[str]) -> Feed:
+        """Subscribe to topic filters, with no session: messages that come while nobody reads may be lost."""
+
+    def send_control(self, session: str, message: bytes, seconds: float) -> None:
+        """Send a message to the job that reads through a session; it is void after so many seconds."""
+
+
 @runtime_checkable
 class CountsStored(Protocol):
     """A broker binder whose broker reports the number of messages that it stores."""

@@ -15,6 +15,7 @@ from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
+from speck.controller.splits import SplitWatch
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
 from speck.coordinator.mover import Mover
@@ -102,6 +103,8 @@ def build(
     adaptation = Adaptation(
         deployments, operations, reconciler, sampler, measures, metrics, clock, settings.adapt
     )
+    splits = SplitWatch(deployments, pool, losses, clock)
+    store.on_event.append(splits.note_event)
     queries = Queries(
         deployments=deployments,
         history=history,
@@ -111,6 +114,7 @@ def build(
         reconciler=reconciler,
         sampler=sampler,
         losses=losses,
+        splits=splits,
         pool=pool,
         inventory=inventory,
         clock=clock,
@@ -135,6 +139,7 @@ def build(
         reaper=reaper,
         reconciler=reconciler,
         adaptation=adaptation,
+        splits=splits,
         backoff=backoff,
         placer=placer,
     )

@@ -23,6 +23,7 @@ from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
+from speck.controller.splits import SplitWatch
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
 from speck.coordinator.placer import NEW, Placer, place_notes
@@ -67,6 +68,7 @@ class Coordinator:
     reaper: Reaper
     reconciler: Reconciler
     adaptation: Adaptation
+    splits: SplitWatch
     backoff: Backoff
     placer: Placer
     _recovered: bool = field(default=False, init=False)
@@ -81,6 +83,7 @@ class Coordinator:
         if self.settings.period:
             self.reconciler.start(self.settings.period)
             self.sampler.watch()
+            self.splits.start()
         self.adaptation.start()
         self._recovered = True
 
@@ -88,6 +91,7 @@ class Coordinator:
         """Accept nothing new, wait for the running operations, and disconnect from engines and brokers."""
         self.finish_operations()
         self.prober.close()
+        self.splits.close()
         self.sampler.close()
         self.observer.close()
         self.pool.close()

@@ -13,6 +13,7 @@ from speck.apply.operations import Operations
 from speck.binder import LogReader
 from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
+from speck.controller.splits import SplitWatch
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.core.split import shown_job
@@ -43,6 +44,7 @@ class Queries:
     reconciler: Reconciler
     sampler: Sampler
     losses: LossRecorder
+    splits: SplitWatch
     pool: BinderPool
     inventory: Inventory
     clock: Callable[[], float]

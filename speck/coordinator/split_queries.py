@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from speck.controller.splits import SplitWatch
 from speck.core.split import Part, Role
 from speck.errors import NotFound
 
 Data = Mapping[str, Any]
 
+_NO_WORK = {"rows_per_second": None, "busy_share": None}
 _RATES = ("input_rate", "output_rate", "waiting", "work_seconds")
 
 
-def splits_data(jobs: Iterable[Data], rates: Iterable[Data]) -> list[dict[str, Any]]:
+def splits_data(jobs: Iterable[Data], rates: Iterable[Data], watch: SplitWatch) -> list[dict[str, Any]]:
     """The splits among these jobs, by name; ``jobs`` and ``rates`` are the answers of the queries."""
+    meters = watch.meters()
     by_job = {each["job_name"]: each for each in rates}
     found: dict[tuple[str, str], list[tuple[Part, Data]]] = {}
     for job in jobs:
@@ -23,7 +26,7 @@ def splits_data(jobs: Iterable[Data], rates: Iterable[Data]) -> list[dict[str, A
             part = Part.of_split(job["job"]["split"])
             found.setdefault((part.of, job["composition"]), []).append((part, job))
     return [
-        _split_data(name, composition, members, by_job)
+        _split_data(name, composition, members, by_job, watch.parts(name)) | {"metrics": meters.get(name)}
         for (name, composition), members in sorted(found.items())
     ]
 
@@ -40,7 +43,11 @@ def split_data(splits: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _split_data(
-    name: str, composition: str, members: Iterable[tuple[Part, Data]], rates: Mapping[str, Data]
+    name: str,
+    composition: str,
+    members: Iterable[tuple[Part, Data]],
+    rates: Mapping[str, Data],
+    work: Mapping[str, Data],
 ) -> dict[str, Any]:
     ranks = list(Role)
     ordered = sorted(members, key=lambda each: (ranks.index(each[0].role), each[0].number))
@@ -54,10 +61,17 @@ def _split_data(
         "partitioner": routing.partitioner,
         "options": dict(routing.options),
         "workers": routing.workers,
+        "weights": "measured" if routing.measured else "fixed",
         "window_seconds": routing.window_us / 1e6,
         "slide_seconds": routing.slide_us / 1e6,
         "lateness_seconds": routing.lateness_us / 1e6,
-        "parts": [_part_data(part, job, shares, rates.get(job["job_name"], {})) for part, job in ordered],
+        "metrics_window_seconds": routing.metrics_window_us / 1e6,
+        "metrics_slide_seconds": routing.metrics_slide_us / 1e6,
+        "parts": [
+            _part_data(part, job, shares, rates.get(job["job_name"], {}))
+            | dict(work.get(part.report_topic.rpartition("/")[2], _NO_WORK))
+            for part, job in ordered
+        ],
     }
 
 

@@ -17,10 +17,12 @@ from typing import Any
 from speck.core.job import Job, Scalar
 
 SPLIT_TOPICS = "speck/split/"
+CONTROL_TOPICS = "speck/control/"
 PARTIALS = "partials"
 MOST_COMBINERS = 1000
 MOST_SLIDES = 10_000  # of a window
 MOST_NAME = 80  # characters of the name of a split; its jobs add up to 13
+METRICS_WINDOW_US, METRICS_SLIDE_US = 60_000_000, 10_000_000
 SITES_TRIGGER = "1 seconds"  # micro-batches of the jobs of a split over sites, by default: fuller frames
 DEFAULT_AT_SITES = "balanced"
 DEFAULT_IN_ONE_JOB = "shuffle"
@@ -53,12 +55,15 @@ class Option:
 class PartitionerKind:
     """A partitioner as its users see it.
 
-    ``learns``: its tables grow across batches, so it runs as a job of its own only.
+    ``learns``: its tables grow across batches, so it runs as a job of its own only.  ``weighs``: it can take
+    measured speeds for the combiners' weights.  ``metered``: it needs the measured work of the combiners.
     """
 
     about: str
     options: Mapping[str, Option] = field(default_factory=dict)
     learns: bool = False
+    weighs: bool = False
+    metered: bool = False
 
 
 PARTITIONERS: Mapping[str, PartitionerKind] = {
@@ -70,6 +75,7 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
             "memory": Option("share of the last batches' loads that counts in the next", 0.5, 0, 0.99),
             "relief": Option("excess over its share at which a worker's cold keys move", 0.02, 0, 1),
         },
+        weighs=True,
     ),
     "cam": PartitionerKind("the worker that has the key, else the lower of two"),
     "dagreedy": PartitionerKind(
@@ -78,6 +84,17 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
             "alpha": Option("weight of fan-out against load", 0.5, 0, 0.99),
             "hot": Option("a key is hot above 1/(hot * workers) of a slide", 100, 0.1, 1000),
         },
+    ),
+    "dalton-metrics": PartitionerKind(
+        "learns the workers of hot keys by their measured busy times",
+        {
+            "a": Option("learning rate", 0.1, 0.001, 1),
+            "epsilon": Option("share of rows that explore", 0.1, 0, 1),
+            "cap": Option("most workers of a key, from 2; 0: all", 6, 0, MOST_COMBINERS, whole=True),
+            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 1, 0.1, 1000),
+        },
+        learns=True,
+        metered=True,
     ),
     "dalton-offline": PartitionerKind(
         "explores and learns over the hottest keys of the first slide",
@@ -142,7 +159,9 @@ class Split:
     """The block ``key_split`` of a job, resolved.
 
     ``combiners`` is a number for one Spark job, the places for a split over sites.  Times are in
-    microseconds; the window is a multiple of the slide.  ``seed`` ``None``: by the job's name.
+    microseconds; the window is a multiple of the slide.  ``measured``: the combiners' measured speeds take
+    the place of their weights.  ``metrics_window_us`` and ``metrics_slide_us`` are the time over which their
+    work is measured, and that between two measurements.  ``seed`` ``None``: by the job's name.
     """
 
     combiners: int | tuple[Place, ...]
@@ -152,6 +171,9 @@ class Split:
     lateness_us: int = 0
     options: Mapping[str, float] = field(default_factory=dict)
     reducer: Place = field(default_factory=Place)
+    measured: bool = False
+    metrics_window_us: int = METRICS_WINDOW_US
+    metrics_slide_us: int = METRICS_SLIDE_US
     seed: int | None = None
 
     @property
@@ -235,13 +257,19 @@ def _described(role: Role, job: Job, split: Split) -> dict[str, Scalar]:
 
 
 def _routing(job: Job, split: Split) -> dict[str, Scalar]:
-    """The settings of the routing."""
+    """The settings of the routing; rare ones are left out where they have their default."""
+    rare = {
+        "measured": (split.measured, False),
+        "metrics_window_us": (split.metrics_window_us, METRICS_WINDOW_US),
+        "metrics_slide_us": (split.metrics_slide_us, METRICS_SLIDE_US),
+    }
     return {
         "workers": split.workers,
         "lateness_us": split.lateness_us,
         "partitioner": split.partitioner,
         "seed": split.seed if split.seed is not None else seed_of(job.job_name),
         **{f"option.{name}": value for name, value in sorted(split.options.items())},
+        **{name: value for name, (value, default) in rare.items() if value != default},
     }
 
 
@@ -258,9 +286,9 @@ class Part:
     """The part of a job in a split: :attr:`Job.split <speck.core.job.Job.split>`, typed.
 
     ``number`` is that of a combiner.  ``workers``, ``lateness_us``, ``partitioner``, ``seed``, ``options``,
-    and ``weights`` (one a worker) are those of a partitioner or a whole split;
-    they are 0 or empty in other parts.  ``shards`` are the shards of each part that this one writes to: of
-    the combiners by number, or of the reducer alone.
+    ``weights`` (one a worker), ``measured`` and the times of the metrics are those of a partitioner or a
+    whole split; they are 0, empty or the defaults in other parts.  ``shards`` are the shards of each part
+    that this one writes to: of the combiners by number, or of the reducer alone.
     """
 
     of: str
@@ -275,6 +303,15 @@ class Part:
     options: Mapping[str, float] = field(default_factory=dict)
     weights: tuple[float, ...] = ()
     shards: tuple[int, ...] = ()
+    measured: bool = False
+    metrics_window_us: int = METRICS_WINDOW_US
+    metrics_slide_us: int = METRICS_SLIDE_US
+
+    @property
+    def metered(self) -> bool:
+        """True for a partitioner that is sent the measured work of the combiners."""
+        kind = PARTITIONERS.get(self.partitioner)
+        return self.role is Role.PARTITIONER and (self.measured or (kind is not None and kind.metered))
 
     @classmethod
     def of_split(cls, split: Mapping[str, Scalar]) -> Part:
@@ -316,6 +353,11 @@ def part_of(job: Job) -> Part | None:
 def split_topic(name: str, suffix: str) -> str:
     """The topic of a split with this suffix, such as ``rows/0``."""
     return f"{SPLIT_TOPICS}{name}/{suffix}"
+
+
+def control_topic(session: str) -> str:
+    """The topic of the control messages to the job that reads through a session."""
+    return f"{CONTROL_TOPICS}{session}"
 
 
 def written_topics(job: Job) -> tuple[str, ...]:

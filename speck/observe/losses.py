@@ -38,11 +38,12 @@ class LossKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason for which messages are counted; ``text`` follows their number in an event."""
+    """A reason for which messages are counted; ``text`` follows their number and ``unit`` in an event."""
 
     name: str
     kind: LossKind
     text: str
+    unit: str = "message"
 
     @property
     def alarms(self) -> bool:
@@ -57,7 +58,13 @@ _REASONS = (
     Reason("reader", LossKind.LOST, "lost by the reader"),
     Reason("session deleted", LossKind.LOST, "given up with a deleted session"),
     Reason("skipped", LossKind.LOST, "skipped, since the job's code failed on them (on_error: skip)"),
-    Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again"),
+    Reason("late", LossKind.LOST, "dropped, since their windows were closed", "row"),
+    Reason("bad row", LossKind.LOST, "dropped without a key, or a time that counts", "row"),
+    Reason("lost frame", LossKind.LOST, "lost between the parts of a split, with the rows in them", "frame"),
+    Reason("damaged frame", LossKind.LOST, "dropped as damaged, with the rows in them", "frame"),
+    Reason("outdated frame", LossKind.LOST, "dropped: they are from before the split began anew", "frame"),
+    Reason("late partial", LossKind.LOST, "dropped, since their windows were out already", "partial result"),
+    Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again", ""),
     Reason("collision", LossKind.SUSPECT, "delivered although their stamp was seen with another content"),
     Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
     Reason("stamp", LossKind.NOTED, "delivered with a stamp that is not believed"),
@@ -162,6 +169,11 @@ class LossRecorder:
                 self._add(known, reason, number)
         if any(grown.values()):  # a report reads the counts of all jobs
             self.report()
+
+    def add(self, composition: str, job: str, reason: str, number: int) -> None:
+        """Add what a part of a split has reported beyond its last report; :meth:`report` writes the event."""
+        with self._lock:
+            self._add(self._known(composition, job), reason, number)
 
     def note_event(self, event: Event) -> None:
         """Count the messages that the apply or the reaper gave up; the event itself is in the log already."""
@@ -272,6 +284,6 @@ def _growth(before: int, after: int) -> int:
 
 def _event(now: float, job: str, composition: str, reason: Reason, count: _Count) -> Event:
     so_far = f" ({count.total} so far)" if count.total > count.unreported else ""
-    unit = "" if reason.name == "session" else f"message{'s' * (count.unreported != 1)} "
+    unit = f"{reason.unit}{'s' * (count.unreported != 1)} " if reason.unit else ""
     message = f"job {job!r}: {count.unreported} {unit}{reason.text}{so_far}"
     return Event(now, _EVENTS[reason.kind], message, composition, job, by_loop=True)

@@ -105,6 +105,15 @@ class CombinerSchema(PlaceSchema):
     weight = Quantity("its share of the rows, in any unit; 1 by default", NUMBER)
 
 
+class MetricsSchema(StrictSchema):
+    """The window over which the work of a split is measured, of wall-clock time."""
+
+    window = Quantity("its length, whole slides; 60 seconds by default", SECONDS, Fraction, positive=True)
+    slide = Quantity(
+        "time between two windows, at least 1 second; 10 seconds by default", SECONDS, Fraction, positive=True
+    )
+
+
 class KeySplitSchema(StrictSchema):
     """The split of a keyed windowed aggregation, within one Spark job or over sites."""
 
@@ -134,6 +143,8 @@ class KeySplitSchema(StrictSchema):
     )
     options = Numbers("options of the partitioner", example={"tolerance": 0.05})
     reducer = NameOrPlace(PlaceSchema, "place of the reducer; by default the job's engine", example="D")
+    weights = Choice("shares of the combiners: as given, or by measured speed", ["fixed", "measured"])
+    metrics = fields.Nested(MetricsSchema, metadata={"description": "the windows of measured work"})
     seed = WholeNumber("of the hash of the keys; by default by the job's name", at_most=2**32 - 1, example=7)
 
 

@@ -11,6 +11,8 @@ from speck.core.job import Job
 from speck.core.split import (
     DEFAULT_AT_SITES,
     DEFAULT_IN_ONE_JOB,
+    METRICS_SLIDE_US,
+    METRICS_WINDOW_US,
     MOST_NAME,
     MOST_SLIDES,
     PARTITIONERS,
@@ -28,6 +30,8 @@ from speck.schema.yaml.lines import line_of
 
 BLOCK = "key_split"
 MOST_DAYS = 366  # of a window
+MOST_METRICS_SLIDES = 360  # of a metrics window
+LEAST_METRICS_SLIDE_US = 1_000_000
 ENGINE = "spark"  # the engine of all parts
 Block = Mapping[str, Any]
 
@@ -85,6 +89,8 @@ class _SplitReader:
         window, slide, lateness = self._times()
         partitioner = self._partitioner()
         options = self._options(partitioner)
+        measured = self._measured(partitioner)
+        metrics = self._metrics()
         combiners, reducer = self._combiners(), self._reducer()
         if not self._report.sound or combiners is None:
             return None
@@ -96,6 +102,9 @@ class _SplitReader:
             lateness_us=lateness,
             options=options,
             reducer=reducer,
+            measured=measured,
+            metrics_window_us=metrics[0],
+            metrics_slide_us=metrics[1],
             seed=self._block.get("seed"),
         )
 
@@ -150,18 +159,35 @@ class _SplitReader:
         elif window // slide > MOST_SLIDES:
             self._add("window", f"has {window // slide:,} slides (expected at most {MOST_SLIDES:,})")
 
-    def _microseconds(self, name: str) -> int:
-        found = self._block.get(name)
+    def _microseconds(self, *path: str) -> int:
+        found: Any = self._block
+        for step in path:
+            found = found.get(step, {})
         if not isinstance(found, Fraction):
             return 0
         time = found * 1_000_000
         if found > MOST_DAYS * 86_400:
-            self._add(name, f"is too long (expected at most {MOST_DAYS} days)")
+            self._add(path, f"is too long (expected at most {MOST_DAYS} days)")
         elif time.denominator != 1:
-            self._add(name, "is not a whole number of microseconds")
+            self._add(path, "is not a whole number of microseconds")
         else:
             return int(time)
         return 0
+
+    def _metrics(self) -> tuple[int, int]:
+        """Window and slide of the metrics, in microseconds."""
+        given = self._given.get("metrics")
+        window = self._microseconds("metrics", "window") or METRICS_WINDOW_US
+        slide = self._microseconds("metrics", "slide") or METRICS_SLIDE_US
+        named = given if isinstance(given, Mapping) else {}
+        at = ("metrics", "slide" if "slide" in named else "window")
+        if slide < LEAST_METRICS_SLIDE_US:
+            self._add(("metrics", "slide"), "is too short (expected at least 1 second)")
+        elif window % slide:
+            self._add(at, f"does not fit (expected a window of whole slides: {_times_of(window, slide)})")
+        elif window // slide > MOST_METRICS_SLIDES:
+            self._add(at, f"does not fit (expected at most {MOST_METRICS_SLIDES} slides a window)")
+        return window, slide
 
     # --- the partitioner
 
@@ -198,6 +224,15 @@ class _SplitReader:
             self._add(path, f"is out of range (expected a number from {_bounds(option)})")
         elif name == "cap" and value == 1:
             self._add(path, "is out of range (expected 0 for all workers, or at least 2)")
+
+    def _measured(self, partitioner: str) -> bool:
+        measured = bool(self._block.get("weights") == "measured")
+        if measured and isinstance(self._given.get("combiners"), int):
+            self._add("weights", "does not fit one job (expected fixed, or combiners as sites)")
+        elif measured and not PARTITIONERS[partitioner].weighs:
+            weighing = " or ".join(name for name, kind in PARTITIONERS.items() if kind.weighs)
+            self._add("weights", f"does not fit partitioner {partitioner!r} (expected fixed, or {weighing})")
+        return measured
 
     # --- the places
 
@@ -244,6 +279,10 @@ _IN_PLACE_OF = {
     "apart": "expected the combiners' sites alone",
     "parallelism": "expected it in the entries of combiners, and in reducer",
 }
+
+
+def _times_of(window_us: int, slide_us: int) -> str:
+    return f"{window_us / 1e6:g} s by {slide_us / 1e6:g} s are none"
 
 
 def _bounds(option: Option) -> str:

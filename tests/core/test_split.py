@@ -58,6 +58,8 @@ def test_an_unchanged_split_is_kept() -> None:
         (split("A", "B", "D", lateness_us=MINUTE), {"hot.partitioner": "update"}),
         (split("A", "B", "D", partitioner="hash"), {"hot.partitioner": "update"}),
         (split("A", "B", "D", options={"tolerance": 0.1}), {"hot.partitioner": "update"}),
+        (split("A", "B", "D", measured=True), {"hot.partitioner": "update"}),
+        (split("A", "B", "D", metrics_slide_us=5_000_000), {"hot.partitioner": "update"}),
         (split("A", "B", "D", reducer=Place(spe_address="sc://c:1", site="C")), {"hot.reducer": "move"}),
     ],
     ids=[
@@ -66,6 +68,8 @@ def test_an_unchanged_split_is_kept() -> None:
         "lateness",
         "partitioner",
         "option",
+        "measured",
+        "metrics",
         "reducer-moved",
     ],
 )

@@ -187,6 +187,8 @@ def test_places_with_addresses_arguments_and_shards(root: Path) -> None:
     - {spe_address: B}
     window: 5 minutes
     reducer: {parallelism: 3, arguments: {workload: 2}}
+    weights: measured
+    metrics: {slide: 5 s}
     seed: 7
 """
     jobs = jobs_of(root, block, JOB + "  arguments: {towns: all}\n  trigger: 5 seconds\n")
@@ -197,6 +199,9 @@ def test_places_with_addresses_arguments_and_shards(root: Path) -> None:
     assert (jobs["hot.combiner-2"].spe_address, jobs["hot.combiner-2"].site) == ("sc://b:15002", "B")
     assert part(jobs["hot.partitioner"]).shards == (2, 1, 1)
     assert part(jobs["hot.partitioner"]).seed == 7
+    assert part(jobs["hot.partitioner"]).metered
+    assert part(jobs["hot.partitioner"]).metrics_window_us == 60_000_000
+    assert part(jobs["hot.partitioner"]).metrics_slide_us == 5_000_000
     assert part(first).shards == (3,)
     assert jobs["hot.reducer"].parallelism == 3
     assert jobs["hot.reducer"].arguments == {"towns": "all", "workload": 2}
@@ -287,6 +292,19 @@ FAULTS: list[tuple[str, str]] = [
     ("options: {tolerance: .nan}", "options.tolerance nan is not finite (expected a number)"),
     ("partitioner: dalton-original\n    options: {cap: 1}", "options.cap 1 is out of range (expected 0"),
     ("partitioner: dalton-original\n    options: {cap: 2.5}", "options.cap 2.5 is not a whole number"),
+    ("weights: equal", "weights 'equal' is not known (expected fixed or measured)"),
+    (
+        "partitioner: hash\n    weights: measured",
+        "weights 'measured' does not fit partitioner 'hash' (expected fixed, or balanced)",
+    ),
+    ("metrics: {window: 5 s, slide: 10 s}", "metrics.slide '10 s' does not fit (expected a window of whole"),
+    (
+        "metrics: {window: 55 s}",
+        "metrics.window '55 s' does not fit (expected a window of whole slides: 55 s",
+    ),
+    ("metrics: {slide: 100 ms}", "metrics.slide '100 ms' is too short (expected at least 1 second)"),
+    ("metrics: {window: 2 hours, slide: 1 s}", "metrics.slide '1 s' does not fit (expected at most 360"),
+    ("metrics: {slid: 1 s}", "unknown field 'key_split.metrics.slid' (did you mean 'slide'?)"),
     ("reducer: Q", "reducer 'Q' is not a site of the inventory"),
     ("reducer: {site: D, weight: 1}", "unknown field 'key_split.reducer.weight'"),
     ("windows: 5 s", "unknown field 'key_split.windows' (did you mean 'window'?)"),
@@ -312,6 +330,14 @@ def test_faults_of_the_block(root: Path, lines: str, fault: str) -> None:
             "partitioner: dalton-original",
             "partitioner 'dalton-original' learns across batches (expected combiners as sites, or one "
             "of balanced, cam, dagreedy, drifting-key, hash, shuffle, two-choices)",
+        ),
+        (
+            "weights: measured",
+            "weights 'measured' does not fit one job (expected fixed, or combiners as sites)",
+        ),
+        (
+            "partitioner: dalton-metrics",
+            "partitioner 'dalton-metrics' learns across batches (expected combiners as sites, or one ",
         ),
         ("reducer: D", "key_split.reducer 'D' does not fit one job (expected combiners as sites)"),
     ],

@@ -134,9 +134,23 @@ def measure(rest: RestServer, name: str) -> None:
 
 
 @pytest.fixture(name="reported", scope="module")
-def reported_fixture(busy: RestServer) -> Families:
-    """The metrics of a busy server."""
-    return families(scrape(busy))
+def reported_fixture(busy: RestServer, tmp_path_factory: pytest.TempPathFactory) -> Families:
+    """The metrics of a busy server, and of one with a split."""
+    found = dict(families(scrape(busy)))
+    with rest_server(tmp_path_factory.mktemp("split")) as rest:
+        block = f"{{combiners: [{{spe_address: '{ENGINE}'}}], window: 1 minute}}"
+        rest.client.apply(yaml_of(f"hot t0 t1 key_split: {block}").encode(), "demo", wait=30)
+        watch = rest.coordinator.splits
+        watch.refresh()
+        watch.round()
+        broker = rest.queries.jobs()[0]["job"]["sink_broker"]
+        for part, fields in (("0", '"rows":1'), ("partitioner", '"rows":1,"loads":[1],"shared_keys":0')):
+            content = f'{{{fields},"busy":0.1,"wall":0.1,"faults":{{}}}}'
+            rest.world.publish(broker, f"speck/split/hot/report/{part}", b"\xff" + content.encode())
+        watch.clock = lambda: time.time() + 20
+        watch.round()
+        splits = families(scrape(rest))
+    return found | {name: each for name, each in splits.items() if name.startswith("speck_split_")}
 
 
 # --- the answer itself
@@ -193,7 +207,7 @@ def test_labels_hold_no_text_of_anybody(reported: Families) -> None:
     allowed = {
         *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
         *("method", "outcome", "part", "reason", "route", "site", "state", "status", "version", "wanted"),
-        *("decision", "resource", "source", "target"),
+        *("decision", "resource", "source", "target", "split", "worker"),
     }
     mine = [each for name, each in reported.items() if name.startswith("speck_")]
     assert {label for each in mine for sample in each.samples for label in sample.labels} <= allowed

@@ -109,6 +109,10 @@ def test_splits_are_shown_with_their_jobs(rest: RestServer) -> None:
         "window_seconds": 60.0,
         "slide_seconds": 20.0,
         "lateness_seconds": 5.0,
+        "weights": "fixed",
+        "metrics_window_seconds": 60.0,
+        "metrics_slide_seconds": 10.0,
+        "metrics": None,
     }
     assert [each["job_name"] for each in split["parts"]] == PARTS
     assert [each["weight"] for each in split["parts"]] == [None, 1.0, 2.0, None]

@@ -7,6 +7,7 @@ look at a fence and how to meet trouble.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from speck.binder import BrokerBinder, ForeignSession, NamesWriters, OwnsSessions
+from speck.binder import BrokerBinder, CarriesReports, Feed, ForeignSession, NamesWriters, OwnsSessions
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from tests.support.wire_trouble import Trouble
 
@@ -40,6 +41,8 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.claim_session(SESSION, "contract/in"),
         lambda broker: broker.fenced(SESSION),
         lambda broker: take_owner(broker, OWNER).foreign_sessions(),
+        lambda broker: reports_of(broker).subscribe(["contract/report/+"]).receive(),
+        lambda broker: reports_of(broker).send_control(SESSION, b"{}", 60),
     ],
     ids=[
         "check",
@@ -54,8 +57,27 @@ EVERY_CALL = pytest.mark.parametrize(
         "claim_session",
         "fenced",
         "foreign_sessions",
+        "subscribe",
+        "send_control",
     ],
 )
+
+
+def reports_of(broker: BrokerBinder) -> CarriesReports:
+    """The broker as one that carries reports."""
+    assert isinstance(broker, CarriesReports)
+    return broker
+
+
+def received(feed: Feed, number: int) -> list[tuple[str, bytes]]:
+    """The first messages of a feed, as they arrive."""
+    found: list[tuple[str, bytes]] = []
+    deadline = time.monotonic() + 30
+    while len(found) < number:
+        assert time.monotonic() < deadline, f"{len(found)} of {number} messages"
+        found += feed.receive()
+        time.sleep(0.01)
+    return found
 
 
 def name_writers(broker: BrokerBinder, *writers: str) -> None:
@@ -237,6 +259,21 @@ class BrokerContract(ABC):
         assert broker.waiting(SESSION) == 0
         broker.delete_session(SESSION)
         assert self.named_writers(broker, SESSION) is None
+
+    def test_control_messages_reach_those_who_are_subscribed(self, broker: BrokerBinder) -> None:
+        reports = reports_of(broker)
+        reports.send_control(SESSION, b"before", 60)  # it waits for nobody who has no session
+        feed = reports.subscribe(["contract/report/+", f"speck/control/{SESSION}"])
+        other = reports.subscribe(["speck/control/another"])
+        assert feed.receive() == []
+        reports.send_control(SESSION, b'{"end":1}', 60)
+        reports.send_control(SESSION, b'{"end":2}', 60)
+        topic = f"speck/control/{SESSION}"
+        assert received(feed, 2) == [(topic, b'{"end":1}'), (topic, b'{"end":2}')]
+        assert (feed.receive(), other.receive()) == ([], [])
+        for each in (feed, other):
+            each.close()
+            each.close()
 
     def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
         assert broker.waiting(SESSION) == 0

@@ -34,6 +34,8 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
+from speck.core.split import control_topic
+from speck.core.topic import matches
 from speck.errors import (
     BinderError,
     NoCapacity,
@@ -83,6 +85,30 @@ MESSAGE_BYTES = 100  # of each message that waits in a session of the double
 
 
 @dataclass
+class InMemoryFeed:
+    """A subscription at a broker double."""
+
+    world: World
+    address: str
+    topics: Sequence[str]
+    waiting: list[tuple[str, bytes]] = field(default_factory=list)
+    ended: bool = False
+
+    def receive(self) -> list[tuple[str, bytes]]:
+        with self.world.call("receive", self.address, "", broker=True):
+            if self.ended:
+                raise OutcomeUnknown(f"{self.address} closed the connection", address=self.address)
+            found, self.waiting = self.waiting, []
+            return found
+
+    def close(self) -> None:
+        with self.world.lock:
+            feeds = self.world.broker(self.address).feeds
+            if self in feeds:
+                feeds.remove(self)
+
+
+@dataclass
 class BrokerState:
     """One broker: the topic and the owner of each session, the attempt that each fence or tombstone names."""
 
@@ -93,6 +119,8 @@ class BrokerState:
     tombstones: dict[str, int] = field(default_factory=dict)
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
+    feeds: list[InMemoryFeed] = field(default_factory=list)
+    controls: list[tuple[str, bytes]] = field(default_factory=list)  # session and message
     deaf: bool = False  # whether its readers cannot tell that they are through
     warnings: list[str] = field(default_factory=list)
     reachable: bool = True
@@ -253,6 +281,14 @@ class World:
                 state_bytes=0,
             )
 
+    def publish(self, broker: str, topic: str, payload: bytes) -> None:
+        """Publish a message, which those get who are subscribed now; nobody if the broker is down."""
+        with self.lock:
+            place = self.broker(broker)
+            for feed in place.feeds if place.reachable else ():
+                if any(matches(each, topic) for each in feed.topics):
+                    feed.waiting.append((topic, payload))
+
     def take_over(self, broker: str, session: str) -> None:
         """The reader of a session loses it, reads the fence, and ends if it names a newer attempt."""
         with self.lock:
@@ -341,6 +377,8 @@ class World:
                 self.engine(address).reachable = reachable
             if unknown or address in self.brokers:
                 self.broker(address).reachable = reachable
+                for feed in self.broker(address).feeds:
+                    feed.ended = True
 
 
 def checkpoint(attempt: Attempt) -> str:
@@ -588,6 +626,17 @@ class InMemoryBroker:
         with self._call("waiting", session):
             self._reject_foreign(session)
             return self._state.backlog.get(session, 0)
+
+    def subscribe(self, topics: Sequence[str]) -> InMemoryFeed:
+        with self._call("subscribe", ""):
+            feed = InMemoryFeed(self.world, self.address, topics)
+            self._state.feeds.append(feed)
+            return feed
+
+    def send_control(self, session: str, message: bytes, seconds: float) -> None:
+        with self._call("send_control", session):
+            self._state.controls.append((session, message))
+            self.world.publish(self.address, control_topic(session), message)
 
     def stored(self) -> int | None:
         with self._call("stored", ""):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
 from speck.core.runtime import Attempt
-from speck.core.split import Part, Role, part_of
+from speck.core.split import Part, Role, control_topic, part_of
 
 CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"
@@ -63,6 +63,8 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
     part = part_of(job)
     if part is not None:
         options |= _split_source_options(part, job.parallelism)
+        if part.metered:
+            options["controlTopic"] = control_topic(attempt.session)
     elif job.parallelism is not None:
         options["partitions"] = str(job.parallelism)
     return options | _login_options(job.source_broker, inventory)

@@ -49,16 +49,20 @@ class Routing:
 class MetricsWindow:
     """The measured work of each worker over a window of time, NaN where a worker did not report.
 
-    ``rows`` (float64, rows), ``busy`` and ``wall`` (float64, s), one a worker.
+    ``rows`` (float64, rows), ``busy`` and ``wall`` (float64, s), one a worker; ``end``: Unix time, s.
     """
 
     rows: NDArray[np.float64]
     busy: NDArray[np.float64]
     wall: NDArray[np.float64]
+    end: float = 0.0
 
 
 class Partitioner(Protocol):
-    """Gives rows to workers, deterministically in its state and the rows."""
+    """Gives rows to workers, deterministically in its state and the rows.
+
+    One whose workers' shares are not those of the setting has a method ``shares()``: float64, one a worker.
+    """
 
     @classmethod
     def begin(cls, setting: Setting) -> Self:

@@ -79,24 +79,53 @@ def split_lines(split: Data) -> Iterator[Text | Table]:
         f" of {split['composition']}: {form} by {split['partitioner']}{f' ({options})' if options else ''}, ",
         f"windows of {split['window_seconds']:g} s by {split['slide_seconds']:g} s, ",
         f"late after {split['lateness_seconds']:g} s",
+        ", measured weights" if split["weights"] == "measured" else "",
     )
-    columns = ("JOB", "ROLE", "SITE", "WEIGHT", "STATE", "DRIFT", "IN/S", "OUT/S", "WAITING", "BATCH")
-    yield table(columns, map(_part_row, split["parts"]))
+    if (metrics := split["metrics"]) is not None and metrics["reported"] is not None:
+        yield Text(f"{_load(split, metrics)}; {_losses(metrics)} since the server began to read its reports")
+    columns = (
+        *("JOB", "ROLE", "SITE", "WEIGHT", "SHARE", "STATE", "DRIFT"),
+        *("IN/S", "OUT/S", "WAITING", "BATCH", "ROWS/S", "BUSY"),
+    )
+    shares = (metrics or {}).get("weights") or []
+    yield table(columns, (_part_row(part, shares) for part in split["parts"]))
 
 
-def _part_row(part: Data) -> tuple[object, ...]:
+def _load(split: Data, metrics: Data) -> str:
+    """The last metrics window in a sentence."""
+    found = [f"{_rate(metrics['rows_per_second']) or 'no'} rows/s in {split['metrics_window_seconds']:g} s"]
+    if metrics["imbalance"] is not None:
+        found.append(f"imbalance {metrics['imbalance']:.2f}")
+    if metrics["hot"] is not None:
+        found.append(f"{metrics['hot']} hot keys, {metrics['true_hot']} of them split")
+        found.append(f"{metrics['shared_keys']} keys shared")
+    if metrics["table_age_seconds"] is not None:
+        found.append(f"weights measured {metrics['table_age_seconds']:.0f} s ago")
+    return ", ".join(found)
+
+
+def _losses(metrics: Data) -> str:
+    counts = {each: metrics[each.replace(" ", "_")] for each in ("late rows", "bad rows", "lost frames")}
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _part_row(part: Data, shares: Sequence[float]) -> tuple[object, ...]:
+    number, busy = part["number"], part["busy_share"]
     weight, batch = part["weight"], part["work_seconds"]
     return (
         part["job_name"],
         part["role"],
         part["site"] or part["spe_address"],
         None if weight is None else f"{weight:g}",
+        f"{shares[number]:.1%}" if number is not None and number < len(shares) else None,
         part["state"],
         part["drift"],
         _rate(part["input_rate"]),
         _rate(part["output_rate"]),
         part["waiting"],
         None if batch is None else f"{batch:.2f} s",
+        _rate(part["rows_per_second"]),
+        None if busy is None else f"{busy:.1%}",
     )
 
 

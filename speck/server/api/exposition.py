@@ -18,6 +18,7 @@ from speck.coordinator import Queries, Services
 from speck.observe.losses import LossCount
 from speck.observe.metrics import OPERATIONS
 from speck.server.api.placement.metrics import placement_metrics
+from speck.server.api.split_exposition import split_metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own
@@ -69,6 +70,7 @@ class _ScrapeCollector(Collector):
         yield _stored(queries.sampler.stored(), site_at)
         yield _dropped(queries.losses.dropped(), site_at)
         yield from _store(queries)
+        yield from split_metrics(queries.splits)
         yield from placement_metrics(self._services.adaptation)
         ready = not (coordinator.unready_reasons() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)

@@ -159,6 +159,16 @@ class ApplyQuery(DeletionQuery):
     )
 
 
+class WindowsQuery(Schema):
+    """Query parameters of a request for the windows of a split."""
+
+    after = fields.Float(
+        load_default=0.0,
+        validate=validate.Range(min=0),
+        metadata={"description": "only windows that ended later than this Unix time", "example": 0},
+    )
+
+
 class PlacementQuery(Schema):
     """Query parameters of a request for a placement."""
 

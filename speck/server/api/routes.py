@@ -291,9 +291,19 @@ def show_split(name: str) -> Any:
     return split_data(_splits(), name)
 
 
+@blueprint.route("/splits/<name>/windows", methods=["GET"])
+@blueprint.arguments(parameters.WindowsQuery, location="query")
+@blueprint.response(200, schemas.WindowSchema(many=True))
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def list_windows(query: dict[str, Any], name: str) -> Any:
+    """The last windows of the measured work of a split's combiners, the oldest first"""
+    split_data(_splits(), name)
+    return _queries().splits.windows(name, query["after"])
+
+
 def _splits() -> list[dict[str, Any]]:
     queries = _queries()
-    return splits_data(queries.jobs(), queries.rates()["jobs"])
+    return splits_data(queries.jobs(), queries.rates()["jobs"], queries.splits)
 
 
 @blueprint.route("/rates", methods=["GET"])

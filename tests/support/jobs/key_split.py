@@ -49,6 +49,19 @@ class Twice(Sums):
         return columns | {"where": columns["amount"] >= 0, "times": F.lit(2)}
 
 
+class Costly(Sums):
+    """Takes some 0.1 ms of processor time a row, ``workload`` times."""
+
+    def __init__(self, workload: int = 1) -> None:
+        self.workload = workload
+
+    def add(self, columns: dict[str, Any]) -> State:
+        """The state of the rows of one key and slide, at leisure."""
+        for _ in range(self.workload * len(columns["amount"])):
+            sum(range(6000))
+        return super().add(columns)
+
+
 class Fails(Sums):
     """Fails at the site, for the first rows."""
 

@@ -67,7 +67,7 @@ def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec)
         raise JobFault(f"partitioner {part.partitioner!r} is not there (expected one of {known})")
     _carry_code()
     if part.role is Role.PARTITIONER:
-        return _partitioner(part, rows_of(instance, messages))
+        return _partitioner(part, rows_of(instance, messages, spec.source_options.get("controlTopic")))
     tasks = int(spec.settings.get("spark.sql.shuffle.partitions", "1"))
     aggregation = Aggregation(instance)
     if part.role is Role.WHOLE:
@@ -107,6 +107,7 @@ def _router(part: Part) -> Load:
         seed=part.seed,
         options=part.options,
         shards=part.shards,
+        measured=part.measured,
     )
 
     def load(_: int, origin: str, state: bytes | None) -> Operator:

@@ -19,7 +19,7 @@ from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.settings import Output, RouterSetting
 
 _LENGTH = 4  # bytes
-_FIELDS = ("name", "weights", "seed", "options", "shards")
+_FIELDS = ("name", "weights", "seed", "options", "shards", "measured")
 
 Lookup = Callable[[str], type[Partitioner]]
 

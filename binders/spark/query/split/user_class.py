@@ -26,6 +26,7 @@ from binders.spark.query.user_code import JobFault
 
 METHODS = ("rows", "add", "merge", "finish")
 
+_CONTROL = "_control"
 _TIMES = (TimestampType, TimestampNTZType)
 _NUMBERS = (IntegralType, FloatType, DoubleType, BooleanType)
 _GIVEN = (*_NUMBERS, StringType, BinaryType, *_TIMES)
@@ -57,24 +58,41 @@ class Rows:
     timestamps: frozenset[str]
 
 
-def rows_of(instance: Any, messages: DataFrame) -> Rows:
+def rows_of(instance: Any, messages: DataFrame, control_topic: str | None = None) -> Rows:
     """The rows that the user's class makes of the messages.
+
+    With a ``control_topic`` there is a further column ``_control`` (binary), the messages there: the user's
+    class has them without a value, and all other columns of them are null.
 
     Raises :class:`JobFault`, and Spark's own errors for columns that do not exist.
     """
     name = type(instance).__name__
+    if control_topic is not None:
+        messages = _with_control(messages, control_topic)
     columns = _columns(instance.rows(messages), name)
     counting = columns.pop("where", None)
+    if counting is not None and control_topic is not None:
+        counting = counting | F.col(_CONTROL).isNotNull()
     chosen = messages if counting is None else messages.where(counting)
     arrival = F.unix_micros("timestamp").alias("_arrival")
-    raw = chosen.select(arrival, *(value.alias(each) for each, value in columns.items()))
+    further = [arrival] if control_topic is None else [arrival, F.col(_CONTROL)]
+    raw = chosen.select(*further, *(value.alias(each) for each, value in columns.items()))
     types = {each.name: each.dataType for each in raw.schema.fields if each.name in columns}
     _check_types(types, name)
     timestamps = frozenset(each for each, kind in types.items() if isinstance(kind, _TIMES))
     own = (_micros(each) if each in timestamps else each for each in columns if each not in ("key", "time"))
     key = F.col("key").cast("string").alias("key")
-    frame = raw.select(key, _micros("time"), F.xxhash64(key).alias("_hash"), "_arrival", *own)
+    known = [each for each in raw.columns if each.startswith("_")]
+    frame = raw.select(key, _micros("time"), F.xxhash64(key).alias("_hash"), *known, *own)
     return Rows(frame, timestamps - {"time"})
+
+
+def _with_control(messages: DataFrame, topic: str) -> DataFrame:
+    """The messages, with those on a topic in a column of their own and without a value."""
+    control = F.col("topic") == topic
+    value = F.when(~control, F.col("value")).alias("value")
+    own = F.when(control, F.col("value").cast("binary")).alias(_CONTROL)
+    return messages.select("topic", value, "timestamp", own)
 
 
 def _columns(result: object, name: str) -> dict[str, Column]:

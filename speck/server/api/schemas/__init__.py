@@ -47,7 +47,7 @@ from speck.server.api.schemas.sites import (
     SiteViewSchema,
     UplinkViewSchema,
 )
-from speck.server.api.schemas.splits import SplitSchema
+from speck.server.api.schemas.splits import SplitSchema, WindowSchema
 
 __all__ = [
     "ActionSchema",
@@ -86,4 +86,5 @@ __all__ = [
     "UndrainedSessionSchema",
     "UplinkViewSchema",
     "WarningSchema",
+    "WindowSchema",
 ]

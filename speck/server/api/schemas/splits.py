@@ -33,6 +33,58 @@ class PartSchema(Schema):
     output_rate = fields.Float(allow_none=True, metadata=_RATE)
     waiting = fields.Integer(allow_none=True, metadata={"description": "messages that its reader holds"})
     work_seconds = fields.Float(allow_none=True, metadata={"description": "length of the last batch, s"})
+    rows_per_second = fields.Float(allow_none=True, metadata={"description": "rows, of its last window"})
+    busy_share = fields.Float(
+        allow_none=True,
+        metadata={"description": "processor seconds of its steps by second, of its last window"},
+    )
+
+
+class SplitMetricsSchema(Schema):
+    """The last window of the reports of a split; counts are since the server began to read them."""
+
+    reported = fields.Float(allow_none=True, metadata={"description": "time of the last report, Unix time"})
+    rows_per_second = fields.Float(allow_none=True, metadata={"description": "rows taken in"})
+    imbalance = fields.Float(
+        allow_none=True,
+        metadata={"description": "greatest load by weight over the mean, less 1; mean over the slides"},
+    )
+    hot = fields.Integer(allow_none=True, metadata={"description": "hot keys of the newest slide"})
+    true_hot = fields.Integer(allow_none=True, metadata={"description": "those of them that were split"})
+    shared_keys = fields.Integer(
+        allow_none=True, metadata={"description": "keys of the newest slide whose windows the reducer merges"}
+    )
+    late_rows = fields.Integer(metadata={"description": "rows that came after their windows"})
+    bad_rows = fields.Integer(metadata={"description": "rows without a key, or a time that counts"})
+    lost_frames = fields.Integer(metadata={"description": "frames that were lost between the parts"})
+    weights = fields.List(
+        fields.Float(), metadata={"description": "shares of the combiners in force; empty if not reported"}
+    )
+    table_age_seconds = fields.Float(
+        allow_none=True, metadata={"description": "age of the measurements that the weights are of, s"}
+    )
+
+
+class WorkSchema(Schema):
+    """The work of a combiner in a window."""
+
+    rows = fields.Integer(metadata={"description": "rows"})
+    busy = fields.Float(metadata={"description": "processor time of its steps, s"})
+    wall = fields.Float(metadata={"description": "wall time of its steps, s"})
+
+
+class WindowSchema(Schema):
+    """A window of the measured work of a split's combiners."""
+
+    end = fields.Float(metadata={"description": "its end, Unix time"})
+    seconds = fields.Float(metadata={"description": "its length, s"})
+    workers = fields.List(
+        fields.Nested(WorkSchema, allow_none=True),
+        metadata={"description": "the work of each combiner; null for one that did not report"},
+    )
+    weights = fields.List(
+        fields.Float(), metadata={"description": "shares of the combiners in force; empty if not reported"}
+    )
 
 
 class SplitSchema(Schema):
@@ -47,4 +99,12 @@ class SplitSchema(Schema):
     window_seconds = fields.Float(metadata={"description": "length of the windows, s"})
     slide_seconds = fields.Float(metadata={"description": "time between two windows, s"})
     lateness_seconds = fields.Float(metadata={"description": "time for which a window waits, s"})
+    weights = fields.String(
+        validate=validate.OneOf(("fixed", "measured")), metadata={"description": "the origin of the shares"}
+    )
+    metrics_window_seconds = fields.Float(metadata={"description": "time over which work is measured, s"})
+    metrics_slide_seconds = fields.Float(metadata={"description": "time between two measurements, s"})
+    metrics = fields.Nested(
+        SplitMetricsSchema, allow_none=True, metadata={"description": "null if its reports are not read yet"}
+    )
     parts = fields.List(fields.Nested(PartSchema), metadata={"description": "its jobs, along the data flow"})

@@ -16,11 +16,26 @@ import java.time.Duration;
  * @param attempt number of this reader, compared with the fence
  * @param failOnDataLoss true to end the reader when the broker lost messages, false to log the loss
  * @param connectTimeout time limit of the first connection, and of the broker's redelivery after a restart
+ * @param controlTopic topic of the control messages of the reader's job, which it returns as other messages; null for none
  */
 public record SourceSettings(Login login, String clientId, String topic, int receiveMaximum, long bufferBytes,
-        String fenceTopic, long attempt, boolean failOnDataLoss, Duration connectTimeout) implements Serializable {
+        String fenceTopic, long attempt, boolean failOnDataLoss, Duration connectTimeout, String controlTopic)
+        implements Serializable {
     public static final int LARGEST_RECEIVE_MAXIMUM = 65535;
     private static final int LONGEST_STRING = 65535;
+
+    /** Creates the settings of a reader without control messages. */
+    public SourceSettings(Login login, String clientId, String topic, int receiveMaximum, long bufferBytes,
+            String fenceTopic, long attempt, boolean failOnDataLoss, Duration connectTimeout) {
+        this(login, clientId, topic, receiveMaximum, bufferBytes, fenceTopic, attempt, failOnDataLoss, connectTimeout,
+                null);
+    }
+
+    /** Returns the same settings with a topic of control messages; null for none. */
+    public SourceSettings controlledBy(String control) {
+        return new SourceSettings(login, clientId, topic, receiveMaximum, bufferBytes, fenceTopic, attempt,
+                failOnDataLoss, connectTimeout, control);
+    }
 
     /**
      * Returns the text if it can name a session.

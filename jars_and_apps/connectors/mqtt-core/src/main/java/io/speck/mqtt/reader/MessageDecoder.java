@@ -6,14 +6,20 @@ import io.netty.handler.codec.mqtt.MqttProperties.MqttProperty;
 import io.netty.handler.codec.mqtt.MqttProperties.StringPair;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.mqtt.Received;
+import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 
 /** Decodes PUBLISH packets to messages; used by the thread of one connection. */
 final class MessageDecoder {
+    private final SourceSettings settings;
     private String lastTopic = "";
     private byte[] lastTopicBytes = new byte[0];
     private boolean lastIsOfCoordinator;
+
+    MessageDecoder(SourceSettings settings) {
+        this.settings = settings;
+    }
 
     Message decode(MqttPublishMessage packet) {
         String topic = packet.variableHeader().topicName();
@@ -21,7 +27,8 @@ final class MessageDecoder {
         if (!sharesTopic) {
             lastTopic = topic;
             lastTopicBytes = topic.getBytes(StandardCharsets.UTF_8);
-            lastIsOfCoordinator = Drain.isMarker(topic) || KnownWriters.isList(topic);
+            lastIsOfCoordinator = Drain.isMarker(topic) || KnownWriters.isList(topic)
+                    || Control.isForeign(topic, settings);
         }
         byte[] payload = ByteBufUtil.getBytes(packet.payload());
         String job = null;

@@ -13,6 +13,7 @@ import io.speck.mqtt.net.SessionKeeper;
 import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -44,7 +45,7 @@ public final class MqttSource implements AutoCloseable {
     private final Condition changed = lock.newCondition();
     private final ReceiveBuffer buffer;
     private final Acknowledgements acknowledgements = new Acknowledgements();
-    private final Arrivals arrivals = new Arrivals();
+    private final Arrivals arrivals;
     private final Repetitions repetitions;
     private final RedeliveryWait redeliveryWait = new RedeliveryWait();
     private final ReadPause pause;
@@ -76,6 +77,7 @@ public final class MqttSource implements AutoCloseable {
         this.pause = new ReadPause(settings.bufferBytes());
         this.records = new RecordedBatches(settings, journal, losses);
         this.fence = new Fence(settings);
+        this.arrivals = new Arrivals();
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
 
@@ -121,7 +123,7 @@ public final class MqttSource implements AutoCloseable {
     // ---- events of the connection ----
 
     private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
-        private final MessageDecoder decoder = new MessageDecoder();
+        private final MessageDecoder decoder = new MessageDecoder(settings);
 
         @Override
         public int unacknowledged() {
@@ -130,8 +132,17 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public List<String> filters() {
-            return settings.topic() == null ? List.of() : settings.fenceTopic() == null ? List.of(settings.topic())
-                    : List.of(settings.topic(), Drain.topic(settings), KnownWriters.topic(settings));
+            if (settings.topic() == null) {
+                return List.of();
+            }
+            List<String> filters = new ArrayList<>(List.of(settings.topic()));
+            if (settings.fenceTopic() != null) {
+                filters.addAll(List.of(Drain.topic(settings), KnownWriters.topic(settings)));
+            }
+            if (settings.controlTopic() != null) {
+                filters.add(settings.controlTopic());
+            }
+            return filters;
         }
 
         @Override

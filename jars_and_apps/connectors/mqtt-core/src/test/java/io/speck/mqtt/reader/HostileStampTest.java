@@ -41,10 +41,14 @@ class HostileStampTest {
     }
 
     private MqttSource open(long offset) throws Exception {
-        MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535,
-                BUFFER_BYTES, null, -1, true, Duration.ofSeconds(20)), journal);
+        MqttSource source = new MqttSource(settings(), journal);
         source.open(offset, offset);
         return source;
+    }
+
+    private SourceSettings settings() {
+        return new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535, BUFFER_BYTES, null, -1, true,
+                Duration.ofSeconds(20));
     }
 
     private void publish(String text, String key, String job, String sequence) throws Exception {
@@ -94,7 +98,7 @@ class HostileStampTest {
     @Test
     void textsOfEveryKindCountAsMemory() {
         Message bare = new Message(1, 0, "in/a", new byte[0], 0, null);
-        MessageDecoder decoder = new MessageDecoder();
+        MessageDecoder decoder = new MessageDecoder(settings());
         Message first = decoder.decode(Packets.publish("in/a", "k".repeat(1000), "j".repeat(100), "r/0/0/0"));
         Message second = decoder.decode(Packets.publish("in/a", "k".repeat(1000), "j".repeat(100), "r/0/0/0"));
         assertTrue(second.bytes() >= bare.bytes() + 1107, "key, job and sequence");

@@ -27,7 +27,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
         names.addAll(Set.of("topic", "clientId", "receiveMaximum", "bufferMegabytes", "maxRowsPerBatch", "partitions",
                 "fenceTopic", "attempt", "failOnDataLoss", "connectTimeout", "maxDelay", "lingerRatio", "idleWait",
-                "quietTime", "valueType", "onError", "parkTopic", "job"));
+                "quietTime", "valueType", "onError", "parkTopic", "job", "controlTopic"));
         return Set.copyOf(names);
     }
 
@@ -68,7 +68,8 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                 reader.number("bufferMegabytes", 32, 1, 4096) * MEBIBYTE,
                 fence, attempt,
                 reader.flag("failOnDataLoss", true),
-                reader.duration("connectTimeout", Duration.ofSeconds(30)));
+                reader.duration("connectTimeout", Duration.ofSeconds(30)),
+                reader.parsed("controlTopic", SourceSettings::filter, null));
     }
 
     private static OnError onError(OptionReader reader) {

@@ -1,0 +1,99 @@
+package io.speck.mqtt.reader;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.MemoryJournal;
+import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.Topic;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Returns control messages among the others, against a real Mosquitto. */
+@Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class ControlTest {
+    private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
+    private static final String CONTROL = "speck/control/reader";
+
+    @TempDir
+    Path folder;
+
+    private Mosquitto broker;
+    private final MemoryJournal journal = new MemoryJournal();
+
+    @BeforeEach
+    void start() throws Exception {
+        broker = Mosquitto.start(folder);
+    }
+
+    @AfterEach
+    void stop() {
+        broker.close();
+    }
+
+    private SourceSettings settings(String topic, long attempt) {
+        return new SourceSettings(Login.anonymous(broker.url()), "reader", topic, 65535, 32 << 20, "speck/fence/reader",
+                attempt, true, Duration.ofSeconds(20));
+    }
+
+    private static List<String> texts(List<Message> messages) {
+        return messages.stream()
+                .map(each -> each.topic() + " " + new String(each.payload(), StandardCharsets.UTF_8))
+                .toList();
+    }
+
+    private void publish(String topic, String text) throws Exception {
+        Topic.publish(broker.url(), topic, List.of(text));
+    }
+
+    @Test
+    void aBatchThatIsRunAgainHasTheSameControlMessages() throws Exception {
+        SourceSettings settings = settings("in/#", 1).controlledBy(CONTROL);
+        List<String> expected = List.of("in/a 1", CONTROL + " busy", "in/a 2");
+        try (MqttSource source = new MqttSource(settings, journal)) {
+            source.open(0, 0);
+            publish("in/a", "1");
+            publish(CONTROL, "busy");
+            publish("in/a", "2");
+            Await.until("three messages", () -> source.await(3, SECOND) == 3);
+            assertEquals(expected, texts(source.messages(0, 3)));
+            source.close(0, 3, 1);
+        }
+        publish(CONTROL, "later");
+        try (MqttSource again = new MqttSource(settings("in/#", 2).controlledBy(CONTROL), journal)) {
+            again.open(0, 3);
+            again.awaitWhole();
+            assertEquals(expected, texts(again.messages(0, 3)));
+            again.commit(3);
+            Await.until("the next one", () -> again.await(4, SECOND) == 4);
+            assertEquals(List.of(CONTROL + " later"), texts(again.messages(3, 4)));
+        }
+    }
+
+    @Test
+    void controlMessagesForAnotherAndForAFormerFormAreLeftOut() throws Exception {
+        try (MqttSource former = new MqttSource(settings("+/+/other", 1).controlledBy(CONTROL), journal)) {
+            former.open(0, 0);
+        }
+        publish(CONTROL, "for the former form");
+        publish("speck/control/other", "for another");
+        try (MqttSource source = new MqttSource(settings("+/+/other", 2), journal)) {
+            source.open(0, 0);
+            publish("in/a/other", "1");
+            Await.until("a message", () -> source.await(1, SECOND) == 1);
+            assertEquals(List.of("in/a/other 1"), texts(source.messages(0, 1)));
+            source.close(0, 1, 1);
+            source.commit(1);
+        }
+    }
+}
