@@ -22,7 +22,6 @@ from speck.cli.options import (
     roots_option,
     show_data,
 )
-from speck.cli.terminal import err
 from speck.cli.validate import load
 from speck.cli.variables import values, variables_options
 from speck.client import Client
@@ -101,26 +100,26 @@ def advise_split(
 @click.option(
     "--steps", type=click.IntRange(min=1), help="End after so many steps  [default: at an interrupt]."
 )
+@json_option
 @click.pass_obj
-def record_split(client: Client, name: str, output: Path, steps: int | None) -> None:
+def record_split(client: Client, name: str, output: Path, steps: int | None, as_json: bool) -> None:
     """Record the measured work of the split NAME as training data.
 
     Each line is a step, a JSON object: obs, action, reward, next_obs.
     """
-    count = 0
+    count, slide = 0, client.split(name)["metrics_slide_seconds"]
     with output.open("a", encoding="utf-8") as file, contextlib.suppress(KeyboardInterrupt):
-        for before, after in _pairs(client, name):
+        for before, after in _pairs(client, name, slide):
             file.write(json.dumps(transition(before, after)) + "\n")
             file.flush()
             count += 1
             if count == steps:
                 break
-    err.print(f"{count} steps are in {output}", soft_wrap=True, highlight=False)
+    show_data({"steps": count, "file": str(output)}, [f"{count} steps were added to {output}"], as_json)
 
 
-def _pairs(client: Client, name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _pairs(client: Client, name: str, slide: float) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The windows of a split in turn, each with the one after it, as long as the split is there."""
-    slide = client.split(name)["metrics_slide_seconds"]
     last: dict[str, Any] | None = None
     while True:
         for window in client.split_windows(name, last["end"] if last else 0.0):

@@ -180,6 +180,7 @@ ASKING = (
     "jobs",
     "show x",
     "split show x",
+    "split record x -o FILE",
     "logs x",
     "logs x --follow",
     "watch",
@@ -195,7 +196,17 @@ ASKING = (
 )
 NOT_ASKING = frozenset(
     (
-        *("serve", "graph", "init", "validate", "completion", "demo", "store restore", "store repair"),
+        *(
+            "serve",
+            "graph",
+            "init",
+            "split advise",
+            "validate",
+            "completion",
+            "demo",
+            "store restore",
+            "store repair",
+        ),
         *("local up", "local down", "local status", "local prepare"),
         *("token add", "token list", "token remove"),
     )

@@ -239,6 +239,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/policies"),
         ("GET", "/splits"),
         ("GET", "/splits/{name}"),
+        ("GET", "/splits/{name}/windows"),
         ("POST", "/jobs/{name}/pin"),
         ("GET", "/adapt"),
         ("GET", "/adapt/{name}"),
