@@ -18,6 +18,7 @@ from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.connect.healthcheck import connect_checkup
 from binders.spark.connect.launcher import SHARED
+from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.slots import Slots
 from binders.spark.connect.specification import query_spec, session_of
@@ -30,7 +31,7 @@ from binders.spark.query.text import status_text
 from speck.binder import Snapshot
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.profile import JobSample
+from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -42,7 +43,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost, Unreachable
+from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, StateLost, Unreachable
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
@@ -74,6 +75,7 @@ class ConnectEngine:
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
         self._slots = Slots(address, self._known.slots, self._probe)
+        self._measurements = Measurements(self._client, self._probe, inventory)
         self._batches = BatchHistory()
         self._cores: int | None = None  # of the server, once it was profiled
         self._guard = threading.Lock()
@@ -228,6 +230,23 @@ class ConnectEngine:
             lambda: self._client.recent_progress(session, query),
             self._cores,
         )
+
+    def probe_link(self, broker: str) -> LinkProbe:
+        """See :class:`~binders.spark.connect.measurements.Measurements`."""
+        self._refuse_without_slot()
+        return self._measurements.link(broker)
+
+    def probe_core(self) -> CoreProbe:
+        """See :class:`~binders.spark.connect.measurements.Measurements`."""
+        self._refuse_without_slot()
+        return self._measurements.core()
+
+    def _refuse_without_slot(self) -> None:
+        found = self.capacity()
+        if found.slots_free == 0:
+            raise NoCapacity(
+                f"{self.address} has no room for a probe: {found.slots} slots in use", address=self.address
+            )
 
     def has_worked(self, handle: Handle) -> bool:
         """True if the query has completed a batch, or waits for data."""

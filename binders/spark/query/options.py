@@ -81,6 +81,11 @@ def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
     return options | _login_options(job.sink_broker, inventory)
 
 
+def probe_options(broker: str, topic: str, inventory: Inventory) -> dict[str, str]:
+    """The options of a measurement of the link to a broker, with its password in plain text."""
+    return {"brokerUrl": broker, "topic": topic} | _login_options(broker, inventory)
+
+
 def settings(job: Job, attempt: Attempt) -> dict[str, str]:
     """Spark's settings of the job's session.
 

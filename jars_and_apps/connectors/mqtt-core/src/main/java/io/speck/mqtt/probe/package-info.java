@@ -1,0 +1,2 @@
+/** Measurements on request: of the link to a broker, and of a core. */
+package io.speck.mqtt.probe;
