@@ -134,6 +134,13 @@ def test_groups_pins_and_opponents_are_kept(name: str) -> None:
     assert not problem.faults(_best(problem, name).sites)
 
 
+def test_packages_are_searched_once_for_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = policies()
+    monkeypatch.setattr("speck.placement.policies.entry_points", lambda group: pytest.fail(group))
+    policies().clear()  # a copy
+    assert policies() == found
+
+
 def test_filter_moves_to_the_data_when_the_link_is_slow() -> None:
     problem = _line(rate=1000.0)
     found = _best(problem)
