@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -175,6 +176,12 @@ def _regions(problem: Problem) -> list[int]:
 
 def policies() -> dict[str, Policy]:
     """All installed policies by name, the built-in ones first."""
+    return dict(_installed())
+
+
+# Each decision asks for them, and the records of all installed packages take some 10 ms to read.
+@cache
+def _installed() -> Mapping[str, Policy]:
     found: dict[str, Policy] = {each.name: each for each in _BUILT_IN}
     for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         if entry.name not in found:

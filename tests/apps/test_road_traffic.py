@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,6 +28,7 @@ from speck.core.job import Scalar
 from speck.core.split_advice import SplitSample
 from speck.errors import Rejected
 from tests.support import ROOT
+from tests.support.properties import tries
 
 PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"
 LINE = "OK,49,75,668,49,2014-08-18T07:00:00,3,22732880,158324"
@@ -200,7 +201,7 @@ def _mutated(text: str, chance: random.Random) -> str:
     return text
 
 
-@settings(max_examples=5, deadline=None)
+@tries(5)
 @given(seed=st.integers(0, 2**32))
 def test_both_engines_agree_on_every_line(messages: Messages, seed: int) -> None:
     chance = random.Random(seed)

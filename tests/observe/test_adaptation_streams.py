@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from speck.core.adaptation import Memory
@@ -24,6 +24,7 @@ from speck.placement.adaptation.decide import Step, decide
 from speck.placement.adaptation.situation import Candidate, Situation
 from speck.placement.profile import JobProfile
 from tests.support.jobs_by_hand import make_job
+from tests.support.properties import tries
 
 STREAMS = 50  # of each of 200 examples
 MOMENTS = 12
@@ -157,7 +158,7 @@ def decisions(seed: int, length: int) -> Iterator[tuple[Stream, bool]]:
 
 @pytest.mark.slow("10,000 streams of samples, each judged at every moment")
 @given(st.integers(0, 2**40))
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@tries(200, suppress_health_check=list(HealthCheck))
 def test_no_step_from_stale_figures(first: int) -> None:
     taken = 0
     for seed in range(first, first + STREAMS):

@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.placement.random_problems import make
@@ -20,6 +20,7 @@ from speck.placement.policies import Budget, place, policies, policy
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site, Tier
 from speck.placement.search import LARGEST_GROUP, neighbours
 from speck.placement.state import State
+from tests.support.properties import tries
 
 problems = st.builds(
     make,
@@ -59,7 +60,7 @@ def _random_placement(problem: Problem, seed: int) -> Placement:
 # --- steps
 
 
-@settings(max_examples=40, deadline=None)
+@tries(40)
 @given(problems, st.integers(0, 1000), st.integers(0, 1000))
 def test_steps_lead_from_one_placement_to_the_other(problem: Problem, one: int, other: int) -> None:
     before, after = _random_placement(problem, one), _random_placement(problem, other)
@@ -72,7 +73,7 @@ def test_steps_lead_from_one_placement_to_the_other(problem: Problem, one: int, 
     assert sum(step.gain for step in way) == pytest.approx(fall, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@tries(40)
 @given(problems, st.integers(0, 1000), st.integers(0, 1000))
 def test_steps_move_connected_groups_of_bounded_size(problem: Problem, one: int, other: int) -> None:
     before, after = _random_placement(problem, one), _random_placement(problem, other)
@@ -196,7 +197,7 @@ def test_forecast_greedy_moves_before_the_rate_has_risen() -> None:
 # --- other load
 
 
-@settings(max_examples=25, deadline=None)
+@tries(25)
 @given(problems, problems, st.integers(0, 1000))
 def test_objective_with_other_load_is_kept_over_moves(problem: Problem, other: Problem, seed: int) -> None:
     other = replace(other, sites=problem.sites, jobs=[], channels=[])
@@ -212,7 +213,7 @@ def test_objective_with_other_load_is_kept_over_moves(problem: Problem, other: P
     assert state.objective == pytest.approx(figures.objective, rel=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
+@tries(15)
 @given(problems)
 def test_other_load_never_makes_a_placement_better(problem: Problem) -> None:
     crowded = replace(problem, background=load_of(problem, problem.all_in_cloud))
@@ -225,7 +226,7 @@ def test_other_load_never_makes_a_placement_better(problem: Problem) -> None:
 
 
 @pytest.mark.slow("every placement of each problem")
-@settings(max_examples=5, deadline=None)
+@tries(5)
 @given(problems)
 def test_bound_holds_beside_other_load(problem: Problem) -> None:
     crowded = replace(problem, background=load_of(problem, problem.all_in_cloud), max_wan=2e5)
@@ -264,7 +265,7 @@ def test_better_site_that_a_policy_does_not_regard_is_said() -> None:
     assert clean.why == "at edge: -184 kB/s of WAN traffic, which this policy does not regard"
 
 
-@settings(max_examples=15, deadline=None)
+@tries(15)
 @given(problems)
 def test_every_job_has_a_reason(problem: Problem) -> None:
     before = problem.all_in_cloud

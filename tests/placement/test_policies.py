@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.placement.random_problems import make
@@ -16,6 +16,7 @@ from speck.placement.exhaustive import exhaustive, gray_code
 from speck.placement.policies import Budget, Policy, place, policies, policy, solver_available
 from speck.placement.problem import Channel, PlacedJob, Placement, Problem, Site, Tier
 from speck.placement.state import State
+from tests.support.properties import tries
 
 problems = st.builds(
     make,
@@ -50,7 +51,7 @@ def _best(problem: Problem, name: str = "speck") -> Placement:
     return place(problem, problem.all_in_cloud, policy(name), Budget())
 
 
-@settings(max_examples=25, deadline=None)
+@tries(25)
 @given(problems, st.integers(0, 1000))
 def test_objective_kept_over_moves_equals_that_from_the_beginning(problem: Problem, seed: int) -> None:
     chance, state = random.Random(seed), State(problem, problem.all_in_cloud.sites)
@@ -62,7 +63,7 @@ def test_objective_kept_over_moves_equals_that_from_the_beginning(problem: Probl
 
 
 @pytest.mark.slow("every placement of each problem")
-@settings(max_examples=12, deadline=None)
+@tries(12)
 @given(problems)
 def test_no_policy_is_better_than_the_exhaustive_one(problem: Problem) -> None:
     best = evaluate(problem, exhaustive(problem)).objective
@@ -80,7 +81,7 @@ def test_default_policy_is_optimal_and_its_bound_holds(seed: int) -> None:
     assert found.bound <= best * (1 + 1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@tries(20)
 @given(problems, st.floats(0.1, 5))
 def test_scaled_rates_scale_traffic_and_divide_the_multiplier(problem: Problem, factor: float) -> None:
     scaled = replace(problem, channels=[replace(each, rate=each.rate * factor) for each in problem.channels])
@@ -91,7 +92,7 @@ def test_scaled_rates_scale_traffic_and_divide_the_multiplier(problem: Problem, 
     assert other.multiplier == pytest.approx(one.multiplier / factor)
 
 
-@settings(max_examples=12, deadline=None)
+@tries(12)
 @given(problems, st.randoms(use_true_random=False))
 def test_order_of_jobs_and_sites_changes_no_optimum(problem: Problem, chance: random.Random) -> None:
     sites, jobs = list(range(len(problem.sites))), list(range(len(problem.jobs)))
@@ -114,7 +115,7 @@ def _relabelled(job: PlacedJob, there: dict[int, int]) -> PlacedJob:
     return replace(job, allowed=tuple(there[site] for site in job.allowed))
 
 
-@settings(max_examples=20, deadline=None)
+@tries(20)
 @given(problems, st.integers(0, 3))
 def test_twice_the_bandwidth_never_raises_the_objective_of_a_placement(problem: Problem, number: int) -> None:
     index = number % len(problem.sites)
@@ -131,6 +132,13 @@ def test_groups_pins_and_opponents_are_kept(name: str) -> None:
     pinned = [replace(job, allowed=(1,)) if index == 2 else job for index, job in enumerate(base.jobs)]
     problem = replace(base, jobs=pinned, together=[(0, 1)], apart=[(3, 4)])
     assert not problem.faults(_best(problem, name).sites)
+
+
+def test_packages_are_searched_once_for_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = policies()
+    monkeypatch.setattr("speck.placement.policies.entry_points", lambda group: pytest.fail(group))
+    policies().clear()  # a copy
+    assert policies() == found
 
 
 def test_filter_moves_to_the_data_when_the_link_is_slow() -> None:

@@ -1,12 +1,11 @@
 """Compositions and inventories that are no such thing: each is read, or refused in words, in bounded work.
 
-``SPECK_FUZZ_EXAMPLES`` is the number of texts tried for each property.
+A hundred texts are tried for each property, times ``SPECK_EXAMPLES``.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as some
 
 from speck import cli
@@ -26,13 +25,10 @@ from speck.schema.schemas import JobSchema, PlacementSchema
 from speck.server.api.problems import fault_data
 from tests.support.doubles import World, double_kinds
 from tests.support.examples import PIPELINES
+from tests.support.properties import tries
 from tests.support.rest_server import RestServer
 
-fuzzed = settings(
-    deadline=None,
-    max_examples=int(os.environ.get("SPECK_FUZZ_EXAMPLES", "100")),
-    suppress_health_check=list(HealthCheck),
-)
+fuzzed = tries(100, suppress_health_check=list(HealthCheck))
 REGISTRY = double_kinds(World())
 COMPOSITIONS = sorted(path for path in PIPELINES.glob("*.yaml") if not path.stem.startswith("sites"))
 INVENTORIES = sorted(PIPELINES.glob("sites*.yaml"))

@@ -1,7 +1,8 @@
 """Requests made up from the OpenAPI document, right and wrong, each answer held against it.
 
-``SPECK_FUZZ_EXAMPLES`` is the number of requests tried for each route (and of sequences of requests) in each
-phase, ``SPECK_FUZZ_SEED`` where the chance begins; the output of a failure names the seed and the requests.
+Ten requests are tried for each route (and as many sequences of requests) in each phase, times
+``SPECK_EXAMPLES``; ``SPECK_FUZZ_SEED`` is where the chance begins.  The output of a failure names the seed
+and the requests.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.properties import SHARE
 from tests.support.rest_server import rest_server
 
-EXAMPLES = os.environ.get("SPECK_FUZZ_EXAMPLES", "10")
+EXAMPLES = str(max(1, round(10 * SHARE)))
 SEED = os.environ.get("SPECK_FUZZ_SEED", "1")
 SETTINGS = Path(__file__).parent / "schemathesis.toml"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulate import engines, real
@@ -22,6 +22,7 @@ from benchmarks.simulate.queues import divided
 from benchmarks.simulate.worlds import large, scattered, small
 from speck.placement.cost import evaluate
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site
+from tests.support.properties import tries
 
 RATE, SIZE, OVERHEAD = 400.0, 155.0, 95.0  # 250 bytes on the wire
 
@@ -48,7 +49,7 @@ def _both(problem: Problem, placement: Placement) -> tuple[Observed, Observed]:
     needs=st.lists(st.tuples(st.floats(0, 100), st.integers(0, 2)), min_size=1, max_size=12),
     capacity=st.lists(st.floats(0, 100), min_size=3, max_size=3),
 )
-@settings(max_examples=100, deadline=None)
+@tries(100)
 def test_shares_are_max_min_fair(needs: list[tuple[float, int]], capacity: list[float]) -> None:
     need, owner = np.array([each for each, _ in needs]), np.array([each for _, each in needs])
     granted, level = divided(need, owner, np.array(capacity))

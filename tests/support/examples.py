@@ -6,15 +6,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings
-
 from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind, Registry
 from speck.core.inventory import Engine, Inventory, Login, Site
 from speck.core.job import Job
 from tests.support import ROOT
+from tests.support.properties import tries
 
-# No deadline for an example: a busy machine must not fail a test.
-property_test = settings(deadline=None, max_examples=60)
+property_test = tries(60)
 
 PIPELINES = ROOT / "pipelines"
 

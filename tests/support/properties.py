@@ -1,0 +1,20 @@
+"""The settings of property tests."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import settings
+
+# Of the examples of each property: ``make quick`` sets a tenth; more than 1 is for a longer search.
+SHARE = float(os.environ.get("SPECK_EXAMPLES", "1"))
+
+
+def tries(examples: int, **others: Any) -> settings:
+    """Settings for this number of examples, times the environment variable ``SPECK_EXAMPLES`` (1 if unset).
+
+    Each example may take any time: a busy machine must not fail a test.  ``others`` are further settings of
+    Hypothesis.
+    """
+    return settings(deadline=None, max_examples=max(1, round(examples * SHARE)), **others)
