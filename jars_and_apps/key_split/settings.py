@@ -28,7 +28,8 @@ class RouterSetting:
 
     ``weights``: the workers' shares, one a worker.  ``shards``: the groups of keys of each combiner (empty:
     one each).  ``origin`` names the attempt that begins a state; a loaded state keeps its own.  ``name`` is
-    the partitioner's, compared with that of a loaded state.
+    the partitioner's, compared with that of a loaded state.  ``succeeds``: a router came before whose state
+    is lost, and whose windows are partly out.
     """
 
     windows: Windows
@@ -39,6 +40,7 @@ class RouterSetting:
     options: Mapping[str, float] = field(default_factory=dict)
     shards: tuple[int, ...] = ()
     origin: str = ""
+    succeeds: bool = False
 
     def __post_init__(self) -> None:
         if self.shards and len(self.shards) != len(self.weights):
@@ -49,7 +51,11 @@ class RouterSetting:
 
 @dataclass(frozen=True, slots=True)
 class CombinerSetting:
-    """The parameters of one shard of combiner ``worker``; ``reducer_shards``: those of the reducer."""
+    """The parameters of one shard of combiner ``worker``; ``reducer_shards``: those of the reducer.
+
+    ``columns`` are the names and types of the columns of its rows, as ``frames.columns_of`` has them; those
+    of frames are not compared with none.
+    """
 
     windows: Windows
     aggregation: Aggregation
@@ -57,6 +63,7 @@ class CombinerSetting:
     shard: int = 0
     reducer_shards: int = 1
     origin: str = ""
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
