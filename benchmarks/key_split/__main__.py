@@ -1,12 +1,12 @@
-"""``python -m benchmarks.key_split simulate | hot-towns [...]``: see each one's ``--help``."""
+"""``python -m benchmarks.key_split simulate | spark | hot-towns [...]``: see each one's ``--help``."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks.key_split import hot_towns, simulate
+from benchmarks.key_split import hot_towns, simulate, spark
 
-MEASUREMENTS = {"simulate": simulate.main, "hot-towns": hot_towns.main}
+MEASUREMENTS = {"simulate": simulate.main, "spark": spark.main, "hot-towns": hot_towns.main}
 
 
 def main() -> int:

@@ -87,7 +87,7 @@ class Collector:
             self._gather(frame, parts)
         for (slide, key, hashed), states in parts.items():
             self._panes.add(slide, key, hashed, merged(self._setting.aggregation, states))
-        self._fields["groups"] = len(parts)
+        self._fields |= {"groups": len(parts), "partials": sum(map(len, parts.values()))}
         return self._close(max((frame.header.closed_after for frame in found), default=NEVER))
 
     def report(self, busy: float, wall: float) -> Output:
