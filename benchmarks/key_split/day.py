@@ -143,8 +143,10 @@ def is_right(row: Mapping[str, Any], speeds: Sequence[float]) -> bool:
     """
     for each in PERCENTILES:
         value, rank = row[f"p{each}"], each / 100
-        below = speeds[max(0, bisect_right(speeds, value + _ROUNDED) - 1)]
-        above = speeds[min(len(speeds) - 1, bisect_left(speeds, value - _ROUNDED))]
+        if not speeds[0] - _ROUNDED <= value <= speeds[-1] + _ROUNDED:
+            return False
+        below = speeds[bisect_right(speeds, value + _ROUNDED) - 1]
+        above = speeds[bisect_left(speeds, value - _ROUNDED)]
         low, high = bisect_left(speeds, below) / len(speeds), bisect_right(speeds, above) / len(speeds)
         if not low - RANK_ERROR <= rank <= high + RANK_ERROR:
             return False
