@@ -1,18 +1,21 @@
-"""``python -m benchmarks.key_split simulate [--json] [--seeds N]``: the partitioners in a simulation."""
+"""``python -m benchmarks.key_split simulate | spark | hot-towns [...]``: see each one's ``--help``."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks.key_split import simulate
+from benchmarks.key_split import hot_towns, simulate, spark
+
+MEASUREMENTS = {"simulate": simulate.main, "spark": spark.main, "hot-towns": hot_towns.main}
 
 
 def main() -> int:
     """Run the measurement that the first argument names."""
-    if sys.argv[1:2] != ["simulate"]:
-        print("usage: python -m benchmarks.key_split simulate [--json] [--seeds N]", file=sys.stderr)
+    if sys.argv[1:2] == [] or sys.argv[1] not in MEASUREMENTS:
+        names = " | ".join(MEASUREMENTS)
+        print(f"usage: python -m benchmarks.key_split {names} [--help]", file=sys.stderr)
         return 2
-    return simulate.main(sys.argv[2:])
+    return MEASUREMENTS[sys.argv[1]](sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from jars_and_apps.key_split.frames import STATES, Frame, Header, cut, sequence
 from jars_and_apps.key_split.groups import group
 from jars_and_apps.key_split.hashing import shards_of
 from jars_and_apps.key_split.panes import Panes, merged, widths
-from jars_and_apps.key_split.reports import report
+from jars_and_apps.key_split.reports import measured, report
 from jars_and_apps.key_split.rows import Rows, arrays
 from jars_and_apps.key_split.rows import read as read_rows
 from jars_and_apps.key_split.settings import Output, ReducerSetting
@@ -42,7 +42,7 @@ class Collector:
 
     ``step`` takes the frames of ``combine`` of one micro-batch and all partitions: a batch with the column
     ``value`` (binary), in any order.  It returns finished windows for the sink topic; ``report`` is for
-    ``report/0``.
+    ``report/whole``, and has the measurements that are among the frames, one a partition, as ``workers``.
     """
 
     def __init__(self, setting: ReducerSetting) -> None:
@@ -75,16 +75,19 @@ class Collector:
 
     def step(self, batch: pa.RecordBatch) -> list[Output]:
         """Take the frames of the next batch."""
+        workers = [measured(value.as_py() or b"") for value in batch.column("value")]
+        batch = batch.filter(pa.array([each is None for each in workers], pa.bool_()))
         # By their bytes: the partitions come in any order, also when a batch is run again.
         batch = batch.sort_by("value")
         found = list(read(batch, STATES, self._is_mine, self._faults))
         self._fields = {"frames": len(found), "rows": 0, "groups": 0, "finals": 0}
+        self._fields["workers"] = [each for each in workers if each is not None]
         parts: defaultdict[tuple[int, str, int], list[bytes]] = defaultdict(list)
         for frame in found:
             self._gather(frame, parts)
         for (slide, key, hashed), states in parts.items():
             self._panes.add(slide, key, hashed, merged(self._setting.aggregation, states))
-        self._fields["groups"] = len(parts)
+        self._fields |= {"groups": len(parts), "partials": sum(map(len, parts.values()))}
         return self._close(max((frame.header.closed_after for frame in found), default=NEVER))
 
     def report(self, busy: float, wall: float) -> Output:
@@ -92,7 +95,7 @@ class Collector:
         closed = None if self._panes.closed == NEVER else self._panes.closed * self._windows.slide_us
         fields = {"shard": self._setting.shard, **self._fields, "states": len(self._panes)}
         fields |= {"state_bytes": self._bytes, "closed_us": closed}
-        return report("0", fields, self._faults, busy, wall)
+        return report("whole", fields, self._faults, busy, wall)
 
     def _is_mine(self, frame: Frame) -> bool:
         slides = frame.batch.column("slide").to_numpy()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from jars_and_apps.key_split.aggregation import result
-from jars_and_apps.key_split.frames import ROWS, Frame, Header, cut, sequence
+from jars_and_apps.key_split.frames import ROWS, Frame, Header, columns_of, cut, sequence
 from jars_and_apps.key_split.hashing import shards_of
 from jars_and_apps.key_split.panes import Closing, Panes, widths
 from jars_and_apps.key_split.reports import report
@@ -33,6 +33,7 @@ class Combiner:
         self._panes = Panes(setting.windows, setting.aggregation)
         self._stream = Stream()
         self._origin = setting.origin
+        self._columns: tuple[str, ...] = ()  # of the frames so far
         self._numbers = [0] * setting.reducer_shards
         self._shards: tuple[int, ...] = ()
         self._newest = self._shared_until = NEVER
@@ -67,7 +68,7 @@ class Combiner:
             values["shared.slide"].tolist(), values["shared.hash"].tolist(), strict=True
         ):
             combiner._shared[slide].add(hashed)
-        combiner._faults = Counter(meta["faults"])
+        combiner._faults, combiner._columns = Counter(meta["faults"]), tuple(meta["columns"])
         return combiner
 
     def dump(self) -> bytes:
@@ -78,6 +79,7 @@ class Combiner:
             "stream": self._stream.dump(),
             "origin": self._origin,
             "numbers": self._numbers,
+            "columns": self._columns,
         }
         meta |= {"shards": self._shards, "newest": self._newest, "shared_until": self._shared_until}
         pairs = [(slide, each) for slide in sorted(self._shared) for each in sorted(self._shared[slide])]
@@ -107,7 +109,20 @@ class Combiner:
         slides = frame.batch.column("slide").to_numpy()
         header = frame.header
         mine = (header.worker, frame.shard) == (self._setting.worker, self._setting.shard)
-        return mine and self._windows.has(slides) and header.worker < len(header.shards)
+        return mine and self._windows.has(slides) and header.worker < len(header.shards) and self._fits(frame)
+
+    def _fits(self, frame: Frame) -> bool:
+        """True if the rows have the columns of the class; ValueError for those of its former code."""
+        found, expected = columns_of(frame.batch.schema.field("rows").type.value_type), self._setting.columns
+        if not expected or found == expected:
+            self._columns = found
+            return True
+        if found == self._columns:
+            raise ValueError(
+                f"rows of columns {', '.join(found)} are waiting (expected {', '.join(expected)}: "
+                "let the former code take them first, or upgrade: stateless)"
+            )
+        return False
 
     def _take(self, frame: Frame) -> list[Output]:
         header, former = frame.header, self._stream.origin
@@ -120,11 +135,18 @@ class Combiner:
             self._shared_until = max(self._shared_until, header.newest + 1)
         self._shared_until = max(self._shared_until, header.shared_until)
         self._newest = max(self._newest, header.newest)
-        self._shards = max(self._shards, header.shards, key=len)
-        outputs = self._close(header.closed_before)
+        outputs = self._name_combiners(header.shards)
+        outputs += self._close(header.closed_before)
         self._add(frame.batch)
         self._fields["frames"] += 1
         return outputs + self._close(header.closed_after)
+
+    def _name_combiners(self, shards: tuple[int, ...]) -> list[Output]:
+        """Pass on that there are more combiners; what is closed now was so before them."""
+        if len(shards) <= len(self._shards):
+            return []
+        former, self._shards = self._shards, shards
+        return self._partials([], self._panes.closed) if former else []
 
     def _add(self, batch: pa.RecordBatch) -> None:
         slides, hashes = batch.column("slide").to_numpy(), batch.column("hash").to_numpy()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -206,6 +206,11 @@ def _check_rows(batch: pa.RecordBatch) -> None:
         raise BadFrame("two columns of 'rows' have one name")
     if batch.column(index).null_count or batch.column(index).flatten().null_count:
         raise BadFrame("column 'rows' has nulls")
+
+
+def columns_of(rows: Iterable[pa.Field]) -> tuple[str, ...]:
+    """The names and types of the columns of rows, sorted."""
+    return tuple(sorted(f"{field.name}: {field.type}" for field in rows))
 
 
 def is_column(kind: pa.DataType) -> bool:

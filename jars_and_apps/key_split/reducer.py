@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from jars_and_apps.key_split.aggregation import result
-from jars_and_apps.key_split.frames import PARTIALS, Frame
+from jars_and_apps.key_split.frames import PARTIALS, Frame, Header
 from jars_and_apps.key_split.panes import merged
 from jars_and_apps.key_split.reports import report
 from jars_and_apps.key_split.settings import Output, ReducerSetting
@@ -26,6 +26,9 @@ class Reducer:
 
     ``step`` takes the combiners' frames of one micro-batch as Combiner's does.  It returns finished windows
     for the sink topic; ``report`` is for ``report/reducer``.
+
+    A combiner that is added by a router without state has not seen which windows are out.  So what another
+    one had closed before it was told of the new one is late from that.
     """
 
     def __init__(self, setting: ReducerSetting) -> None:
@@ -34,6 +37,8 @@ class Reducer:
         self._partials = defaultdict(lambda: defaultdict(list))
         self._streams: defaultdict[Source, Stream] = defaultdict(Stream)
         self._ends: dict[Source, int] = {}
+        self._named: dict[Source, int] = {}  # combiners that a source has been told of
+        self._out: list[int] = []  # by combiner: the end up to which others had closed before
         self._shards: tuple[int, ...] = ()
         self._closed = NEVER
         self._faults: Counter[str] = Counter()
@@ -50,9 +55,11 @@ class Reducer:
         """The reducer whose state was dumped; ValueError for another window or slide, or a damaged state."""
         meta, values = unpack("reducer", setting.windows, data)
         reducer = cls(setting)
-        for worker, source, stream, closed in meta["sources"]:
+        for worker, source, stream, closed, named in meta["sources"]:
             reducer._streams[worker, source] = Stream(**stream)
             reducer._ends[worker, source] = closed
+            reducer._named[worker, source] = named
+        reducer._out = meta["out"]
         names = ("end", "key", "worker", "source", "number", "state")
         columns = (values[name] if name in ("key", "state") else values[name].tolist() for name in names)
         for end, key, *part in zip(*columns, strict=True):
@@ -64,9 +71,11 @@ class Reducer:
     def dump(self) -> bytes:
         """The state, as Arrow IPC."""
         sources = [
-            [*source, each.dump(), self._ends[source]] for source, each in sorted(self._streams.items())
+            [*source, each.dump(), self._ends[source], self._named[source]]
+            for source, each in sorted(self._streams.items())
         ]
         meta = {"sources": sources, "shards": self._shards, "closed": self._closed, "faults": self._faults}
+        meta["out"] = self._out
         found = [
             (end, key, *part)
             for end, keys in self._partials.items()
@@ -114,6 +123,7 @@ class Reducer:
         if self._streams[source].lost(frame, self._faults) is None:
             return
         self._shards = max(self._shards, frame.header.shards, key=len)
+        self._note_combiners(source, frame.header)
         columns = (frame.batch.column(name).to_pylist() for name in PARTIALS)
         for key, end, state in zip(*columns, strict=True):
             if end > self._closed:
@@ -124,17 +134,28 @@ class Reducer:
         self._fields["frames"] += 1
         self._fields["partials"] += frame.batch.num_rows
 
+    def _note_combiners(self, source: Source, header: Header) -> None:
+        """Note what this source had closed when it was told of further combiners."""
+        self._out += [NEVER] * (len(self._shards) - len(self._out))
+        for worker in range(self._named.get(source, 0), len(header.shards)):
+            self._out[worker] = max(self._out[worker], header.closed_before)
+        self._named[source] = max(self._named.get(source, 0), len(header.shards))
+
     def _close(self) -> list[Output]:
         """The windows that all combiners have closed, by end and key."""
         sources = ((worker, shard) for worker, shards in enumerate(self._shards) for shard in range(shards))
-        self._closed = max(
-            self._closed, min((self._ends.get(each, NEVER) for each in sources), default=NEVER)
-        )
+        ends = (max(self._ends.get(each, NEVER), self._out[each[0]]) for each in sources)
+        self._closed = max(self._closed, min(ends, default=NEVER))
         outputs = []
         of = self._setting.aggregation, self._windows
+        named = min(self._named.values(), default=0)  # of others, those that are not told yet closed before
         for end in sorted(end for end in self._partials if end <= self._closed):
             for key, parts in sorted(self._partials.pop(end).items()):
-                state = merged(of[0], [part[-1] for part in sorted(parts)])
-                outputs.append(Output("", result(*of, end, key, state)))
+                timely = [part for part in sorted(parts) if end > self._out[part[0]] and named > part[0]]
+                if late := len(parts) - len(timely):
+                    self._faults["late_partials"] += late
+                if timely:
+                    state = merged(of[0], [part[-1] for part in timely])
+                    outputs.append(Output("", result(*of, end, key, state)))
         self._fields["finals"] += len(outputs)
         return outputs

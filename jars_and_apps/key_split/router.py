@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jars_and_apps.key_split.frames import Header, sequence
@@ -17,7 +18,7 @@ from jars_and_apps.key_split.hashing import Hashes, shards_of
 from jars_and_apps.key_split.keys import Keys, SlideCounts, Slides, always
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Routing, Setting
 from jars_and_apps.key_split.reports import metrics_window, report
-from jars_and_apps.key_split.rows import Rows, read
+from jars_and_apps.key_split.rows import DAY_US, Rows, read
 from jars_and_apps.key_split.settings import Output, RouterSetting
 from jars_and_apps.key_split.slides import NEVER
 from jars_and_apps.key_split.state import pack, unpack
@@ -93,7 +94,7 @@ class Router:
             router._partitioner = setting.partitioner.load(router._partition, arrays)
             router._windows_observed, router._observed_end = meta["observed"]
         else:  # The notices so far went to former owners.
-            router._shared_until = router._newest
+            router._shared_until = max(router._shared_until, router._newest)
         return router
 
     def dump(self) -> bytes:
@@ -115,6 +116,8 @@ class Router:
     def step(self, batch: pa.RecordBatch) -> list[Output]:
         """Give the rows of the next batch to the workers; TypeError for a column of another type."""
         rows, bad, messages = read(batch)
+        if self._setting.succeeds and self._newest == NEVER and len(rows):
+            self._shared_until = self._latest(batch)
         slides = rows.times // self._windows.slide_us
         timely = slides + self._windows.slides > self._closed
         late = len(rows) - int(timely.sum())
@@ -128,6 +131,10 @@ class Router:
         self._forget()
         self._observe(messages)
         return outputs
+
+    def _latest(self, batch: pa.RecordBatch) -> int:
+        """The newest slide that a router before this batch can have given to anyone."""
+        return int((pc.max(batch.column("_arrival")).as_py() + DAY_US) // self._windows.slide_us)
 
     def report(self, busy: float, wall: float) -> Output:
         """The report of the last step, which took so many seconds of processor and of wall time."""

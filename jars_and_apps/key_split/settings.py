@@ -29,7 +29,8 @@ class RouterSetting:
     ``weights``: the workers' shares, one a worker.  ``shards``: the groups of keys of each combiner (empty:
     one each).  ``measured``: the partitioner takes measured speeds in place of the weights.  ``origin`` names
     the attempt that begins a state; a loaded state keeps its own.  ``name`` is the partitioner's, compared
-    with that of a loaded state.
+    with that of a loaded state.  ``succeeds``: a router came before whose state is lost, and whose windows
+    are partly out.
     """
 
     windows: Windows
@@ -41,6 +42,7 @@ class RouterSetting:
     shards: tuple[int, ...] = ()
     measured: bool = False
     origin: str = ""
+    succeeds: bool = False
 
     def __post_init__(self) -> None:
         if self.shards and len(self.shards) != len(self.weights):
@@ -51,7 +53,11 @@ class RouterSetting:
 
 @dataclass(frozen=True, slots=True)
 class CombinerSetting:
-    """The parameters of one shard of combiner ``worker``; ``reducer_shards``: those of the reducer."""
+    """The parameters of one shard of combiner ``worker``; ``reducer_shards``: those of the reducer.
+
+    ``columns`` are the names and types of the columns of its rows, as ``frames.columns_of`` has them; those
+    of frames are not compared with none.
+    """
 
     windows: Windows
     aggregation: Aggregation
@@ -59,6 +65,7 @@ class CombinerSetting:
     shard: int = 0
     reducer_shards: int = 1
     origin: str = ""
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

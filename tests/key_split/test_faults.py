@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jars_and_apps.key_split.combiner import Combiner
+from jars_and_apps.key_split.frames import ROWS, decode, encode
+from jars_and_apps.key_split.partitioners.simple import Hash
 from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.router import Router
+from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from tests.key_split.examples import fault_test
 from tests.key_split.pipeline import Pipeline
-from tests.key_split.reference import results
-from tests.key_split.test_protocol import Scenario, batches_of, pipeline_of, run, scenarios
+from tests.key_split.reference import Row, results
+from tests.key_split.test_protocol import SLIDE, START, Scenario, batches_of, pipeline_of, run, scenarios
 
 
 @fault_test
@@ -43,21 +47,52 @@ def test_frames_that_are_lost(scenario: Scenario, lost: float) -> None:
 
 
 @fault_test
-@given(scenario=scenarios())
-def test_a_router_that_lost_its_state(scenario: Scenario) -> None:
-    """One of another origin takes over: its rows of windows that are out are late, all else is as before."""
+@given(scenario=scenarios(), grows=st.booleans(), behind=st.booleans())
+def test_a_router_that_lost_its_state(scenario: Scenario, grows: bool, behind: bool) -> None:
+    """One of another origin takes over, perhaps with a combiner more: late rows are late, no other is."""
     scenario = replace(scenario, changes=False)
     random = np.random.default_rng(scenario.seed)
     pipeline, batches = pipeline_of(scenario), batches_of(scenario, random)
     for number, rows in enumerate(batches):
         if random.random() < 0.2:
             for place in sorted(pipeline.waiting):
-                pipeline.combine(place, 1)
-            pipeline.router.state = None
-            pipeline.change(origin=f"origin-{number:02}", seed=int(random.integers(100)))
+                pipeline.combine(place, 1 if behind else len(pipeline.waiting[place]))
+            lose_state(pipeline, f"origin-{number:02}", seed=int(random.integers(100)), grows=grows)
         pipeline.route(rows)
+        if not behind:
+            pipeline.drain()
     pipeline.drain()
     assert pipeline.found() == results(batches, scenario.windows)
+
+
+def lose_state(pipeline: Pipeline, origin: str, seed: int, *, grows: bool) -> None:
+    """Let the next batch find a router without state, for one combiner more if the split ``grows``."""
+    setting = pipeline.router.setting
+    pipeline.router.state = None
+    pipeline.change(origin=origin, seed=seed, succeeds=True)
+    if grows and len(setting.weights) < 7:
+        pipeline.change(weights=(*setting.weights, 1.0), shards=(*setting.shards, 1))
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["open", "out"])
+def test_a_combiner_that_is_added_as_the_state_of_the_router_is_lost(late: bool) -> None:
+    """It goes on with a window that another one has begun, and does not repeat one that is out."""
+    windows = Windows(SLIDE, SLIDE)
+    pipeline = Pipeline(RouterSetting(windows, "hash", Hash, (1.0,), shards=(1,), origin="origin-1"))
+    first = [Row("a", START, START, 0)]
+    if late:
+        first += [Row("b", START + 2 * SLIDE, START, 1)]
+    batches = [first, [Row("a", START, START, 2)], [Row("b", START + 4 * SLIDE, START, 3)]]
+    pipeline.route(batches[0])
+    pipeline.drain()
+    lose_state(pipeline, "origin-2", 0, grows=True)
+    pipeline.change(weights=(0.0, 1.0))  # all keys are the new one's
+    for rows in batches[1:]:
+        pipeline.route(rows)
+        pipeline.drain()
+    assert pipeline.found() == results(batches, windows)
+    reports = [part.report()["faults"] for part in pipeline.reducers]
+    assert reports == ([{"late_partials": 1}] if late else [{}])
 
 
 def test_frames_of_a_former_origin_are_shut_out() -> None:
@@ -76,6 +111,32 @@ def test_frames_of_a_former_origin_are_shut_out() -> None:
     outdated = [part.report()["faults"].get("outdated_frames", 0) for part in pipeline.combiners.values()]
     assert outdated == [len(old[place]) for place in pipeline.combiners]
     assert (pipeline.found(), len(pipeline.partials)) == before
+
+
+def test_frames_without_the_columns_of_the_class() -> None:
+    """One with a right checksum is counted, and all else goes on; rows of former code are not dropped."""
+    pipeline, _ = _run_once()
+    windows, place = pipeline.windows, (0, 0)
+    setting = replace(pipeline.combiners[place].setting, columns=("id: int64", "time: int64"))
+    pipeline.combiners[place].setting = setting
+    now = START + 20 * windows.slide_us
+    rows = [Row(f"key-{number}", now, now, 1000 + number) for number in range(12)]
+    pipeline.route(rows)
+    good = pipeline.waiting[place][-1]
+    frame = decode(good, ROWS)
+    whole, at = frame.batch.column("rows"), frame.batch.schema.get_field_index("rows")
+    times = pa.StructArray.from_arrays([whole.flatten().field("time")], names=["time"])
+    poor = pa.ListArray.from_arrays(whole.offsets, times)
+    crafted = encode(frame._replace(batch=frame.batch.set_column(at, "rows", poor)))
+    before = pipeline.combiners[place].report()["faults"]
+    pipeline.waiting[place].append(crafted)
+    pipeline.drain()
+    faults = pipeline.combiners[place].report()["faults"]
+    assert faults == before | {"bad_frames": before.get("bad_frames", 0) + 1}
+    pipeline.route([row._replace(id=2000 + row.id) for row in rows])
+    pipeline.combiners[place].setting = replace(setting, columns=("amount: double", "time: int64"))
+    with pytest.raises(ValueError, match=r"id: int64, time: int64 are waiting \(expected amount: double"):
+        pipeline.drain()
 
 
 def test_settings_that_a_state_does_not_outlive() -> None:

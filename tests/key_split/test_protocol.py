@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from jars_and_apps.key_split.partitioners import table
-from jars_and_apps.key_split.partitioners.protocol import Partitioner
+from jars_and_apps.key_split.partitioners.protocol import Partitioner, Routing
 from jars_and_apps.key_split.partitioners.simple import Random
 from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from tests.key_split.examples import fault_test, protocol_test
-from tests.key_split.pipeline import Pipeline
+from tests.key_split.pipeline import Pipeline, hash_of
 from tests.key_split.reference import DAY, Row, results
 
 SLIDE = 60_000_000
 START = 1_500_000_000_000_000 // SLIDE * SLIDE
+
+
+class Rumours(Random):
+    """Gives any keys to new owners, also those without rows, and those that the router has forgotten."""
+
+    def route(self, hashes: NDArray[np.uint64], batch: int) -> Routing:
+        """Workers at random, and moves of any keys."""
+        routing = super().route(hashes, batch)
+        random = np.random.Generator(np.random.Philox(key=self._setting.seed + 1, counter=batch))
+        every = np.array([hash_of(f"key-{number}") for number in range(12)], np.uint64)
+        moved = every[random.random(len(every)) < self._setting.options.get("moves", 0.2)]
+        owners = random.choice(np.flatnonzero(self._setting.weights), len(moved)).astype(np.int32)
+        return replace(routing, moved=moved, owners=owners)
+
+
 PARTITIONERS: dict[str, type[Partitioner]] = {
     **{name: kind.partitioner for name, kind in table.PARTITIONERS.items()},
     "random": Random,
+    "rumours": Rumours,
 }
 
 
@@ -53,7 +70,7 @@ def scenarios(draw: st.DrawFn, partitioners: tuple[str, ...] = tuple(PARTITIONER
     return Scenario(
         seed=draw(st.integers(0, 2**32 - 1)),
         windows=Windows(window * SLIDE, slide * SLIDE, lateness),
-        partitioner="random"
+        partitioner=draw(st.sampled_from(("random", "rumours")))
         if draw(st.booleans()) and "random" in partitioners
         else draw(st.sampled_from(partitioners)),
         workers=draw(st.integers(1, 7)),
@@ -97,7 +114,7 @@ def pipeline_of(scenario: Scenario) -> Pipeline:
         partitioner=PARTITIONERS[scenario.partitioner],
         weights=(1.0,) * scenario.workers,
         seed=scenario.seed,
-        options=_options(scenario) if scenario.partitioner == "random" else {},
+        options=_options(scenario) if scenario.partitioner in ("random", "rumours") else {},
         shards=(scenario.shards,) * scenario.workers,
         origin="origin-1",
     )

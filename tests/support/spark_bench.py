@@ -199,7 +199,7 @@ class MqttFriend:
         self._client.subscribe(topics, 1)
         assert subscribed.wait(30)
 
-    def send(self, topic: str, values: list[str]) -> None:
+    def send(self, topic: str, values: Sequence[str | bytes]) -> None:
         sent = [self._client.publish(topic, value, 1) for value in values]
         for each in sent:
             each.wait_for_publish(30)

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import paho.mqtt.client as paho
+import pyarrow as pa
 import pytest
 from pyspark.sql.connect.session import SparkSession
 
 from binders.spark.connect.engine import ConnectEngine
 from binders.spark.query.split.groups import hash_of
+from jars_and_apps.key_split import frames
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
 from speck.core.split import Place, Split, expand, part_of
@@ -141,10 +143,11 @@ def split_job(site: SparkBench, name: str, split: Split, entry: str = "Sums") ->
     return jobs
 
 
-def split_of(combiners: int | tuple[Place, ...], partitioner: str) -> Split:
+def split_of(combiners: int | tuple[Place, ...], partitioner: str, reducer: Place | None = None) -> Split:
     return Split(
         combiners=combiners,
         partitioner=partitioner,
+        reducer=reducer or Place(),
         window_us=WINDOW * 1_000_000,
         slide_us=SLIDE * 1_000_000,
     )
@@ -179,16 +182,33 @@ class Reports(MqttFriend):
         """The sum of a number over all reports."""
         return sum(json.loads(text)[field] for _, text in list(self.received))
 
+    def faults(self) -> Counter[str]:
+        """The faults that each shard counted last, added up."""
+        reports = [json.loads(text) for _, text in list(self.received)]
+        last = {each["shard"]: Counter(each["faults"]) for each in reports}
+        return sum(last.values(), Counter())
+
     def _receive(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
         self.received.append((message.topic, message.payload.removeprefix(b"\xff").decode()))
+
+
+def frame_without_amounts() -> bytes:
+    """A frame with a right checksum, whose rows have not the column that the class adds up."""
+    rows = pa.array([[{"time": BEGIN * 1_000_000}]], pa.list_(pa.struct([("time", pa.int64())])))
+    columns = {**frames.ROWS, "rows": rows.type}
+    values = {"key": ["k0"], "hash": [7], "slide": [BEGIN // SLIDE], "off_owner": [False], "rows": rows}
+    batch = pa.RecordBatch.from_pydict(values, pa.schema(columns))
+    return frames.encode(frames.Frame(0, 0, frames.Header("crafted", shards=(2, 1, 1)), batch))
 
 
 def test_a_split_over_jobs_is_that_of_spark(
     site: SparkBench, session: SparkSession, running: Running
 ) -> None:
-    places = (Place(), Place(weight=2.0), Place())
-    partitioner, *combiners, reducer = split_job(site, "sites", split_of(places, "balanced"))
-    reports = Reports(site, reducer)
+    places = (Place(parallelism=2), Place(weight=2.0), Place())
+    split = split_of(places, "balanced", reducer=Place(parallelism=2))
+    partitioner, *combiners, reducer = split_job(site, "sites", split)
+    reports, damaged = Reports(site, reducer), Reports(site, combiners[0])
+    site.mqtt.send(combiners[0].source_topic, [frame_without_amounts()])
     texts = messages(40, 2)
     half = len(texts) // 2
     site.mqtt.send(partitioner.source_topic, texts[:half])
@@ -202,7 +222,10 @@ def test_a_split_over_jobs_is_that_of_spark(
         running.start(job, state)
     assert_complete(site, reducer, reference(session, texts))
     assert reports.total("partials") > 0  # the key with a third of the rows is too large for one combiner
-    reports.close()
+    assert {json.loads(text)["shard"] for _, text in reports.received} == {0, 1}
+    assert damaged.faults() == {"bad_frames": 1}
+    for each in (reports, damaged):
+        each.close()
 
 
 def test_rows_are_chosen_and_repeated(site: SparkBench, session: SparkSession, running: Running) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from hashlib import sha256
@@ -17,12 +18,12 @@ import binders.spark.query.split.query as split_query
 from binders.spark.query.split.groups import group_keys, hash_of
 from binders.spark.query.split.query import partitioner_of
 from binders.spark.query.split.rerouting import RoutedRouter
-from binders.spark.query.split.steps import ORDER, batch_of, stateful_step
+from binders.spark.query.split.steps import ORDER, batch_of, combining, stateful_step
 from jars_and_apps.key_split.aggregation import Aggregation
-from jars_and_apps.key_split.collector import combine
+from jars_and_apps.key_split.collector import Collector, combine
 from jars_and_apps.key_split.settings import ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
-from speck.core.split import Part
+from speck.core.split import Part, split_topic
 
 SECOND = 1_000_000  # us
 
@@ -182,6 +183,37 @@ def test_the_code_of_a_step_goes_along(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     found = [line.partition(',"end"')[2].partition(",")[2] for line in ended.stdout.splitlines()]
     assert found == ['"greatest":9}', '"greatest":4}']
+
+
+def test_each_part_reports_to_its_own_topic() -> None:
+    aggregation = Aggregation(Greatest())  # type: ignore[arg-type]
+    setting = ReducerSetting(Windows(10 * SECOND, 10 * SECOND), aggregation)
+    described = {"of": "greatest", "window_us": 10 * SECOND, "slide_us": 10 * SECOND, "seed": 1}
+    loads = {
+        "partitioner": lambda part: split_query._router(part),
+        "combiner": lambda part: split_query._combiner(part, aggregation),
+        "reducer": lambda part: split_query._reducer(part, aggregation),
+        "whole": lambda _: split_query._collector(setting),
+    }
+    for role, load in loads.items():
+        part = Part.of_split({"role": role, "number": 3, "workers": 2, "partitioner": "hash", **described})
+        report = load(part)(0, "query", None).report(0.5, 1.0)
+        assert split_topic("greatest", report.topic) == part.report_topic
+
+
+def test_what_the_workers_of_one_job_took_is_in_the_report() -> None:
+    setting = ReducerSetting(Windows(10 * SECOND, 10 * SECOND), Aggregation(Greatest()))  # type: ignore[arg-type]
+    step = combining(setting, 2, frozenset())
+    partitions = [rows(("a", 1, 3), ("b", 2, 9)), rows(("a", 1, 4))]
+    made = [batch for each in partitions for batch in step(iter([each]))]
+    own = [value for each in made for shard, value in zip(*map(pa.Array.to_pylist, each.columns), strict=True)
+           if shard == 0]  # fmt: skip
+    collector = Collector.begin(setting)
+    collector.step(pa.RecordBatch.from_arrays([pa.array(own, pa.binary())], names=["value"]))
+    report = json.loads(collector.report(0.5, 1.0).value[1:])
+    assert [each["rows"] for each in report["workers"]] == [2, 1]
+    assert all(each["busy"] > 0 and each["wall"] > 0 for each in report["workers"])
+    assert report["faults"] == {}
 
 
 @pytest.mark.usefixtures("by_value")

@@ -31,6 +31,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 import jars_and_apps.key_split
+from binders.spark.query.options import ORIGIN_SETTING
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.split.groups import group_keys
 from binders.spark.query.split.rerouting import RoutedRouter
@@ -67,12 +68,18 @@ def split_query(entry: Callable[..., Any], messages: DataFrame, spec: QuerySpec)
         raise JobFault(f"partitioner {part.partitioner!r} is not there (expected one of {known})")
     _carry_code()
     if part.role is Role.PARTITIONER:
-        return _partitioner(part, rows_of(instance, messages, spec.source_options.get("controlTopic")))
+        succeeds = spec.settings.get(ORIGIN_SETTING, "0") != "0"
+        rows = rows_of(instance, messages, spec.source_options.get("controlTopic"))
+        return _partitioner(part, rows, succeeds=succeeds)
     tasks = int(spec.settings.get("spark.sql.shuffle.partitions", "1"))
     aggregation = Aggregation(instance)
     if part.role is Role.WHOLE:
         return _whole(part, aggregation, rows_of(instance, messages), tasks)
-    load = _combiner(part, aggregation) if part.role is Role.COMBINER else _reducer(part, aggregation)
+    if part.role is Role.COMBINER:
+        text = messages.withColumn("value", F.col("value").cast("string"))  # for its schema alone
+        load = _combiner(part, aggregation, rows_of(instance, text).columns())
+    else:
+        load = _reducer(part, aggregation)
     sharded = messages.select(_shard_in("value", tasks).alias(_SHARD), "value")
     return _stateful(part, sharded, group_keys(tasks, tasks), load)
 
@@ -93,12 +100,12 @@ def partitioner_of(name: str) -> type[Partitioner]:
     return PARTITIONERS[name].partitioner
 
 
-def _partitioner(part: Part, rows: Rows) -> DataFrame:
+def _partitioner(part: Part, rows: Rows, *, succeeds: bool) -> DataFrame:
     frame = _ordered(rows.frame).select(F.lit(0).alias(_SHARD), "*")
-    return _stateful(part, frame, (0,), _router(part), rows.timestamps)
+    return _stateful(part, frame, (0,), _router(part, succeeds=succeeds), rows.timestamps)
 
 
-def _router(part: Part) -> Load:
+def _router(part: Part, *, succeeds: bool = False) -> Load:
     setting = RouterSetting(
         windows=_windows(part),
         name=part.partitioner,
@@ -108,6 +115,7 @@ def _router(part: Part) -> Load:
         options=part.options,
         shards=part.shards,
         measured=part.measured,
+        succeeds=succeeds,
     )
 
     def load(_: int, origin: str, state: bytes | None) -> Operator:
@@ -117,8 +125,14 @@ def _router(part: Part) -> Load:
     return load
 
 
-def _combiner(part: Part, aggregation: Aggregation) -> Load:
-    setting = CombinerSetting(_windows(part), aggregation, worker=part.number, reducer_shards=part.shards[0])
+def _combiner(part: Part, aggregation: Aggregation, columns: tuple[str, ...] = ()) -> Load:
+    setting = CombinerSetting(
+        windows=_windows(part),
+        aggregation=aggregation,
+        worker=part.number,
+        reducer_shards=part.shards[0],
+        columns=columns,
+    )
 
     def load(shard: int, origin: str, state: bytes | None) -> Operator:
         now = replace(setting, shard=shard, origin=origin)

@@ -22,6 +22,7 @@ from pyspark import TaskContext
 
 from jars_and_apps.key_split.collector import combine
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
+from jars_and_apps.key_split.reports import measurement
 from jars_and_apps.key_split.settings import Output, ReducerSetting
 
 ORDER = "_order"  # bigint: xxhash64 of all other columns
@@ -64,27 +65,42 @@ def stateful_step(
     """
 
     def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        took = _Stopwatch()
         batch = batch_of(_batches(frames, schema), timestamps)
         found = state.getOption
         operator = load(shards[int(key[0])], _property(_QUERY_ID), None if found is None else bytes(found[0]))
-        busy, wall = time.process_time(), time.perf_counter()
         outputs = [] if batch is None else operator.step(batch)
         state.update((operator.dump(),))
-        outputs.append(operator.report(time.process_time() - busy, time.perf_counter() - wall))
+        outputs.append(operator.report(*took.seconds()))
         yield _messages(outputs, prefix)
 
     return step
 
 
 def combining(setting: ReducerSetting, shards: int, timestamps: frozenset[str]) -> RowsMapping:
-    """The function for ``mapInArrow`` that makes frames of partial states of the rows of a partition."""
+    """The function for ``mapInArrow`` that makes frames of partial states of the rows of a partition,
+    and a measurement of that."""
 
     def step(batches: Batches) -> Batches:
+        took = _Stopwatch()
         rows = batch_of(batches, timestamps)
         if rows is not None:
-            yield combine(setting, rows, shards)
+            frames = combine(setting, rows, shards)
+            yield frames
+            shard, value = pa.array([0], pa.int32()), measurement(rows.num_rows, *took.seconds())
+            yield pa.RecordBatch.from_arrays([shard, pa.array([value], pa.binary())], schema=frames.schema)
 
     return step
+
+
+class _Stopwatch:
+    """The seconds since it was made, of this process's processor time and of wall time."""
+
+    def __init__(self) -> None:
+        self._busy, self._wall = time.process_time(), time.perf_counter()
+
+    def seconds(self) -> tuple[float, float]:
+        return time.process_time() - self._busy, time.perf_counter() - self._wall
 
 
 def routing(partitioner: type[Partitioner], setting: Setting) -> RowsMapping:

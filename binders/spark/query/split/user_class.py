@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -23,6 +25,9 @@ from pyspark.sql.types import (
 
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.user_code import JobFault
+from jars_and_apps.key_split.frames import columns_of
+
+_NO_COLUMNS = ("key", "_hash", "_arrival", "times")
 
 METHODS = ("rows", "add", "merge", "finish")
 
@@ -56,6 +61,14 @@ class Rows:
 
     frame: DataFrame
     timestamps: frozenset[str]
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows in frames: the time, and the user's own."""
+        fields = [
+            pa.field(each.name, pa.timestamp("us")) if each.name in self.timestamps else each
+            for each in to_arrow_schema(self.frame.schema)
+        ]
+        return columns_of(each for each in fields if each.name not in _NO_COLUMNS)
 
 
 def rows_of(instance: Any, messages: DataFrame, control_topic: str | None = None) -> Rows:
