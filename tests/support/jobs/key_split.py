@@ -62,6 +62,23 @@ class Costly(Sums):
         return super().add(columns)
 
 
+class Words(Sums):
+    """Each word of a message is a row."""
+
+    explode = staticmethod(F.explode)
+
+    def rows(self, messages: DataFrame) -> dict[str, Column]:
+        """Key, event time and amount of each word."""
+        words = self.explode(F.split(messages.value, " "))
+        return {"key": words, "time": messages.timestamp, "amount": F.lit(1)}
+
+
+class OuterWords(Words):
+    """The same, with a row for messages that have no words."""
+
+    explode = staticmethod(F.explode_outer)
+
+
 class Fails(Sums):
     """Fails at the site, for the first rows."""
 
