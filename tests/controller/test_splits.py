@@ -96,13 +96,13 @@ def test_losses_are_counted_and_reported_by_job_and_reason(bench: Bench) -> None
     bench.send("1", report(1, faults={"lost_frames": 4}))
     bench.step()
     losses = {
-        name: {each["reason"]: (each["kind"], each["count"], each["alarm"]) for each in of["losses"]}
+        name: {each["reason"]: (each["kind"], each["count"], each["unit"]) for each in of["losses"]}
         for name in ("hot.partitioner", "hot.combiner-1")
         if (of := bench.rest.client.job(name))
     }
     assert losses == {
-        "hot.partitioner": {"late": ("lost", 2, True), "bad row": ("lost", 1, True)},
-        "hot.combiner-1": {"lost frame": ("lost", 4, True)},
+        "hot.partitioner": {"late": ("lost", 2, "row"), "bad row": ("lost", 1, "row")},
+        "hot.combiner-1": {"lost frame": ("lost", 4, "frame")},
     }
     messages = [each["message"] for each in bench.rest.client.events() if each["kind"] == "lost"]
     assert sorted(messages) == [
