@@ -149,6 +149,17 @@ def test_other_partitioners_are_sent_nothing(bench: Bench) -> None:
     assert len(bench.controls()) == 1
 
 
+def test_a_split_in_one_job_is_one_worker(bench: Bench) -> None:
+    bench.apply(yaml_of("hot readings out key_split: {combiners: 4, window: 1 minute}"))
+    bench.send("whole", report(50, 0.5, faults={"late": 1}), bench.broker("hot"))
+    bench.step()
+    bench.step(10.0)
+    text = exposition(bench.rest.services).decode()
+    assert 'speck_split_rows_total{split="hot",worker="whole"} 50.0' in text
+    assert 'job="hot",kind="lost",reason="late"} 1.0' in text
+    assert "speck_split_imbalance{" not in text
+
+
 def test_a_broker_that_is_away_stops_nothing(tmp_path: Path) -> None:
     """The partitioner's broker is another one than that of the combiners and the reducer."""
     with rest_server(tmp_path) as rest:
