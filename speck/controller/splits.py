@@ -20,7 +20,7 @@ from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.split import SPLIT_TOPICS, Part, Role, part_of, split_topic
 from speck.core.split_metrics import Work, WorkWindow
-from speck.errors import NotFound, SpeckError
+from speck.errors import SpeckError
 from speck.observe.losses import LossRecorder
 from speck.observe.splits import SplitMeter
 from speck.store import Event
@@ -94,12 +94,11 @@ class SplitWatch:
     def windows(self, name: str, after: float = 0.0) -> list[dict[str, Any]]:
         """The windows of a split that ended later than ``after`` (Unix time, s), the oldest first.
 
-        Raises :class:`~speck.errors.NotFound` for a split that is not watched.
+        None for a split that is not watched, or not yet.
         """
         with self._lock:
-            if (meter := self._meters.get(name)) is None:
-                raise NotFound(f"no reports are read of a split {name!r} (it is not deployed)")
-            return [each.data() for each in meter.windows if each.end > after]
+            meter = self._meters.get(name)
+            return [] if meter is None else [each.data() for each in meter.windows if each.end > after]
 
     def totals(self) -> dict[str, tuple[Mapping[str, Work], Mapping[str, int]]]:
         """By split: work by part and faults by name, since this coordinator began to watch it."""
