@@ -58,7 +58,7 @@ class Feeder:
         self.sent: Counter[tuple[str, int]] = Counter()
         self._friend = friend
         self._chance = np.random.default_rng(7)
-        self._time = 0.0
+        self._ticks = 0  # of 10 ms of event time
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -68,16 +68,17 @@ class Feeder:
             texts = []
             for key in self._chance.integers(0, 40, 80):
                 name = f"k{0 if key < 20 else key}"
-                self._time += 0.01
-                self.sent[name, BEGIN + int(self._time // WINDOW) * WINDOW] += 1
-                texts.append(f"{name},{BEGIN + self._time:.3f},1")
+                seconds, hundredths = divmod(self._ticks, 100)
+                self.sent[name, BEGIN + seconds // WINDOW * WINDOW] += 1
+                texts.append(f"{name},{BEGIN + seconds}.{hundredths:02},1")
+                self._ticks += 1
             self._friend.send("rows", texts)
 
     def stop(self) -> None:
         """Send no more, but for a row that closes all windows."""
         self._stop.set()
         self._thread.join()
-        self._friend.send("rows", [f"last,{BEGIN + self._time + 2 * WINDOW},1"])
+        self._friend.send("rows", [f"last,{BEGIN + self._ticks // 100 + 2 * WINDOW},1"])
 
 
 @pytest.fixture(name="services")

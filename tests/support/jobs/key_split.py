@@ -50,7 +50,7 @@ class Twice(Sums):
 
 
 class Costly(Sums):
-    """Takes some 0.1 ms of processor time a row, ``workload`` times."""
+    """Takes some 0.3 ms of processor time a row, ``workload`` times."""
 
     def __init__(self, workload: int = 1) -> None:
         self.workload = workload
@@ -58,7 +58,7 @@ class Costly(Sums):
     def add(self, columns: dict[str, Any]) -> State:
         """The state of the rows of one key and slide, at leisure."""
         for _ in range(self.workload * len(columns["amount"])):
-            sum(range(6000))
+            sum(range(20_000))
         return super().add(columns)
 
 
