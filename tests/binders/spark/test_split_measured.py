@@ -58,7 +58,7 @@ class Feeder:
         self.sent: Counter[tuple[str, int]] = Counter()
         self._friend = friend
         self._chance = np.random.default_rng(7)
-        self._ticks = 0  # of 10 ms of event time
+        self.count = 0  # of rows, each 10 ms of event time after the one before
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -68,17 +68,17 @@ class Feeder:
             texts = []
             for key in self._chance.integers(0, 40, 80):
                 name = f"k{0 if key < 20 else key}"
-                seconds, hundredths = divmod(self._ticks, 100)
+                seconds, hundredths = divmod(self.count, 100)
                 self.sent[name, BEGIN + seconds // WINDOW * WINDOW] += 1
                 texts.append(f"{name},{BEGIN + seconds}.{hundredths:02},1")
-                self._ticks += 1
+                self.count += 1
             self._friend.send("rows", texts)
 
     def stop(self) -> None:
         """Send no more, but for a row that closes all windows."""
         self._stop.set()
         self._thread.join()
-        self._friend.send("rows", [f"last,{BEGIN + self._ticks // 100 + 2 * WINDOW},1"])
+        self._friend.send("rows", [f"last,{BEGIN + self.count // 100 + 2 * WINDOW},1"])
 
 
 @pytest.fixture(name="services")
@@ -134,8 +134,8 @@ def test_a_slow_combiner_gets_its_share(services: Services, mosquitto: Mosquitto
         slow, fast = windows[-1]["weights"]
         assert slow < fast / 2
         watch.close()  # as if the coordinator were away: the weights stay, and rows are given away as before
-        before = sum(feeder.sent.values())
-        eventually(lambda: sum(feeder.sent.values()), lambda sent: sent > before + 500)
+        before = feeder.count
+        eventually(lambda: feeder.count, lambda count: count > before + 500)
     finally:
         feeder.stop()
     found = eventually(lambda: results(friend), lambda rows: len(rows) >= len(feeder.sent), patience=120)
