@@ -45,7 +45,7 @@ _DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
 VERSION_TOPIC = "$SYS/broker/version"
 
 # Of messages that are read at once, and the bytes of one.
-_MOST_GATHERED, _MOST_FED = 5000, 1 << 18
+_MOST_GATHERED, _MOST_FED = 1000, 1 << 16
 
 # Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
 _MAX_TOPIC = 65535
@@ -318,7 +318,7 @@ class MqttBroker:
 
 
 class MqttFeed:
-    """A subscription over an open connection; a message above 256 KiB is left out."""
+    """A subscription over an open connection; the broker leaves out messages above 64 KiB."""
 
     def __init__(self, connection: Connection) -> None:
         """Take the messages of this connection, which is open."""

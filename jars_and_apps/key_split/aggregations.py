@@ -33,7 +33,9 @@ class WordCount:
         from pyspark.sql import functions as sf
 
         words = sf.filter(sf.split(sf.lower(messages["value"]), r"[^\p{L}\p{N}]+"), lambda word: word != "")
-        return {"key": sf.explode(words), "time": messages["timestamp"]}
+        times = messages["timestamp"]
+        # Outer, and the messages without a word left out by "where": control messages must remain.
+        return {"key": sf.explode_outer(words), "time": times, "where": sf.size(words) > 0}
 
     def add(self, columns: Columns) -> int:
         """The number of rows."""

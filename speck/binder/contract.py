@@ -387,7 +387,7 @@ class Feed(Protocol):
     """The messages of a subscription, for one thread."""
 
     def receive(self) -> Sequence[tuple[str, bytes]]:
-        """The messages (topic, content) that have arrived since the last call, some thousands at most.
+        """The messages (topic, content) that have arrived since the last call, a thousand at most.
 
         Does not wait for any.  Raises a :class:`~speck.errors.BinderError` once the connection has ended.
         """

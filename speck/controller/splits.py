@@ -20,7 +20,7 @@ from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.split import SPLIT_TOPICS, Part, Role, part_of, split_topic
 from speck.core.split_metrics import Work, WorkWindow
-from speck.errors import NotFound, SpeckError
+from speck.errors import SpeckError
 from speck.observe.losses import LossRecorder
 from speck.observe.splits import SplitMeter
 from speck.store import Event
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 PERIOD = 0.25  # s between two rounds
 IDLE_PERIOD = 30.0  # s between two readings of the store while nothing has changed
-SOON = 1.0  # s between two readings of the store, at least
+SOON = 2.0  # s between two readings of the store, at least
 LEAST_PAUSE, MOST_PAUSE = 5.0, 60.0  # s until a broker that is away is tried again
 
 
@@ -94,12 +94,11 @@ class SplitWatch:
     def windows(self, name: str, after: float = 0.0) -> list[dict[str, Any]]:
         """The windows of a split that ended later than ``after`` (Unix time, s), the oldest first.
 
-        Raises :class:`~speck.errors.NotFound` for a split that is not watched.
+        None for a split that is not watched, or not yet.
         """
         with self._lock:
-            if (meter := self._meters.get(name)) is None:
-                raise NotFound(f"no reports are read of a split {name!r} (it is not deployed)")
-            return [each.data() for each in meter.windows if each.end > after]
+            meter = self._meters.get(name)
+            return [] if meter is None else [each.data() for each in meter.windows if each.end > after]
 
     def totals(self) -> dict[str, tuple[Mapping[str, Work], Mapping[str, int]]]:
         """By split: work by part and faults by name, since this coordinator began to watch it."""
@@ -139,6 +138,7 @@ class SplitWatch:
                 self._stop.wait(PERIOD)
             else:
                 self._changed.wait(IDLE_PERIOD)
+                self._stop.wait(SOON)  # a change comes with many events
 
     def round(self) -> None:
         """Read the store if it is due, then what has arrived, and send the windows that have ended."""
@@ -153,7 +153,6 @@ class SplitWatch:
                 window = self._meters[name].advance(self.clock())
             if window is not None:
                 self._send(self._splits[name], window)
-        self.losses.report()
 
     # --- the splits
 
@@ -220,16 +219,19 @@ class SplitWatch:
         except SpeckError as error:
             self._leave(address, place, error)
             return
-        for topic, payload in messages:
-            self._take(topic, payload)
+        found = [self._take(topic, payload) for topic, payload in messages]
+        if any(found):
+            self.losses.report()
 
-    def _take(self, topic: str, payload: bytes) -> None:
+    def _take(self, topic: str, payload: bytes) -> bool:
+        """Count a report; true if there are losses in it."""
         name = topic.removeprefix(SPLIT_TOPICS).rpartition("/report/")[0]
         with self._lock:
             meter = self._meters.get(name)
             losses = [] if meter is None else meter.take(topic, payload, self.clock())
         for loss in losses:
             self.losses.add(self._splits[name].composition, loss.job, loss.reason, loss.number)
+        return bool(losses)
 
     def _send(self, split: WatchedSplit, window: WorkWindow) -> None:
         """Send a window to a partitioner that takes it, unless no combiner reported."""

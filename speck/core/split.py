@@ -195,10 +195,15 @@ def expand(job: Job, split: Split) -> tuple[Job, ...]:
     return (_partitioner(base, split), *combiners, _reducer(base, split))
 
 
+def part_name(name: str, role: Role, number: int = 0) -> str:
+    """The name of a job of a split over sites; ``number`` is that of a combiner."""
+    return f"{name}.{role}-{number}" if role is Role.COMBINER else f"{name}.{role}"
+
+
 def part_names(name: str, workers: int) -> tuple[str, ...]:
     """The names of the jobs of a split over sites."""
-    combiners = (f"{name}.combiner-{number}" for number in range(workers))
-    return (f"{name}.partitioner", *combiners, f"{name}.reducer")
+    combiners = (part_name(name, Role.COMBINER, number) for number in range(workers))
+    return (part_name(name, Role.PARTITIONER), *combiners, part_name(name, Role.REDUCER))
 
 
 def _partitioner(job: Job, split: Split) -> Job:
@@ -206,7 +211,7 @@ def _partitioner(job: Job, split: Split) -> Job:
     weights = {f"weight.{n}": at.weight for n, at in enumerate(split.combiners) if at.weight != 1}
     return replace(
         job,
-        job_name=f"{job.job_name}.{Role.PARTITIONER}",
+        job_name=part_name(job.job_name, Role.PARTITIONER),
         sink_broker=job.source_broker,
         sink_topic=split_topic(job.job_name, "rows"),
         split=_described(Role.PARTITIONER, job, split)
@@ -219,7 +224,7 @@ def _partitioner(job: Job, split: Split) -> Job:
 def _combiner(job: Job, split: Split, number: int, at: Place) -> Job:
     return replace(
         _placed(job, at),
-        job_name=f"{job.job_name}.{Role.COMBINER}-{number}",
+        job_name=part_name(job.job_name, Role.COMBINER, number),
         source_topic=split_topic(job.job_name, f"rows/{number}"),
         split=_described(Role.COMBINER, job, split) | {"number": number} | _shards((split.reducer,)),
     )
@@ -228,7 +233,7 @@ def _combiner(job: Job, split: Split, number: int, at: Place) -> Job:
 def _reducer(job: Job, split: Split) -> Job:
     return replace(
         _placed(job, split.reducer),
-        job_name=f"{job.job_name}.{Role.REDUCER}",
+        job_name=part_name(job.job_name, Role.REDUCER),
         source_broker=job.sink_broker,
         source_topic=split_topic(job.job_name, PARTIALS),
         split=_described(Role.REDUCER, job, split),

@@ -259,6 +259,7 @@ class LossRecorder:
             {
                 "kind": reason.kind.value,
                 "reason": reason.name,
+                "unit": reason.unit,
                 "text": reason.text,
                 "count": count.total,
                 "first": count.first,

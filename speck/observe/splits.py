@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from speck.core.split import Part, Role, part_names
+from speck.core.split import Part, Role, part_name
 from speck.core.split_metrics import Work, WorkWindow, imbalance
 
 MARK = b"\xff"
@@ -115,12 +115,11 @@ class SplitMeter:
         """The job of a part by the last level of its report's topic; ``None`` if there is no such part."""
         if self.part.role is Role.WHOLE:
             return self.part.of if name in ("0", Role.WHOLE) else None
-        parts = part_names(self.part.of, self.part.workers)
-        by_name = {Role.PARTITIONER.value: parts[0], Role.REDUCER.value: parts[-1]}
-        if name in by_name:
-            return by_name[name]
+        if name in (Role.PARTITIONER, Role.REDUCER):
+            return part_name(self.part.of, Role(name))
         number = int(name) if name.isascii() and name.isdigit() and len(name) < 5 else self.part.workers
-        return parts[1 + number] if number < self.part.workers else None
+        known = number < self.part.workers and name == str(number)
+        return part_name(self.part.of, Role.COMBINER, number) if known else None
 
     def _losses(self, job: str, before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[Loss]:
         for name, reason in LOSSES.items():

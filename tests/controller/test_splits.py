@@ -96,13 +96,13 @@ def test_losses_are_counted_and_reported_by_job_and_reason(bench: Bench) -> None
     bench.send("1", report(1, faults={"lost_frames": 4}))
     bench.step()
     losses = {
-        name: {each["reason"]: (each["kind"], each["count"], each["alarm"]) for each in of["losses"]}
+        name: {each["reason"]: (each["kind"], each["count"], each["unit"]) for each in of["losses"]}
         for name in ("hot.partitioner", "hot.combiner-1")
         if (of := bench.rest.client.job(name))
     }
     assert losses == {
-        "hot.partitioner": {"late": ("lost", 2, True), "bad row": ("lost", 1, True)},
-        "hot.combiner-1": {"lost frame": ("lost", 4, True)},
+        "hot.partitioner": {"late": ("lost", 2, "row"), "bad row": ("lost", 1, "row")},
+        "hot.combiner-1": {"lost frame": ("lost", 4, "frame")},
     }
     messages = [each["message"] for each in bench.rest.client.events() if each["kind"] == "lost"]
     assert sorted(messages) == [
@@ -147,6 +147,17 @@ def test_other_partitioners_are_sent_nothing(bench: Bench) -> None:
     bench.step()
     bench.step(1.0)
     assert len(bench.controls()) == 1
+
+
+def test_a_split_in_one_job_is_one_worker(bench: Bench) -> None:
+    bench.apply(yaml_of("hot readings out key_split: {combiners: 4, window: 1 minute}"))
+    bench.send("whole", report(50, 0.5, faults={"late": 1}), bench.broker("hot"))
+    bench.step()
+    bench.step(10.0)
+    text = exposition(bench.rest.services).decode()
+    assert 'speck_split_rows_total{split="hot",worker="whole"} 50.0' in text
+    assert 'job="hot",kind="lost",reason="late"} 1.0' in text
+    assert "speck_split_imbalance{" not in text
 
 
 def test_a_broker_that_is_away_stops_nothing(tmp_path: Path) -> None:

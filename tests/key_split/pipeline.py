@@ -41,8 +41,12 @@ class Ids:
         return {"ids": sorted(state)}
 
 
-def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    """The rows as a Router takes them."""
+def batch_of(rows: Sequence[Row], controls: Sequence[bytes] = ()) -> pa.RecordBatch:
+    """The rows as a Router takes them, and control messages behind them."""
+    if controls:
+        none = [Row(None, None, 0, 0)] * len(controls)
+        messages = pa.array([*[None] * len(rows), *controls], pa.binary())
+        return batch_of([*rows, *none]).append_column("_control", messages)
     keys = [row.key for row in rows]
     columns = {
         "key": pa.array(keys, pa.utf8()),
@@ -131,9 +135,9 @@ class Pipeline:
         """Update the router."""
         self.router.setting = replace(self.router.setting, **setting)
 
-    def route(self, rows: Sequence[Row]) -> None:
+    def route(self, rows: Sequence[Row], controls: Sequence[bytes] = ()) -> None:
         """Let the router take a batch; its frames wait for their combiners."""
-        for topic, value in self.router.step(batch_of(rows)):
+        for topic, value in self.router.step(batch_of(rows, controls)):
             frame = self.spoil(value)
             worker = int(topic.removeprefix("rows/"))
             if frame is not None:

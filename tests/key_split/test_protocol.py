@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -132,7 +133,7 @@ def run(scenario: Scenario, pipeline: Pipeline) -> list[list[Row]]:
     for rows in batches:
         if scenario.changes and random.random() < 0.2:
             change(pipeline, random)
-        pipeline.route(rows)
+        pipeline.route(rows, controls(pipeline, random))
         for place in sorted(pipeline.waiting):
             if random.random() < 0.5:
                 frames = pipeline.waiting[place]
@@ -160,6 +161,19 @@ def change(pipeline: Pipeline, random: np.random.Generator) -> None:
         pipeline.change(seed=int(random.integers(2**31)))
 
 
+def controls(pipeline: Pipeline, random: np.random.Generator) -> list[bytes]:
+    """Measured work of some of the workers, or none; one message in four is of another number of workers."""
+    if random.random() < 0.6:
+        return []
+    count = len(pipeline.router.setting.weights) + (random.random() < 0.25)
+    work = [
+        {"rows": int(rows), "busy": rows / 10 ** random.integers(5), "wall": 1.0}
+        for rows in random.integers(0, 99, count)
+    ]
+    workers = [each if random.random() < 0.8 else None for each in work]
+    return [json.dumps({"end": float(random.integers(9)), "workers": workers}).encode()]
+
+
 def _zipf(exponent: float) -> np.ndarray:
     shares = np.arange(1, 13) ** -exponent
     return shares / shares.sum()
@@ -174,7 +188,7 @@ def _spoilt(row: Row, random: np.random.Generator) -> Row:
 @protocol_test
 @given(scenario=scenarios())
 def test_any_routing_gives_the_results_of_the_reference(scenario: Scenario) -> None:
-    """Rows late and bad, batches again, owners moved, workers added: each window comes once, as it is."""
+    """Rows late and bad, batches again, owners moved, workers added, work measured: windows come once."""
     pipeline = pipeline_of(scenario)
     batches = run(scenario, pipeline)
     assert pipeline.found() == results(batches, scenario.windows)

@@ -126,6 +126,7 @@ def test_the_imbalance_is_that_of_the_slides_by_weight(meter: SplitMeter) -> Non
     [
         ("2", report(1)),
         ("-1", report(1)),
+        ("01", report(1)),
         ("²", report(1)),
         ("whole", report(1)),
         ("", report(1)),

@@ -144,6 +144,31 @@ def test_a_loss_marks_its_job_and_a_repetition_does_not(at: tuple[RestServer, Pa
     assert page.complaints() == []
 
 
+def test_a_job_of_a_split_shows_it(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, composition("hot A raw t1 key_split: {combiners: [A, B], window: 1 minute}"))
+    watch = rest.services.queries.splits
+    watch.refresh()
+    watch.round()
+    watch.round()
+    fields = '"rows": 90, "busy": 0.1, "wall": 0.1, "faults": {"late": 3}, "loads": [60, 30], "hot": 4'
+    report = f'{{{fields}, "true_hot": 1, "shared_keys": 2, "weights": [0.5, 0.5]}}'
+    for address in rest.world.brokers:
+        rest.world.publish(address, "speck/split/hot/report/partitioner", b"\xff" + report.encode())
+    watch.round()
+    now = watch.clock()
+    watch.clock = lambda: now + 10
+    watch.round()
+    page.open()
+    page.click("[data-job='hot.combiner-0']")
+    page.click(".split-fold summary")
+    page.one(".split-fold", "balanced, fixed weights, 2 combiners")
+    page.one(".split-fold", "4 hot, 1 of them split, 2 shared")
+    page.one(".split-fold", "3 late rows, 0 bad rows, 0 lost frames")
+    page.one(".split-fold", "share 50.0%")
+    assert page.complaints() == []
+
+
 def test_a_failure_is_shown_where_it_is(at: tuple[RestServer, Page]) -> None:
     rest, page = at
     rest.world.fail("submit", Rejected("a.example has no such class", address="a"), name="count", times=None)

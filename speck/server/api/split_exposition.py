@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from speck.controller.splits import SplitWatch
+from speck.core.split import Role
 
 _GAUGES = {
     "imbalance": (
@@ -35,7 +36,10 @@ def split_metrics(watch: SplitWatch) -> Iterator[Metric]:
         fault: CounterMetricFamily(name, text, labels=("split",)) for fault, (name, text) in _COUNTERS.items()
     }
     for split, (work, faults) in sorted(watch.totals().items()):
-        for worker in sorted(filter(str.isdigit, work), key=int):
+        # Combiners by number, or the one job; not those that give rows to them or merge theirs.
+        for worker in sorted(
+            work.keys() - {Role.PARTITIONER, Role.REDUCER}, key=lambda name: (len(name), name)
+        ):
             rows.add_metric((split, worker), work[worker].rows)
             busy.add_metric((split, worker), work[worker].busy)
         for fault, family in counters.items():

@@ -257,6 +257,16 @@ def test_a_class_that_is_no_aggregation_is_refused(site: SparkBench, entry: str,
         site.binder().submit(job, attempt_of(job))
 
 
+def test_rows_that_leave_out_control_messages_are_refused(site: SparkBench, running: Running) -> None:
+    split = replace(split_of((Place(), Place()), "balanced"), measured=True)
+    partitioner, *_ = split_job(site, "words", split, "Words")
+    words = r"rows\(\) of Words: explode leaves out messages without a value.*expected explode_outer"
+    with pytest.raises(Rejected, match=words):
+        site.binder().submit(partitioner, attempt_of(partitioner))
+    partitioner, *_ = split_job(site, "outer-words", split, "OuterWords")
+    running.start(partitioner)
+
+
 def test_an_error_of_the_aggregation_is_located(site: SparkBench) -> None:
     (job,) = split_job(site, "fails-in-add", split_of(2, "shuffle"), "Fails")
     engine = site.binder()

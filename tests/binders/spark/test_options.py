@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from binders.spark.query.options import settings
+import pytest
+
+from binders.spark.query.options import settings, source_options
+from speck.core.inventory import Inventory
 from speck.core.runtime import Attempt
+from speck.core.split import Place, Split, expand
 from tests.support.jobs_by_hand import make_job
 
 ATTEMPT = Attempt(id="1" * 32, job_name="a", number=7, session="speck-a", incarnation=5, origin=3)
@@ -17,3 +21,18 @@ def test_the_sink_gets_the_numbers_of_its_stamps_from_the_session() -> None:
 def test_a_shuffle_has_the_same_partitions_when_a_batch_is_run_again() -> None:
     found = settings(make_job("a", parallelism=3), ATTEMPT)
     assert (found["spark.sql.adaptive.enabled"], found["spark.sql.shuffle.partitions"]) == ("false", "3")
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "measured", "controlled"),
+    [("balanced", True, True), ("balanced", False, False), ("dalton-metrics", False, True)],
+)
+def test_a_partitioner_that_takes_measured_work_reads_control_messages(
+    partitioner: str, measured: bool, controlled: bool
+) -> None:
+    split = Split(
+        combiners=(Place(), Place()), partitioner=partitioner, window_us=1, slide_us=1, measured=measured
+    )
+    found = [source_options(job, ATTEMPT, Inventory()) for job in expand(make_job("a"), split)]
+    topics = [options.get("controlTopic") for options in found]
+    assert topics == ["speck/control/speck-a" if controlled else None, None, None, None]

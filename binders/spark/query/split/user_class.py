@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +35,9 @@ _NO_COLUMNS = ("key", "_hash", "_arrival", "times")
 METHODS = ("rows", "add", "merge", "finish")
 
 _CONTROL = "_control"
+# A node of the analysed plan: the generator, the columns that it needs no more, and if it is an outer one.
+_GENERATOR = re.compile(r"~Generate (\w+)\(.*\), (?:\[[\d, ]*\], )?false\b")
+
 _TIMES = (TimestampType, TimestampNTZType)
 _NUMBERS = (IntegralType, FloatType, DoubleType, BooleanType)
 _GIVEN = (*_NUMBERS, StringType, BinaryType, *_TIMES)
@@ -90,6 +96,8 @@ def rows_of(instance: Any, messages: DataFrame, control_topic: str | None = None
     arrival = F.unix_micros("timestamp").alias("_arrival")
     further = [arrival] if control_topic is None else [arrival, F.col(_CONTROL)]
     raw = chosen.select(*further, *(value.alias(each) for each, value in columns.items()))
+    if control_topic is not None:
+        _check_generators(raw, name)
     types = {each.name: each.dataType for each in raw.schema.fields if each.name in columns}
     _check_types(types, name)
     timestamps = frozenset(each for each, kind in types.items() if isinstance(kind, _TIMES))
@@ -106,6 +114,19 @@ def _with_control(messages: DataFrame, topic: str) -> DataFrame:
     value = F.when(~control, F.col("value")).alias("value")
     own = F.when(control, F.col("value").cast("binary")).alias(_CONTROL)
     return messages.select("topic", value, "timestamp", own)
+
+
+def _check_generators(rows: DataFrame, name: str) -> None:
+    """Refuse functions such as explode, which make no row of a control message."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        rows.explain(extended=True)
+    if (found := _GENERATOR.search(printed.getvalue())) is not None:
+        function = found[1]
+        raise JobFault(
+            f"rows() of {name}: {function} leaves out messages without a value, and so the measured work "
+            f"(expected {function}_outer, and a 'where' that leaves their rows out)"
+        )
 
 
 def _columns(result: object, name: str) -> dict[str, Column]:

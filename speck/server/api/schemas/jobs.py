@@ -68,8 +68,9 @@ class LossSchema(Schema):
         metadata={"description": "how grave it is; repeated: no harm"},
     )
     reason = text("the reason, in a word or two")
+    unit = text("the thing counted: message, row, frame; empty where the phrase names it")
     text = text("the reason as a phrase, which follows the number")
-    count = fields.Integer(metadata={"description": "messages since the coordinator began"})
+    count = fields.Integer(metadata={"description": "number since the coordinator began"})
     first = fields.Float(metadata=UNIX)
     last = fields.Float(metadata=UNIX)
     alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})

@@ -10,6 +10,8 @@ export const StateOf = ({ job }) => {
   return html`<span class="badge tone-${tone}"><span class="badge-mark" aria-hidden="true">${mark}</span>${text}</span>`;
 };
 
+const SPLIT_PERIOD = 10; // s between two questions for a split that is open
+
 const numeric = (value) => (known(value) ? value : -1);
 
 const COLUMNS = [
@@ -121,7 +123,35 @@ const Metrics = ({ name }) => {
   `;
 };
 
-const lossOf = (loss) => `${loss.reason === "session" ? loss.count : count(loss.count, "message")} ${loss.text}`;
+const lossOf = (loss) => `${loss.unit ? count(loss.count, loss.unit) : loss.count} ${loss.text}`;
+
+// The split that a job is a part of, as its parts reported it; asked when it is opened, and again with each look.
+const Split = ({ name, now }) => {
+  const [open, setOpen] = useState(false);
+  const [answer, setAnswer] = useState(null);
+  useEffect(() => {
+    if (open) read(`/splits/${named(name)}`).then((split) => setAnswer({ split }), (error) => setAnswer({ error }));
+  }, [name, open, Math.floor(now / SPLIT_PERIOD)]);
+  const { split, error } = answer ?? {};
+  const metrics = split?.metrics;
+  return html`
+    <details class="split-fold" onToggle=${(event) => setOpen(event.currentTarget.open)}>
+      <summary>Split ${name}</summary>
+      <${Trouble} error=${error} />
+      ${split && html`
+        <dl class="facts">
+          <${Fact} name="Routing">${split.partitioner}, ${split.weights} weights, ${count(split.workers, "combiner")}<//>
+          <${Fact} name="Rows">${rate(metrics?.rows_per_second)}<//>
+          <${Fact} name="Imbalance">${known(metrics?.imbalance) ? metrics.imbalance.toFixed(2) : "not known"}<//>
+          <${Fact} name="Keys">${known(metrics?.hot) ? `${metrics.hot} hot, ${metrics.true_hot} of them split, ${metrics.shared_keys} shared` : "not known"}<//>
+          ${metrics && html`<${Fact} name="Dropped">${count(metrics.late_rows, "late row")}, ${count(metrics.bad_rows, "bad row")}, ${count(metrics.lost_frames, "lost frame")}<//>`}
+          ${known(metrics?.table_age_seconds) && html`<${Fact} name="Weights of">${span(metrics.table_age_seconds)} ago<//>`}
+          ${split.parts.map((part) => html`<${Fact} name=${part.job_name}>${rate(part.rows_per_second)}, busy ${known(part.busy_share) ? `${(100 * part.busy_share).toFixed(1)}%` : "not known"}${known(part.number) && metrics?.weights.length > 0 && `, share ${(100 * metrics.weights[part.number]).toFixed(1)}%`}<//>`)}
+        </dl>
+      `}
+    </details>
+  `;
+};
 
 // `focus` says that somebody opened it by keyboard, or from the table, and is to be led there.
 export const JobPanel = ({ row, now, focus, onClose }) => {
@@ -170,6 +200,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
           ${job.losses?.length > 0 && html`<${Fact} name="Losses, repetitions">${job.losses.map((each) => html`<div>${lossOf(each)}, ${ago(each.last, now)}</div>`)}<//>`}
           ${job.left_behind?.length > 0 && html`<${Fact} name="Left behind">${job.left_behind.map((each) => html`<div>attempt ${each.attempt} at <code>${each.address}</code></div>`)}<//>`}
         </dl>
+        ${fields.split?.of && html`<${Split} key=${fields.split.of} name=${fields.split.of} now=${now} />`}
         <${Metrics} key=${job.job_name} name=${job.job_name} />
       </div>
     </aside>
