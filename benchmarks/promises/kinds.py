@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.promises.mixed import A, B
-from benchmarks.promises.rig import Account
+from benchmarks.promises.rig import Account, await_that
 from benchmarks.promises.testbed import SMALL, Layout, Testbed, Trial
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
 from speck.errors import SpeckError
 
-PADDING = 4000  # bytes of a message of those that fill a session
+PADDING = 2000  # bytes of a message of those that fill a session
 
 _WAITING = 500  # messages that are sent while a reader is away
 
@@ -34,7 +34,8 @@ _WAITING = 500  # messages that are sent while a reader is away
 class Kind:
     """A kind of harm, done at a site of this size.
 
-    Messages are longer by ``padding`` bytes; ``most`` of them are sent but for those of the harm itself.
+    Messages are longer by ``padding`` bytes.  ``most`` of them are sent but for those of the harm itself, at
+    ``rate`` messages/s; ``None``: as many and as fast as for all kinds.
     """
 
     harm: Callable[[Trial], None]
@@ -42,6 +43,7 @@ class Kind:
     admitted: str = ""
     padding: int = 0
     most: int | None = None
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -184,21 +186,25 @@ def half_reachable(trial: Trial) -> None:
 
 
 def fill_session(trial: Trial) -> None:
-    """A reader is away until twice as much was sent to its session as that may hold.
+    """A reader is away until its session has reached the writers' bound, and longer.
 
-    Raises :class:`RuntimeError` if the broker dropped some of it: the writers did not stop.
+    So much more is sent that it would exceed the session's own bound.  Raises :class:`RuntimeError` if the
+    broker dropped messages: the writers did not stop.
     """
-    bed, bound = trial.bed, trial.bed.layout.session_bytes
-    with bed.flink.without_task_manager():
-        trial.await_sent(2 * bound // PADDING)
-        site = MqttBroker(bed.broker.address, Inventory())
-        try:
+    bed = trial.bed
+    bound, limit = bed.layout.session_bytes, bed.layout.writers_bytes
+    site = MqttBroker(bed.broker.address, Inventory())
+    try:
+        with bed.flink.without_task_manager():
+            await_that(site.stored_bytes, lambda stored: stored is not None and stored >= limit)
+            trial.await_sent(int(1.5 * (bound - limit)) // PADDING)
             dropped, stored = site.dropped(), site.stored_bytes()
-        finally:
-            site.close()
-    print(f"{dropped} dropped, {stored} bytes stored of {bound}", file=sys.stderr, flush=True)
+    finally:
+        site.close()
+    figures = f"{dropped} messages dropped, {stored} bytes stored, {bound} the bound of a session"
+    print(figures, file=sys.stderr, flush=True)
     if dropped or not stored or stored > bound:
-        raise RuntimeError(f"the broker dropped {dropped} messages, and stores {stored} of {bound} bytes")
+        raise RuntimeError(figures)
 
 
 # --- pauses
@@ -262,7 +268,7 @@ def kinds(share: float = 1.0) -> Mapping[str, Kind]:
         "power_twice": Kind(power_twice(cut, between)),
         "power_and_rewire": Kind(power_and_rewire(cut)),
         "half_reachable": Kind(half_reachable),
-        "session_filled": Kind(fill_session, Layout(stored=4), padding=PADDING, most=1500),
+        "session_filled": Kind(fill_session, Layout(stored=4), padding=PADDING, most=1500, rate=100.0),
         "flink_paused": Kind(paused(flink_processes, blink, minute)),
         "workers_paused": Kind(paused(task_managers, blink, minute)),
         "spark_paused": Kind(paused(spark, blink, minute)),
@@ -279,7 +285,7 @@ def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
     messages = min(messages, kind.most or messages)
     errors: list[str] = []
     with noted(errors), bed.trial() as trial:
-        trial.send(rate, lambda name, number: f"{name}{'x' * kind.padding}-{number}")
+        trial.send(kind.rate or rate, lambda name, number: f"{name}{'x' * kind.padding}-{number}")
         trial.await_outputs()
         trial.await_sent(messages // 2)
         with noted(errors):

@@ -63,6 +63,11 @@ class Layout:
         return self.stored * 1_500_000
 
     @property
+    def writers_bytes(self) -> int:
+        """The bound of the broker's store at which writers stop; 0: the connector's own."""
+        return self.stored << 20
+
+    @property
     def java(self) -> Mapping[str, str]:
         """Variables of the engines' processes."""
         option = f"-Dspeck.sink.brokerMegabytes={self.stored}"

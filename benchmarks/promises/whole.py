@@ -1,4 +1,4 @@
-"""All sections, one after the other, and their figures in one object: up to 20 minutes, ``--long`` hours.
+"""All sections, one after the other, and their figures in one object: 45 to 60 minutes, ``--long`` hours.
 
 A section that ends without figures is named under ``failed``, and the others go on.
 """

@@ -33,18 +33,18 @@ def doubled(messages: DataFrame) -> DataFrame:
 
 
 def slow(messages: DataFrame) -> DataFrame:
-    """Each message as it is, 5 ms later."""
+    """Each message as it is, 4 ms later."""
     return passed(_slowly(messages))
 
 
 def slow_and_doubled(messages: DataFrame) -> DataFrame:
-    """Each message twice, 5 ms later, and an error at a poisonous one."""
+    """Each message twice, 4 ms later, and an error at a poisonous one."""
     return _doubled(_slowly(messages))
 
 
 def _slowly(messages: DataFrame) -> DataFrame:
     # A filter, since a column that nobody reads is not computed; the method returns nothing.
-    sleep = F.java_method(F.lit("java.lang.Thread"), F.lit("sleep"), F.lit(5).cast("long"))
+    sleep = F.java_method(F.lit("java.lang.Thread"), F.lit("sleep"), F.lit(4).cast("long"))
     return messages.where(F.coalesce(sleep, F.lit("")) != "never")
 
 
