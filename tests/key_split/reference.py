@@ -22,19 +22,18 @@ class Row(NamedTuple):
 def results(batches: list[list[Row]], windows: Windows) -> dict[tuple[str, int], list[int]]:
     """The rows (ids, rising) of each key and window (its end, in slides) that is closed after the batches."""
     found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    newest, closed = None, -DAY
+    newest = closed = -DAY
     for batch in batches:
-        good = [row for row in batch if _good(row)]
-        for row in good:
-            slide = row.time // windows.slide_us
+        good = [
+            (row.key, row.time, row.id)
+            for row in batch
+            if row.key is not None and row.time is not None and 0 <= row.time <= row.arrival + DAY
+        ]
+        for key, time, number in good:
+            slide = time // windows.slide_us
             for end in range(slide + 1, slide + 1 + windows.slides):
                 if end * windows.slide_us > closed:
-                    found[row.key, end].append(row.id)
-        newest = max([row.time for row in good] + [newest or 0]) if good or newest else None
-        if newest is not None:
-            closed = max(closed, newest - windows.lateness_us)
+                    found[key, end].append(number)
+        newest = max(newest, *(time for _, time, _ in good)) if good else newest
+        closed = max(closed, newest - windows.lateness_us)
     return {each: sorted(ids) for each, ids in found.items() if each[1] * windows.slide_us <= closed}
-
-
-def _good(row: Row) -> bool:
-    return row.key is not None and row.time is not None and 0 <= row.time <= row.arrival + DAY
