@@ -43,7 +43,7 @@ _LATE = 3.0  # s for what comes once too often
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is run: ``combiners`` is a number or names of sites; ``rate`` in readings/s, 0: no bound."""
+    """A run: ``combiners`` is a number or names of sites; ``rate`` in readings/s, 0: no bound."""
 
     day: Day
     combiners: int | Sequence[str]

@@ -1,4 +1,4 @@
-"""What one writes without ``key_split``: percentiles by key and window, in Python or by Spark itself.
+"""Jobs without ``key_split``: percentiles by key and window, in Python or by Spark itself.
 
 A message is ``{"key": TEXT, "time": S, "value": NUMBER}``.  The file imports no module of its own.
 """

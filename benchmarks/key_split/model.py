@@ -8,7 +8,7 @@ from benchmarks.key_split.stream import Run
 
 
 def speedup(run: Run, cost: float, reducers: int = 1) -> float:
-    """How many times as fast as one worker that only adds.
+    """The speed-up over one worker that only adds.
 
     A slide takes ``max(max over workers of rows + cost * partials, cost * partials reduced / reducers)``, in
     the time to add a row; ``cost`` is that of a merge in the same unit.

@@ -98,7 +98,7 @@ class Bench:
         return Measured(cpu)
 
     def _run(self, job: Job, z: float, noted: Callable[[], int]) -> tuple[int, float]:
-        """What was noted by the end of the warm-up, and the processor microseconds of a row after it."""
+        """The notes made by the end of the warm-up, and the processor microseconds of a row after it."""
         engine = self._site.binder()
         handle = engine.submit(job, attempt_of(job))
         await_state(engine, handle, JobState.RUNNING)

@@ -49,7 +49,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Slide:
-    """What happened in a slide, and in the window that ends with it.
+    """The figures of a slide, and in the window that ends with it.
 
     ``loads``: rows of each worker; ``window_loads``: of the window; ``partials``: pairs of key and worker in
     the window, by worker; ``reduced``: those of keys that the reducer must merge; ``keys``: in the window;

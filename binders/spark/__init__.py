@@ -43,7 +43,7 @@ def aggregation(path: Path, entry_class: str) -> tuple[str, ...]:
 def sample_split(
     path: Path, entry_class: str, arguments: Mapping[str, Scalar], lines: Sequence[str], slide_us: int | None
 ) -> SplitSample:
-    """What a class does with messages; see :attr:`speck.binder.EngineKind.sample_split`."""
+    """Measure the work of a class on messages; see :attr:`speck.binder.EngineKind.sample_split`."""
     from binders.spark.query.split.sample import sample_split as sampled
 
     return sampled(path, entry_class, arguments, lines, slide_us)

@@ -94,7 +94,7 @@ def closing_line(lines: Sequence[bytes]) -> str:
 
 
 def fault_of(result: Mapping[str, Any], speeds: Speeds) -> str | None:
-    """What is wrong with the result of a window, in words; ``None`` if it is right."""
+    """The fault in the result of a window, in words; ``None`` if it is right."""
     vehicles = sum(speeds.values())
     if result["vehicles"] != vehicles:
         return f"{result['vehicles']} vehicles (expected {vehicles})"

@@ -1,4 +1,4 @@
-"""Whether and how to split an aggregation by keys, judged from what it does with a sample of its messages."""
+"""Advice on splitting an aggregation by keys, judged from what it does with a sample of its messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKERS = 4  # where neither the rate nor the job has a number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSample:
-    """What an aggregation does with some messages.
+    """The work of an aggregation on some messages.
 
     ``keys`` has the rows of each key; ``groups`` is the number of pairs of key and slide; ``dropped`` are bad
     rows.  Processor time in microseconds: ``add_us`` a row, ``merge_us`` for two states, decoded and encoded.
@@ -53,7 +53,7 @@ class SplitSample:
 
 
 class Form(StrEnum):
-    """Where an aggregation runs."""
+    """The form in which an aggregation runs."""
 
     UNSPLIT = "unsplit"
     ONE_JOB = "one job"

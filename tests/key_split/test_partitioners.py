@@ -1,4 +1,4 @@
-"""What every partitioner keeps, whatever it is given."""
+"""The promises of every partitioner, for any rows."""
 
 from __future__ import annotations
 

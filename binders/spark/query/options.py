@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
+from binders.spark.query.spec import INCARNATION_SETTING, ORIGIN_SETTING
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
 from speck.core.runtime import Attempt
@@ -16,10 +17,6 @@ CHECKPOINT_DIRECTORY = "speck-checkpoints"
 
 # A link between two sites that is down for some minutes delays a job, and does not end it.
 FLUSH_TIMEOUT = "10min"
-
-# The numbers in the stamps of what the sink writes (see Attempt).
-INCARNATION_SETTING = "spark.speck.incarnation"
-ORIGIN_SETTING = "spark.speck.origin"
 
 SETTINGS = {
     # Spark's default forks processes for every file of a checkpoint: 73 ms a batch instead of 33 ms.

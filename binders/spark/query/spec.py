@@ -71,3 +71,6 @@ class ConnectQuerySpec(QuerySpec):
 QUERY_SETTING = "spark.speck.query"
 RUN_SETTING = "spark.speck.run"
 CHECKPOINT_SETTING = "spark.speck.checkpoint"
+# The numbers in the stamps of what the sink writes (see Attempt).
+INCARNATION_SETTING = "spark.speck.incarnation"
+ORIGIN_SETTING = "spark.speck.origin"

@@ -176,7 +176,7 @@ class _Filling:
         heapq.heapify(self._heap)
 
     def one(self, owner: int, rows: int) -> int:
-        """Where a key that is not cut goes: its owner if it has room, else the roomiest."""
+        """The worker of a key that is not cut: its owner if it has room, else the roomiest."""
         worker = owner if self._room[owner] >= rows else self._roomiest()
         self._take(worker, rows)
         return worker

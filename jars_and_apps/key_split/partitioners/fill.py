@@ -23,7 +23,7 @@ def level(loads: Floats, rows: float, shares: Floats) -> float:
 
 
 def fill(loads: Floats, rows: int, shares: Floats | None = None) -> Ints:
-    """How many of so many rows each worker gets so that the levels, loads by shares, end up even.
+    """The rows of each worker, of so many, with which the levels, loads by shares, end up even.
 
     With equal shares this is what giving each row to the worker with the lowest load comes to.  Fractions go
     to the largest remainders, ties to the lower number.
@@ -34,7 +34,7 @@ def fill(loads: Floats, rows: int, shares: Floats | None = None) -> Ints:
 
 
 def deficit(shares: Floats, counts: NDArray[np.number], rows: int) -> Ints:
-    """How many of so many rows each worker gets so that all counts come nearest to the shares.
+    """The rows of each worker, of so many, with which all counts come nearest to the shares.
 
     Each row goes to the worker with the greatest ``share * (all rows) - count``; ``shares`` sum to 1.
     """

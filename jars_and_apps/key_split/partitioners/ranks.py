@@ -22,7 +22,7 @@ def hottest(counts: Counts, number: int) -> Ints:
 
 
 def true_hot(rows: Ints, workers: int) -> int:
-    """How many of the hottest keys are to be split: all before the first whose part of them is no worker's.
+    """The number of the hottest keys to be split: all before the first whose part of them is no worker's.
 
     ``rows``, falling: key k is the first with ``workers * rows[k] <= rows[0] + ... + rows[k]``.
     """

@@ -64,7 +64,7 @@ class Phase:
 
 @dataclass
 class HotCounts:
-    """What the demo has found; ``awaited`` are the windows of all towns, by the plain reference.
+    """The findings of the demo; ``awaited`` are the windows of all towns, by the plain reference.
 
     Windows are those of the second phase from the beginning of the edit on; rows, from its end on.
     """
@@ -86,7 +86,7 @@ class HotCounts:
         self.missing = self.awaited - self.windows
 
     def differences(self) -> list[str]:
-        """What is not as in the reference, a sentence each."""
+        """The differences from the reference, a sentence each."""
         counts = {
             "did not come out": self.missing,
             "are wrong": self.wrong,

@@ -134,7 +134,7 @@ def _rate(rate: float | None) -> str | None:
 
 
 def split_advice_lines(advice: Data) -> Iterator[Text | Table]:
-    """What is advised in a sentence, the reasons, and the busiest keys of the sample."""
+    """The advice in a sentence, the reasons, and the busiest keys of the sample."""
     sample = advice["sample"]
     yield Text.assemble((advice["job"], "bold"), f": {_advised(advice)}")
     for reason in advice["reasons"]:

@@ -31,8 +31,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 import jars_and_apps.key_split
-from binders.spark.query.options import ORIGIN_SETTING
-from binders.spark.query.spec import QuerySpec
+from binders.spark.query.spec import ORIGIN_SETTING, QuerySpec
 from binders.spark.query.split.groups import group_keys
 from binders.spark.query.split.rerouting import RoutedRouter
 from binders.spark.query.split.steps import ORDER, WORKER, Load, Operator, combining, routing, stateful_step
