@@ -24,6 +24,7 @@ _COLOURS = {
     "saspartitioner": "#3aa6a0",
     "balanced": "#1f5f8b",
 }
+_WORKERS = (4, 8, 32, 128, 1000)
 Figures = Mapping[str, Figure]
 
 
@@ -42,11 +43,14 @@ def _imbalances(axes: Axes, figures: Figures) -> None:
     for name, colour in _COLOURS.items():
         points = [
             (workers, figure.median)
-            for workers in (4, 8, 32, 128, 1000)
-            if (figure := figures.get(f"{name}.n{workers}.z1.5.slide_imbalance")) and figure.median > 0
+            for workers in _WORKERS
+            if (figure := figures.get(f"{name}.n{workers}.z1.5.slide_imbalance")) and name != "shuffle"
         ]
         axes.plot(*zip(*points, strict=True), marker="o", color=colour, label=name)
-    axes.set(title="slide imbalance, z = 1.5", xlabel="workers", xscale="log", yscale="log")
+    title = "slide imbalance, z = 1.5 (shuffle: 0)"
+    axes.set(title=title, xlabel="workers", xscale="log", yscale="log")
+    axes.set_xticks(_WORKERS, labels=map(str, _WORKERS))
+    axes.minorticks_off()
     axes.grid(alpha=0.3)
 
 
@@ -56,7 +60,7 @@ def _speedups(axes: Axes, figures: Figures) -> None:
         keys = [f"times_hash.{name}.z1.5.c{cost:g}" for cost in costs]
         if keys[0] in figures:
             axes.plot(costs, [figures[key].median for key in keys], marker="o", color=colour, label=name)
-    title = "throughput over hash's in the model, n = 32, z = 1.5"
+    title = "throughput in the model, times hash's, z = 1.5"
     axes.set(title=title, xlabel="cost of a merge over that of a row", xscale="log", yscale="log")
     axes.grid(alpha=0.3)
 
