@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,16 +36,18 @@ ROWS_A_SECOND = 500  # of event time
 JOBS = ROOT / "benchmarks" / "key_split" / "jobs.py"
 AGGREGATIONS = ROOT / "jars_and_apps" / "key_split" / "aggregations.py"
 _PATIENCE = 180.0  # s
-Busy = dict[str, list[float]]
-"""The seconds of each worker, by batch."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of a run; ``partials``: states to merge for each key and slide of a batch."""
+    """The figures of a run; ``partials``: states to merge for each key and slide of a batch.
+
+    ``rows_ratio`` is the critical path as it would be if each row cost the same, and nothing else cost.
+    """
 
     cpu_us_per_row: float
     critical_path_ratio: float | None = None
+    rows_ratio: float | None = None
     partials: float | None = None
 
 
@@ -66,13 +68,14 @@ class Bench:
             parts = Parts(connection, job.job_name)
             before, cpu = self._run(job, z, lambda: len(parts.reports["whole"]))
             reports = parts.reports["whole"][before:]
-        busy = {
-            str(number): [worker["busy"] for worker in report["workers"]]
-            for number, report in enumerate(reports)
-            if report["workers"]
-        }
+        batches = [report["workers"] for report in reports if report["workers"]]
         groups = sum(report["groups"] for report in reports)
-        return Measured(cpu, _ratio(busy), sum(report["partials"] for report in reports) / groups)
+        return Measured(
+            cpu,
+            _ratio([[each["busy"] for each in workers] for workers in batches]),
+            _ratio([[each["rows"] for each in workers] for workers in batches]),
+            sum(report["partials"] for report in reports) / groups,
+        )
 
     def keyed_pandas(self, z: float, workload: int) -> Measured:
         """The run of ``applyInPandasWithState`` by key, in as many tasks as there are workers."""
@@ -81,14 +84,12 @@ class Bench:
         arguments: dict[str, Scalar] = {"seconds": SECONDS, "workload": workload, "log": str(log)}
         job = self._site.job(f"keyed-{self._number}", "keyed_pandas", JOBS, **arguments)
         before, cpu = self._run(replace(job, parallelism=WORKERS), z, lambda: len(log.read_text().split()))
-        by_task: defaultdict[tuple[str, str], float] = defaultdict(float)
+        busy, rows = _Batches(), _Batches()
         for line in log.read_text().split()[before:]:
-            batch, task, _, seconds = line.split(",")
-            by_task[batch, task] += float(seconds)
-        busy: Busy = defaultdict(list)
-        for (batch, _), total in by_task.items():
-            busy[batch].append(total)
-        return Measured(cpu, _ratio(busy))
+            batch, task, count, seconds = line.split(",")
+            busy.add(batch, task, float(seconds))
+            rows.add(batch, task, float(count))
+        return Measured(cpu, busy.ratio(), rows.ratio())
 
     def native_groupby(self, z: float) -> Measured:
         """The run of Spark's own ``groupBy``."""
@@ -155,6 +156,19 @@ def messages(z: float, count: int, seed: int = 1) -> Iterator[str]:
         yield json.dumps({"key": f"k{key}", "time": moment, "value": round(value, 3)})
 
 
-def _ratio(busy: Busy) -> float:
-    """The busiest worker's seconds of each batch, in all, over the mean worker's."""
-    return sum(max(each) for each in busy.values()) * WORKERS / sum(sum(each) for each in busy.values())
+class _Batches:
+    """What each task of each batch took."""
+
+    def __init__(self) -> None:
+        self._of: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def add(self, batch: str, task: str, amount: float) -> None:
+        self._of[batch][task] += amount  # type: ignore[assignment]  # typeshed has whole numbers alone
+
+    def ratio(self) -> float:
+        return _ratio([[*tasks.values()] for tasks in self._of.values()])
+
+
+def _ratio(batches: Sequence[Sequence[float]]) -> float:
+    """What the busiest worker of each batch took, in all, over what the mean worker took."""
+    return sum(map(max, batches)) * WORKERS / sum(map(sum, batches))

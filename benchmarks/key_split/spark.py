@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.key_split spark", description=__doc__)
     parser.add_argument("--only", choices=("one_job", "sites"), help="one half of the figures")
     parser.add_argument("--z", type=float, nargs="+", default=[1.5], help="Zipf exponents (default: 1.5)")
-    parser.add_argument("--workload", type=int, nargs="+", default=[1, 100], help="repetitions of add")
+    parser.add_argument("--workload", type=int, nargs="+", default=[1, 1000], help="repetitions of add")
     parser.add_argument("--limit", type=int, default=60_000, help="readings of the day (default: 60,000)")
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder of the day (default: {DATA})")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -71,6 +71,7 @@ def _one_job(exponents: Sequence[float], workloads: Sequence[int]) -> Figures:
 def _figures(key: str, found: one_job.Measured) -> Figures:
     values = {
         "critical_path_ratio": found.critical_path_ratio,
+        "rows_ratio": found.rows_ratio,
         "cpu_us_per_row": found.cpu_us_per_row,
         "partials": found.partials,
     }
