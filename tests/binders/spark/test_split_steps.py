@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from hashlib import sha256
@@ -183,40 +182,6 @@ def test_the_code_of_a_step_goes_along(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     found = [line.partition(',"end"')[2].partition(",")[2] for line in ended.stdout.splitlines()]
     assert found == ['"greatest":9}', '"greatest":4}']
-
-
-class GroupMemory:
-    """The state of a group, as Spark has it."""
-
-    getOption: tuple[bytes] | None = None  # noqa: N815
-
-    def update(self, value: tuple[bytes]) -> None:
-        self.getOption = value
-
-
-def test_control_messages_reach_the_partitioner_of_a_query() -> None:
-    """Among rows or alone; all other columns are null then, whole numbers among them."""
-    described = {"of": "hot", "role": "partitioner", "window_us": 10 * SECOND, "slide_us": 10 * SECOND}
-    routing = {"workers": 2, "partitioner": "balanced", "lateness_us": 0, "seed": 1, "measured": True}
-    load = split_query._router(Part.of_split({**described, **routing}))
-    batch = rows(("a", 1, 3), ("b", 2, 9))
-    types = [pa.field("_control", pa.binary()), pa.field(ORDER, pa.int64())]
-    schema = pa.schema([*batch.schema, *types])
-    step = stateful_step(load, {0: 0}, schema, frozenset(), "speck/split/hot/")
-    work = [{"rows": count, "busy": 1.0, "wall": 1.0} for count in (300, 100)]
-    messages = [json.dumps({"end": end, "workers": work}).encode() for end in (1.0, 2.0)]
-    nulls = {"key": None, "time": None, "number": None, "_hash": 42, "_arrival": 10**15}
-    controls = [{**nulls, "_control": each, ORDER: place} for place, each in enumerate(messages)]
-    plain = [{**row, "_control": None, ORDER: 7} for row in batch.to_pylist()]
-    state, reports = GroupMemory(), []
-    for taken in (plain + controls[:1], controls[1:], plain):
-        frame = pa.Table.from_pylist(taken, schema).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-        (found,) = step((0,), iter([frame]), state)
-        reports.append(json.loads(found.value.iloc[-1].removeprefix(b"\xff")))
-    assert [each["rows"] for each in reports] == [2, 0, 2]
-    assert [each["observed"] for each in reports] == [0, 1, 2]
-    assert [each["weights"] for each in reports] == [[0.5, 0.5], [0.75, 0.25], [0.75, 0.25]]
-    assert [each["faults"] for each in reports] == [{}] * 3
 
 
 @pytest.mark.usefixtures("by_value")
