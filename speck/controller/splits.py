@@ -134,6 +134,7 @@ class SplitWatch:
                 self.round()
             except Exception:
                 _log.exception("the reports of splits could not be read")
+                self._stop.wait(SOON)
             if self._splits:
                 self._stop.wait(PERIOD)
             else:

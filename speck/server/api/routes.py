@@ -297,8 +297,9 @@ def show_split(name: str) -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def list_windows(query: dict[str, Any], name: str) -> Any:
     """The last windows of the measured work of a split's combiners, the oldest first"""
-    split_data(_splits(), name)
-    return _queries().splits.windows(name, query["after"])
+    queries = _queries()
+    split_data(splits_data(queries.jobs(), (), queries.splits), name)
+    return queries.splits.windows(name, query["after"])
 
 
 def _splits() -> list[dict[str, Any]]:
