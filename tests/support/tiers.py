@@ -71,10 +71,16 @@ def _sort_files(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (-long[item.path], -every[item.path], item.path))
 
 
+def pytest_configure() -> None:
+    """Collect no garbage while tests are collected: a tenth of the time, for almost nothing to free."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt the collected tests and imported modules from garbage collection: they live to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
