@@ -398,6 +398,7 @@ def lives(tmp_path: Path) -> Iterator[Callable[[], Lives]]:
         assert each.world.violations == []
 
 
+@pytest.mark.slow("a coordinator is killed at every moment")
 def test_killed_at_any_moment_while_it_leaves(lives: Callable[[], Lives]) -> None:
     moment, died = 0, True
     while died:
@@ -428,6 +429,7 @@ def apply_until_dead(coordinator: Coordinator) -> None:
         return  # it was killed before the operation had begun
 
 
+@pytest.mark.slow("a coordinator is killed at every moment")
 @pytest.mark.parametrize("places", [(BROKER,), SITE], ids=["broker", "both"])
 def test_killed_at_any_moment_while_the_site_comes_back(
     lives: Callable[[], Lives], places: Sequence[str]

@@ -92,6 +92,7 @@ def needs(shell: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(missing, reason=f"needs {shell} (make shells), and speck installed")
 
 
+@pytest.mark.slow("a shell that starts speck for each completion")
 @pytest.mark.parametrize(
     ("shell", "begin"),
     [

@@ -320,6 +320,7 @@ def test_every_command_with_data_has_json() -> None:
     assert without == WITHOUT_JSON
 
 
+@pytest.mark.slow("two servers, each a process")
 def test_an_apply_outlives_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
     (file := tmp_path / "line.yaml").write_text(yaml_of("slow-a t0 t1"))
     with served(tmp_path) as first:

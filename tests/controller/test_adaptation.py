@@ -412,6 +412,7 @@ def test_another_server_judges_the_step(bench: Bench) -> None:
     assert bench.steps[0] == "kept"
 
 
+@pytest.mark.slow("eight servers, each killed and started again, and a hundred decisions of each")
 @pytest.mark.parametrize("seed", range(8))
 def test_server_killed_at_any_moment_of_a_step(bench: Bench, seed: int) -> None:
     """Another server goes on: the step is carried out once, or not begun; it is judged or made anew."""

@@ -14,6 +14,8 @@ from jars_and_apps.key_split.partitioners.dalton_original import DaltonOriginal
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
 from tests.key_split.sequential import SequentialDaGreedy, SequentialDalton
 
+pytestmark = pytest.mark.slow("120,000 rows, one at a time, in each test")
+
 WORKERS, SLIDES, KEYS, ROWS, BATCH = 32, 5, 2_000, 10_000, 1_250
 HASHES = mix64(np.arange(1, KEYS + 1, dtype=np.uint64))
 HOMES = homes(HASHES, np.ones(WORKERS), 1).tolist()

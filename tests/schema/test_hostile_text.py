@@ -221,6 +221,7 @@ def chained(number: int) -> str:
     return f"{before}, sink_topic: t{number}{together}"
 
 
+@pytest.mark.slow("2,000 movable jobs in each composition")
 @pytest.mark.parametrize(
     ("more", "said"),
     [

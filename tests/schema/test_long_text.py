@@ -18,6 +18,7 @@ MANY = 1_000_000
 PARTS = ["a", "\n", " ", "a.", "a:", "A: ", "key", "//", "a://b:c", "Caused by: ", "-----BEGIN ", "\n\t"]
 
 
+@pytest.mark.slow("48 texts of a million characters")
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("read", [root_cause, failure_line, is_secret, names_secret])
 def test_long_text(read: Callable[[str], object], part: str) -> None:

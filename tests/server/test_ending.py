@@ -24,6 +24,7 @@ def apply(server: Served, name: str) -> requests.Response:
     return requests.post(url, data=SLOW, headers=headers, timeout=120)
 
 
+@pytest.mark.slow("four servers, each a process")
 @pytest.mark.parametrize("signals", ENDING, ids=lambda given: "-".join(each.name for each in given))
 def test_an_operation_at_work_is_finished_and_shown_to_its_end(
     tmp_path: Path, signals: list[signal.Signals]

@@ -83,6 +83,7 @@ def test_a_server_that_speaks_tls(tmp_path: Path) -> None:
         assert server.process.wait(120) == 0
 
 
+@pytest.mark.slow("runs the commands of the page, each a process")
 def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
     """The commands of docs/security.md, on a port and an address of the test's own."""
     begin, use = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "security.md").read_text(), re.DOTALL)

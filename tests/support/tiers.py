@@ -61,19 +61,26 @@ def _check_reasons(items: Iterable[pytest.Item]) -> None:
 
 
 def _sort_files(items: list[pytest.Item]) -> None:
-    """Sort by file: most tests with engines first, then most tests.
+    """Sort by file: most tests with engines or marked slow first, then most tests.
 
     A worker takes whole files (``--dist loadfile``), so that a long one at the end would run alone.
     """
-    engine = Counter(item.path for item in items if item.get_closest_marker("engine"))
+    marks = ("engine", "slow")
+    long = Counter(item.path for item in items if any(map(item.get_closest_marker, marks)))
     every = Counter(item.path for item in items)
-    items.sort(key=lambda item: (-engine[item.path], -every[item.path], item.path))
+    items.sort(key=lambda item: (-long[item.path], -every[item.path], item.path))
+
+
+def pytest_configure() -> None:
+    """Collect no garbage while tests are collected: a tenth of the time, for almost nothing to free."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
     """Exempt the collected tests and imported modules from garbage collection: they live to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -119,6 +119,18 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
+def prefer_installed_pyspark(home: str, path: list[str]) -> None:
+    """Search the zips of Spark's Python modules last, if this Spark is the one of the installed PySpark.
+
+    ``home`` is Spark's folder, ``path`` the module search path, changed in place; ``spark-submit`` puts the
+    zips first.  Modules in a zip are compiled at each start: 0.6 s of processor time.
+    """
+    installed = {os.path.realpath(folder) for folder in path}
+    if Path(home, "__init__.py").is_file() and os.path.realpath(Path(home).parent) in installed:
+        zips = str(Path(home, "python", "lib"))
+        path.sort(key=lambda each: each.startswith(zips))
+
+
 def main() -> int:
     """Fetch the files and run the driver; returns the exit code: the master restarts it unless that is 0."""
     _end_with(os.getppid())
@@ -137,6 +149,7 @@ def main() -> int:
     except OSError as error:
         status.write("refused", f"its worker cannot fetch {error}")
         return 1 if status.previous.get("ran") else 0
+    prefer_installed_pyspark(os.environ.get("SPARK_HOME", ""), sys.path)
     sys.path.insert(0, str(files["bundle"]))
     from binders.spark.standalone import driver
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 import zipfile
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
+import pyspark
 import pytest
 
 from binders.common.reservations import Reservations, slots_taken
 from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY, has_capacity, unplaced
 from binders.spark.standalone.driver_bootstrap import DriverStatus as StatusFile
-from binders.spark.standalone.driver_bootstrap import fetch
+from binders.spark.standalone.driver_bootstrap import fetch, prefer_installed_pyspark
 from binders.spark.standalone.driver_bundle import bundle, script
 from binders.spark.standalone.driver_status import (
     DriverStatus,
@@ -28,6 +31,7 @@ from binders.spark.standalone.driver_status import (
 from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from speck.core.inventory import Engine
 from speck.core.runtime import JobState
+from tests.support import ROOT
 
 
 def driver(state: str, number: int = 0) -> Driver:
@@ -299,3 +303,30 @@ def test_the_bundle_has_exactly_the_modules_that_the_driver_imports() -> None:
         members = {name for name in archive.namelist() if not name.startswith("jars_and_apps/")}
     modules = {f"{each.replace('.', '/')}.py" for each in needed}
     assert members == modules | {f"{each}/__init__.py" for each in packages - {"."}}
+
+
+# -- the modules of PySpark
+
+
+def test_pyspark_is_imported_compiled() -> None:
+    """As ``spark-submit`` runs the script: with the zips of Spark's Python modules first."""
+    home = Path(pyspark.__file__).parent
+    zips = sorted(str(each) for each in (home / "python" / "lib").glob("*.zip"))
+    assert len(zips) == 2
+    code = (
+        "import os, sys; from driver_bootstrap import prefer_installed_pyspark as prefer; "
+        "prefer(os.environ['SPARK_HOME'], sys.path); import pyspark; print(pyspark.__file__)"
+    )
+    script = ROOT / "binders" / "spark" / "standalone"
+    variables = {"SPARK_HOME": str(home), "PYTHONPATH": os.pathsep.join([*zips, str(script)])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()) == home / "__init__.py"
+
+
+@pytest.mark.parametrize("home", ["", "/opt/spark", str(Path(pyspark.__file__).parent)])
+def test_zips_of_another_spark_stay_first(home: str) -> None:
+    path = [f"{home}/python/lib/pyspark.zip", "/usr/lib/python3", "/opt/lib"]
+    prefer_installed_pyspark(home, path)
+    assert path[0] == f"{home}/python/lib/pyspark.zip"
