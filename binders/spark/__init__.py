@@ -13,7 +13,7 @@ from binders.spark.query.code_check import check_code, source_of, split_entry
 from speck.binder import EngineBinder, EngineKind, Parameter
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
-from speck.core.split_advice import SplitSample
+from speck.core.split.advice import SplitSample
 
 
 def connect_engine(address: str, inventory: Inventory) -> EngineBinder:

@@ -12,7 +12,7 @@ from speck.binder.contract import BrokerBinder, EngineBinder
 from speck.binder.devserver import LocalServer
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
-from speck.core.split_advice import SplitSample
+from speck.core.split.advice import SplitSample
 
 ENTRY_POINT_GROUP = "speck.binders"
 

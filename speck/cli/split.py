@@ -25,7 +25,7 @@ from speck.cli.options import (
 from speck.cli.validate import load
 from speck.cli.variables import values, variables_options
 from speck.client import Client
-from speck.core.split_metrics import transition
+from speck.core.split.metrics import transition
 
 
 @click.group()

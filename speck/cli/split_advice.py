@@ -14,7 +14,7 @@ from typing import Any
 from speck.binder import EngineKind, installed
 from speck.core.job import Job
 from speck.core.split import Part, part_of
-from speck.core.split_advice import Form, SplitAdvice, SplitSample, advise_split
+from speck.core.split.advice import Form, SplitAdvice, SplitSample, advise_split
 from speck.errors import Fault, InvalidInput, NotFound
 from speck.store.jobfile import locate
 

@@ -19,7 +19,7 @@ from speck.binder import CarriesReports, Feed
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.split import SPLIT_TOPICS, Part, Role, part_of, split_topic
-from speck.core.split_metrics import Work, WorkWindow
+from speck.core.split.metrics import Work, WorkWindow
 from speck.errors import SpeckError
 from speck.observe.losses import LossRecorder
 from speck.observe.splits import SplitMeter

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.split import Part, Role, part_name
-from speck.core.split_metrics import Work, WorkWindow, imbalance
+from speck.core.split.metrics import Work, WorkWindow, imbalance
 
 MARK = b"\xff"
 MOST_SOURCES = 4096  # shards of parts whose last report is stored

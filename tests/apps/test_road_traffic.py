@@ -25,7 +25,7 @@ from binders.spark.query.split.sample import sample_in
 from jars_and_apps.key_split.aggregations import CountSumMinMax, Percentiles, WordCount
 from jars_and_apps.road_traffic.hot_towns import SpeedPercentiles
 from speck.core.job import Scalar
-from speck.core.split_advice import SplitSample
+from speck.core.split.advice import SplitSample
 from speck.errors import Rejected
 from tests.support import ROOT
 from tests.support.properties import tries

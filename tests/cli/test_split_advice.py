@@ -14,7 +14,7 @@ from rich.console import Console
 from speck.binder import Registry, installed
 from speck.cli import cli, render, split_advice
 from speck.cli.split_advice import advice_data, sample_lines
-from speck.core.split_advice import SplitSample, advise_split
+from speck.core.split.advice import SplitSample, advise_split
 from speck.errors import InvalidInput
 from tests.support import ROOT
 

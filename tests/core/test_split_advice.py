@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speck.core.split_advice import Form, SplitAdvice, SplitSample, advise_split
+from speck.core.split.advice import Form, SplitAdvice, SplitSample, advise_split
 
 HOT = {"hot": 600, **{f"k{each}": 4 for each in range(100)}}
 EVEN = {f"k{each}": 10 for each in range(100)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speck.core.split_metrics import Work, WorkWindow, imbalance, observation, reward, transition
+from speck.core.split.metrics import Work, WorkWindow, imbalance, observation, reward, transition
 
 
 def test_imbalance() -> None:

@@ -19,7 +19,7 @@ from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from speck.core.split import Part, Role
-from speck.core.split_metrics import WorkWindow
+from speck.core.split.metrics import WorkWindow
 from speck.observe.splits import SplitMeter
 
 SLIDE = 10_000_000  # us

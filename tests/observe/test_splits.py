@@ -10,7 +10,7 @@ import pytest
 
 from speck.core.job import Job
 from speck.core.split import Part, Place, Split, expand, part_of
-from speck.core.split_metrics import Work
+from speck.core.split.metrics import Work
 from speck.observe.splits import LOSSES, MOST_SOURCES, Loss, SplitMeter
 from tests.support.examples import job
 

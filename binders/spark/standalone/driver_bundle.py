@@ -18,7 +18,7 @@ _MODULES = (
     "speck.core.job",
     "speck.core.placement",
     "speck.core.runtime",
-    "speck.core.split",
+    "speck.core.split.parts",
     "binders.common.python_source",
     *(
         f"binders.spark.query.{name}"
@@ -32,7 +32,7 @@ _MODULES = (
     "binders.spark.standalone.lease",
 )
 _PACKAGES = (
-    *("speck", "speck.core", "binders", "binders.common"),
+    *("speck", "speck.core", "speck.core.split", "binders", "binders.common"),
     *("binders.spark", "binders.spark.query", "binders.spark.query.split", "binders.spark.standalone"),
     "jars_and_apps",
 )

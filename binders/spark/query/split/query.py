@@ -46,7 +46,7 @@ from jars_and_apps.key_split.partitioners.table import PARTITIONERS
 from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.settings import CombinerSetting, ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
-from speck.core.split import Part, Role, split_topic
+from speck.core.split.parts import Part, Role, split_topic
 
 _MESSAGES = "topic string, value binary"
 _STATE = "state binary"

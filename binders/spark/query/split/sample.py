@@ -24,7 +24,7 @@ from jars_and_apps.key_split.aggregation import Aggregation, State
 from jars_and_apps.key_split.groups import Groups, group
 from jars_and_apps.key_split.rows import Rows, arrays, read
 from speck.core.job import Scalar
-from speck.core.split_advice import SplitSample
+from speck.core.split.advice import SplitSample
 from speck.errors import Rejected
 
 DAY_US = 86_400_000_000  # the slide where the job has none
