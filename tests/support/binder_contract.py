@@ -176,6 +176,46 @@ def assert_log_contains(engine: LogReader, handle: Handle, *words: str) -> None:
     assert engine.log_about
 
 
+def _submitted_by_another(bench: EngineBench, job: Job, attempt: Attempt) -> Handle:
+    """The handle of a job whose binder is closed, which leaves the job alone."""
+    other = bench.binder()
+    handle = other.submit(job, attempt)
+    other.close()
+    other.close()
+    return handle
+
+
+def assert_gone(engine: EngineBinder, handle: Handle) -> None:
+    """A job that was stopped is told to be gone, with a reason."""
+    status = engine.status(handle)
+    assert status.state in GONE
+    assert status.message
+    with pytest.raises(SpeckError):
+        engine.metrics(handle)
+
+
+def assert_forgotten(engine: EngineBinder, handle: Handle) -> None:
+    """A job that the engine does not know is told to be lost, and has no log."""
+    status = engine.status(handle)
+    assert status.state is JobState.LOST
+    assert status.message
+    if isinstance(engine, LogReader):
+        with pytest.raises(Rejected):
+            engine.log_tail(handle, 10)
+
+
+def assert_listed(engine: ListsRunning, started: Sequence[tuple[Job, Attempt, Handle]], prefix: str) -> None:
+    """The jobs that run are listed as they were submitted; of all that are, those of this prefix."""
+    found = {each.job_name: each for each in engine.running() if each.job_name.startswith(prefix)}
+    assert sorted(found) == [job.job_name for job, _, _ in started]
+    for job, attempt, handle in started:
+        one = found[job.job_name]
+        assert one.engine_id in (handle.engine_id, *handle.details.values())
+        assert one.attempt in (None, attempt.id)
+        assert one.code in ("", job.code_hash)
+        assert one.reads in ("", session_fingerprint(job.source_broker, attempt.session))
+
+
 def profile_of(engine: Profiles, handle: Handle) -> JobSample:
     """The counts of one job."""
     sample = engine.profile([handle])[handle.engine_id]
@@ -271,16 +311,50 @@ class EngineContract:
     def name(self) -> str:
         return f"job-{uuid.uuid4().hex[:8]}"
 
-    # -- submit, find
+    # -- the life of a job
 
-    def test_submit_runs(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+    def test_life_of_a_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        """One job for all that needs a start and a stop: a real engine takes seconds for them."""
         job = bench.job(name)
+        attempt = attempt_of(job)
         engine.check(job, None)
-        handle = engine.submit(job, attempt_of(job))
+        assert engine.find(attempt) is None
+        handle = _submitted_by_another(bench, job, attempt)
         await_state(engine, handle, JobState.RUNNING)
         assert bench.running(name) == 1
-        engine.stop(handle, keep_state=False)
+        assert bench.binder().find(attempt) == handle
+        assert engine.stop(handle, keep_state=False) is None
         assert bench.running(name) == 0
+        assert engine.find(attempt) is None
+        assert_gone(engine, handle)
+        for coordinator in (engine, bench.binder()):
+            with pytest.raises(Rejected, match="ended before"):
+                coordinator.submit(job, attempt)
+        assert bench.running(name) == 0
+        assert_forgotten(engine, bench.forgotten(handle))
+
+    def test_jobs_do_not_see_each_other(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
+        attempts = [attempt_of(job) for job in jobs]
+        handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
+        for handle in handles:
+            await_state(engine, handle, JobState.RUNNING)
+        if isinstance(engine, ListsRunning):
+            assert_listed(engine, list(zip(jobs, attempts, handles, strict=True)), name)
+        engine.stop(handles[0], keep_state=False)
+        assert engine.status(handles[0]).state in GONE
+        await_state(engine, handles[1], JobState.RUNNING)
+        if isinstance(engine, BatchStatus):
+            answers = engine.statuses(handles)
+            assert answers[handles[0].engine_id].state in GONE
+            assert answers[handles[1].engine_id].state is JobState.RUNNING
+        if isinstance(engine, ListsRunning):
+            assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
+                jobs[1].job_name
+            ]
+        engine.stop(handles[1], keep_state=False)
+
+    # -- submit, find
 
     def test_submit_again_is_the_same_job(
         self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
@@ -306,23 +380,6 @@ class EngineContract:
         assert bench.running(name) == 1
         engines[0].stop(handles[0], keep_state=False)
 
-    def test_find_after_a_lost_answer(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        attempt = attempt_of(job)
-        assert engine.find(attempt) is None
-        handle = engine.submit(job, attempt)
-        assert bench.binder().find(attempt) == handle
-        engine.stop(handle, keep_state=False)
-        assert engine.find(attempt) is None
-
-    def test_jobs_do_not_see_each_other(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
-        handles = [engine.submit(job, attempt_of(job)) for job in jobs]
-        engine.stop(handles[0], keep_state=False)
-        assert engine.status(handles[0]).state in GONE
-        await_state(engine, handles[1], JobState.RUNNING)
-        engine.stop(handles[1], keep_state=False)
-
     def test_submit_whose_answer_is_lost(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name)
         attempt = attempt_of(job)
@@ -335,17 +392,6 @@ class EngineContract:
         await_state(engine, handle, JobState.RUNNING)
         assert bench.running(name) == 1
         engine.stop(handle, keep_state=False)
-
-    def test_an_attempt_that_ended_is_not_started_again(
-        self, bench: EngineBench, engine: EngineBinder, name: str
-    ) -> None:
-        job = bench.job(name)
-        attempt = attempt_of(job)
-        engine.stop(engine.submit(job, attempt), keep_state=False)
-        for coordinator in (engine, bench.binder()):
-            with pytest.raises(Rejected, match="ended before"):
-                coordinator.submit(job, attempt)
-        assert bench.running(name) == 0
 
     # -- room
 
@@ -369,22 +415,6 @@ class EngineContract:
 
     # -- status
 
-    def test_status_of_a_stopped_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        engine.stop(handle, keep_state=False)
-        status = engine.status(handle)
-        assert status.state in GONE
-        assert status.message
-
-    def test_status_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        engine.stop(handle, keep_state=False)
-        status = engine.status(bench.forgotten(handle))
-        assert status.state is JobState.LOST
-        assert status.message
-
     def test_status_has_the_time_of_the_look(
         self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
     ) -> None:
@@ -392,39 +422,7 @@ class EngineContract:
         before = time.time()
         assert before <= engine.status(handle).observed_at <= time.time()
 
-    def test_many_are_told_at_once_and_listed(
-        self, bench: EngineBench, engine: EngineBinder, name: str
-    ) -> None:
-        if not (isinstance(engine, BatchStatus) and isinstance(engine, ListsRunning)):
-            pytest.skip("this engine has no status of several jobs at once")
-        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
-        attempts = [attempt_of(job) for job in jobs]
-        handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
-        for handle in handles:
-            await_state(engine, handle, JobState.RUNNING)
-        found = {each.job_name: each for each in engine.running() if each.job_name.startswith(name)}
-        assert sorted(found) == [job.job_name for job in jobs]
-        for job, attempt, handle in zip(jobs, attempts, handles, strict=True):
-            one = found[job.job_name]
-            assert one.engine_id in (handle.engine_id, *handle.details.values())
-            assert one.attempt in (None, attempt.id)
-            assert one.code in ("", job.code_hash)
-            assert one.reads in ("", session_fingerprint(job.source_broker, attempt.session))
-        engine.stop(handles[0], keep_state=False)
-        answers = engine.statuses(handles)
-        assert [answers[each.engine_id].state in GONE for each in handles] == [True, False]
-        assert answers[handles[1].engine_id].state is JobState.RUNNING
-        assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
-            jobs[1].job_name
-        ]
-        engine.stop(handles[1], keep_state=False)
-
     # -- stop, state
-
-    def test_stop_without_state(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        assert engine.stop(handle, keep_state=False) is None
 
     def test_stop_twice(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
         _, handle, state = shared.stopped_with_state(bench)
@@ -584,16 +582,6 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
 
-    def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        engine.stop(handle, keep_state=False)
-        with pytest.raises(SpeckError):
-            engine.metrics(handle)
-        if isinstance(engine, LogReader):
-            with pytest.raises(Rejected):
-                engine.log_tail(bench.forgotten(handle), 10)
-
     def test_checkup(self, engine: EngineBinder) -> None:
         if not isinstance(engine, HealthCheckable):
             pytest.skip("this engine has no health check")
@@ -612,13 +600,3 @@ class EngineContract:
         assert capacity.memory_free is None or 0 <= capacity.memory_free <= (capacity.memory or 0)
         if capacity.slots is not None and capacity.slots_free is not None:
             assert 0 <= capacity.slots_free <= capacity.slots
-
-    def test_close_leaves_jobs_alone(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        attempt = attempt_of(job)
-        other = bench.binder()
-        handle = other.submit(job, attempt)
-        other.close()
-        other.close()
-        await_state(engine, handle, JobState.RUNNING)
-        engine.stop(handle, keep_state=False)
