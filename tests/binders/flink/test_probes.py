@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from binders.flink.probes import core_probe, link_probe
-from speck.binder import Probes
 from speck.core.profile import CoreProbe, LinkProbe
 from speck.errors import Rejected
 from tests.support.flink_bench import FlinkBench
 from tests.support.flink_server import FlinkServer
+from tests.support.measured_links import check_core, check_links
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
-from tests.support.spark_bench import MqttFriend
-from tests.support.wire_trouble import Relay
 
 
 @pytest.fixture(name="bench", scope="module")
@@ -27,28 +25,13 @@ def bench_fixture(flink_server: FlinkServer, flink_jobs: Path) -> Iterator[Flink
 
 
 def test_a_link_and_one_that_is_farther(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
-    engine, friend = bench.binder(), MqttFriend(mosquitto.port, "speck/probe/#")
-    assert isinstance(engine, Probes)
-    near = engine.probe_link(mosquitto.address)
-    with Relay(mosquitto.port, delay=0.05) as relay:
-        far = engine.probe_link(f"tcp://127.0.0.1:{relay.port}")
-    assert 0 < near.rtt < far.rtt
-    assert far.rtt >= 0.05
-    assert near.bandwidth > far.bandwidth > 0
-    for probe in (near, far):
-        assert 0 < probe.bytes_sent <= 4 << 20
-    sizes = [len(payload) for _, payload in friend.received]
-    friend.close()
-    assert sizes.count(1) == 2 * 21
-    assert sum(size for size in sizes if size > 1) == near.bytes_sent + far.bytes_sent
+    check_links(bench.binder(), mosquitto)
     assert {line.name for line in bench.rest.jobs().values() if not line.ended} == set()
     assert not [name for name in bench.rest.jars().values() if "flink-mqtt" in name]
 
 
 def test_a_core(bench: FlinkBench) -> None:
-    probe = bench.binder().probe_core()
-    assert 1e4 < probe.keyed < 1e9  # readings/s: from a slow core to an impossible one
-    assert 1e4 < probe.stateless < 1e9
+    check_core(bench.binder())
 
 
 def test_a_broker_out_of_reach_is_named(bench: FlinkBench) -> None:
