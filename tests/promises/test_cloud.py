@@ -53,7 +53,7 @@ def test_everything_is_counted_at_the_cloud(inventory: Path, brokers: dict[str, 
         running.callback(server.stop)
         client = Client(server.url())
         local = {site: f"{brokers['D']}/local-stats/{site.lower()}" for site in brokers}
-        watcher = Watcher(local, brokers["D"], tmp_path)
+        watcher = Watcher.of_statistics(local, brokers["D"], tmp_path)
         running.callback(watcher.stop)
         watcher.await_ready()
         text = (PIPELINES / "road_traffic_cloud.yaml").read_bytes()

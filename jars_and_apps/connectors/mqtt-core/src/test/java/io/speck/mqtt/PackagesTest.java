@@ -23,7 +23,8 @@ class PackagesTest {
             ROOT + ".net", Set.of(ROOT),
             ROOT + ".reader", Set.of(ROOT, ROOT + ".net", ROOT + ".stamp"),
             ROOT + ".writer", Set.of(ROOT, ROOT + ".net", ROOT + ".stamp"),
-            ROOT + ".failure", Set.of(ROOT, ROOT + ".writer"));
+            ROOT + ".failure", Set.of(ROOT, ROOT + ".writer"),
+            ROOT + ".probe", Set.of(ROOT, ROOT + ".writer"));
     private static final Pattern USE = Pattern.compile("\\b(io\\.speck\\.mqtt(?:\\.[a-z]+)*)\\.[A-Z]");
 
     @Test
