@@ -48,21 +48,14 @@ test: system $(VENV)/dev jars
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(MAKE) browser || echo "Chromium is not installed: the tests of the dashboard in a browser are skipped" >&2
 	@$(MAKE) shells || echo "zsh or fish is not installed: the tests of its completion are skipped" >&2
-	@# Engines mostly wait. Beside them run the Java tests, in a copy, since Maven writes jars and classes that the Python
-	@# tests use; and the tests without engines, which yield to the others.
+	@# The Java tests mostly wait. They run in a copy, since Maven writes jars and classes that the Python tests use.
 	@rm -rf build/java && mkdir -p build/java/binders/jars && cp -a jars_and_apps pipelines build/java/
 	@mvn -q -B -f build/java/$(CONNECTORS)/pom.xml verify > build/java/log 2>&1 & java=$$!
-	@nice -n 10 $(BIN)/python -m pytest -n 0 -m "not engine and not slow" $(ARGS) > build/quick.log 2>&1 & quick=$$!
-	@trap 'kill $$java $$quick 2> /dev/null || true' EXIT
-	@code=0 quick_code=0 java_code=0
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 -m "engine or slow" $(ARGS) || code=$$?
-	@wait $$quick || quick_code=$$?
-	@wait $$java || java_code=$$?
-	@cat build/quick.log
-	@[ $$java_code = 0 ] || { cat build/java/log; echo "the Java tests failed" >&2; }
-	@# 5: ARGS select no test of a tier.
-	@[ $$code$$quick_code != 55 ] || exit 5
-	@[ $$java_code = 0 ] && [[ $$code = [05] ]] && [[ $$quick_code = [05] ]]
+	@trap 'kill $$java 2> /dev/null || true' EXIT
+	@failed=0
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
+	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
+	@exit $$failed
 
 check: system $(VENV)/dev
 	@$(BIN)/ruff check .

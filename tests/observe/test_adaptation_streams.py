@@ -156,9 +156,9 @@ def decisions(seed: int, length: int) -> Iterator[tuple[Stream, bool]]:
         yield stream, isinstance(answer, Step)
 
 
-@pytest.mark.slow("10,000 streams of samples, each judged at every moment")
+@pytest.mark.slow("3,000 streams of samples, each judged at every moment")
 @given(st.integers(0, 2**40))
-@tries(200, suppress_health_check=list(HealthCheck))
+@tries(60, suppress_health_check=list(HealthCheck))
 def test_no_step_from_stale_figures(first: int) -> None:
     taken = 0
     for seed in range(first, first + STREAMS):

@@ -30,6 +30,7 @@ from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
 from tests.support.spark_server import SparkServer
+from tests.support.trials import trial
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
@@ -261,6 +262,7 @@ def test_a_batch_that_is_broken_off_and_run_again_by_other_code_loses_nothing(
         pytest.skip("no batch was broken off when it had sent something, so that the trial proves little")
 
 
+@trial("the connector's own tests")
 def test_a_reader_put_back_with_a_batch_of_another_session_loses_nothing(
     mosquitto: MosquittoServer, spark_server: SparkServer, tmp_path: Path
 ) -> None:
@@ -292,7 +294,7 @@ def test_a_reader_put_back_with_a_batch_of_another_session_loses_nothing(
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param("Forward", id="derived stamps", marks=pytest.mark.slow("as counted stamps")),
+        pytest.param("Forward", id="derived stamps", marks=trial("counted stamps")),
         pytest.param("CountByKey", id="counted stamps"),
     ],
 )

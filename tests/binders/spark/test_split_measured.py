@@ -26,6 +26,7 @@ from tests.support.examples import one_site
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_bench import MqttFriend
 from tests.support.spark_server import SparkServer
+from tests.support.trials import trial
 
 ROOT = PROJECT / "tests" / "support"
 BEGIN = 1_700_000_000  # s
@@ -120,6 +121,7 @@ def results(friend: MqttFriend) -> list[tuple[tuple[str, int], int]]:
 
 
 @needs_engines
+@trial("the same in memory")
 def test_a_slow_combiner_gets_its_share(services: Services, mosquitto: MosquittoServer) -> None:
     friend = MqttFriend(mosquitto.port)
     feeder = Feeder(friend)

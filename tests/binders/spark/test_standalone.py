@@ -41,6 +41,7 @@ from tests.support.spark_bench import JOBS, SparkBench, gone
 from tests.support.spark_server import SparkServer
 from tests.support.standalone_bench import StandaloneBench
 from tests.support.standalone_server import LooseCluster, StandaloneServer
+from tests.support.trials import trial
 
 ROAD_TRAFFIC = ROOT / "jars_and_apps" / "road_traffic" / "jobs.py"
 
@@ -118,6 +119,7 @@ def test_a_function_does_the_same_on_both(
     assert results[0] == results[1]
 
 
+@trial("the same on Spark Connect")
 def test_a_split_keeps_its_state_over_a_restart_of_its_driver(bench: StandaloneBench, job_name: str) -> None:
     split = Split(combiners=2, partitioner="balanced", window_us=10_000_000, slide_us=10_000_000)
     (job,) = expand(bench.job(job_name, "Sums", JOBS / "key_split.py"), split)
@@ -265,6 +267,7 @@ def test_analysis_that_fails_names_the_line(bench: StandaloneBench, job_name: st
 # -- messages on which the code fails, and a broker that refuses
 
 
+@trial("the same on Spark Connect")
 def test_a_poisonous_message_is_skipped_and_a_refused_reader_ends(
     bench: StandaloneBench, job_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
