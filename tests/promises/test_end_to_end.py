@@ -129,10 +129,10 @@ def test_server_killed_under_load_and_everything_is_counted_once(tmp_path: Path)
                 server.kill()
                 server.start()
                 again = apply()
-                assert {name: (each.kind, each.state) for name, each in again.actions.items()} == {
-                    "capitals": ("start", "done"),
-                    "counted": ("start", "done"),
-                }
+                # The loop may have started them before, if the server took long to come back.
+                assert again.actions.keys() == {"capitals", "counted"}
+                found = {(each.kind, each.state) for each in again.actions.values()}
+                assert found <= {("start", "done"), ("keep", "kept")}
                 sender.finish()
                 desired = Counter(word.upper() for word in WORDS)
                 eventually(lambda: counts(friend), lambda found: found.total() >= desired.total())
