@@ -157,7 +157,7 @@ def messages(z: float, count: int, seed: int = 1) -> Iterator[str]:
 
 
 class _Batches:
-    """What each task of each batch took."""
+    """The amounts that each task of each batch took."""
 
     def __init__(self) -> None:
         self._of: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -170,5 +170,5 @@ class _Batches:
 
 
 def _ratio(batches: Sequence[Sequence[float]]) -> float:
-    """What the busiest worker of each batch took, in all, over what the mean worker took."""
+    """The amounts of the busiest worker of each batch, in all, over those of the mean worker."""
     return sum(map(max, batches)) * WORKERS / sum(map(sum, batches))

@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +26,8 @@ import yaml
 from benchmarks.promises.flow import Listener, Sender, await_true, client
 from benchmarks.promises.rig import ROOT
 from benchmarks.promises.served import Served
-from speck.client import Client, RequestRefused
+from benchmarks.promises.testbed import insist
+from speck.client import Client
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.spark_server import SparkServer
 
@@ -34,7 +35,6 @@ CODE = "tests/support/jobs/key_split.py"
 BEGIN = 1_700_000_000  # s
 WINDOW, SLIDE = 10, 5  # s
 PATIENCE = 300.0  # s, for an operation, and for the last window
-_BUSY = 409  # another operation, such as a healing one, is at work
 
 Window = tuple[str, int]
 Sums = dict[str, int]
@@ -175,7 +175,7 @@ class Round:
                 return Account.of(texts, [text for _, text in list(output.received)])
             finally:
                 self.sender.stop()
-                self._insist(lambda: self.bed.client.delete_composition(self.name, wait=PATIENCE))
+                insist(lambda: self.bed.client.delete_composition(self.name, wait=PATIENCE))
 
     def move(self) -> None:
         """Move the second combiner to the other site."""
@@ -205,7 +205,7 @@ class Round:
 
     def apply(self, wait: float = PATIENCE) -> dict[str, Any]:
         """Apply the composition as it is to be now."""
-        return self._insist(lambda: self.bed.client.apply(self._text(), self.name, wait=wait))
+        return insist(lambda: self.bed.client.apply(self._text(), self.name, wait=wait))
 
     def _text(self) -> bytes:
         job = {
@@ -224,17 +224,6 @@ class Round:
             },
         }
         return yaml.safe_dump({"name": self.name, "jobs": [job]}).encode()
-
-    def _insist(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The operation that a request began, which waits for another one that is at work."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                return ask()
-            except RequestRefused as error:
-                if error.status != _BUSY or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.2)
 
     def _await(self, operation: dict[str, Any]) -> None:
         if operation["state"] != "succeeded":

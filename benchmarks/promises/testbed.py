@@ -43,6 +43,18 @@ _HERE = Path(__file__).parent
 _FLINK_JOBS = ROOT / "jars_and_apps/flink/speck-flink-jobs.jar"
 
 
+def insist(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The operation that a request began, which waits for another one that is at work."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return ask()
+        except RequestRefused as error:
+            if error.status != _BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
 @dataclass(frozen=True)
 class Layout:
     """The size of the site: ``workers`` TaskManagers; jobs with a shuffle have ``parallelism`` tasks.
@@ -300,24 +312,13 @@ class Trial:
         self.mixed = replace(self.mixed, **changes)
         if self.mixed.form not in self.forms:
             self.forms.append(self.mixed.form)
-        operation = self._insist(
+        operation = insist(
             lambda: self.bed.client.apply(
                 self.mixed.text(), self.mixed.name, wait=PATIENCE, leave_behind=list(leave_behind)
             )
         )
         if operation["state"] != expected:
             raise RuntimeError(f"the apply {operation['state']}: {_errors(operation)}")
-
-    def _insist(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The operation that a request began, which waits for another one that is at work."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                return ask()
-            except RequestRefused as error:
-                if error.status != _BUSY or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.2)
 
     # --- the load
 
@@ -381,7 +382,7 @@ class Trial:
         """End the load, and delete the composition.  Raises :class:`RuntimeError` if that fails."""
         self.stop_sending()
         self.outputs.close()
-        operation = self._insist(lambda: self.bed.client.delete_composition(self.mixed.name, wait=PATIENCE))
+        operation = insist(lambda: self.bed.client.delete_composition(self.mixed.name, wait=PATIENCE))
         if operation["state"] != "succeeded":
             raise RuntimeError(f"the deletion {operation['state']}: {_errors(operation)}")
 

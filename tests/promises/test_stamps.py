@@ -323,7 +323,7 @@ def test_what_is_written_after_the_restore_of_an_old_backup_arrives(
     with flow(*near, store="restored") as running:
         assert running.apply(flink_server.address, code).state == "succeeded"
         with load(mosquitto, lambda number: f"after{number}") as sender:
-            time.sleep(3)
+            time.sleep(3)  # the length of the load: no condition tells that enough was sent
 
         def lost(counts: Counter[str]) -> set[str]:
             arrived = {text.partition(",")[0] for text in counts}

@@ -76,7 +76,7 @@ def received(feed: Feed, number: int) -> list[tuple[str, bytes]]:
     while len(found) < number:
         assert time.monotonic() < deadline, f"{len(found)} of {number} messages"
         found += feed.receive()
-        time.sleep(0.01)
+        time.sleep(0.01)  # a feed is asked, and does not wait
     return found
 
 
