@@ -41,6 +41,7 @@ class Listener:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
+        self._ended = False
         self._guard = threading.Lock()
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
@@ -64,9 +65,12 @@ class Listener:
         raise NotImplementedError
 
     def keep(self, connection: socket.socket) -> socket.socket:
-        """Have a socket closed at the end."""
+        """Have a socket closed at the end, or at once when that is over."""
         with self._guard:
             self._open.append(connection)
+            ended = self._ended
+        if ended:
+            self.close_connections()
         return connection
 
     def close_connections(self) -> None:
@@ -95,9 +99,11 @@ class Listener:
     def _end(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.close_connections()
         self._thread.join(10)
+        self._listener.close()
+        with self._guard:
+            self._ended = True
+        self.close_connections()
 
 
 class BrokenServer(Listener):
