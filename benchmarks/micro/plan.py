@@ -22,7 +22,7 @@ from speck.binder import installed
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 
 SIZES = (1_000, 10_000, 100_000)
 RUNS = 5

@@ -35,7 +35,8 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import Settings
-from speck.schema import load_composition, load_inventory
+from speck.schema.compositions import load_composition
+from speck.schema.inventory import load_inventory
 from speck.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent

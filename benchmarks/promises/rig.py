@@ -32,7 +32,7 @@ from speck.binder import installed
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.server.api import create_app
 from speck.store import Store
 from tests.support.flink_server import FlinkServer

@@ -23,7 +23,7 @@ from speck.core.job import Composition
 from speck.core.settings import Settings
 from speck.local.wan.network import Link, Network
 from speck.placement.profile import Inputs, Known
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.store import Store
 
 _TRAFFIC = "benchmarks.wan.traffic"

@@ -12,7 +12,7 @@ from marshmallow import fields as kinds
 
 from docs.generate.tables import code, page, sentence, table
 from speck.core.job import JOB_FIELDS, Change, Job, shown_name
-from speck.schema import CompositionSchema, InventorySchema
+from speck.schema.schemas import CompositionSchema, InventorySchema
 
 _COST = {
     Change.NOTE: "is stored; no engine is contacted",

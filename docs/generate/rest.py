@@ -12,7 +12,7 @@ from docs.generate import tables
 from speck.binder import installed
 from speck.coordinator import build
 from speck.core.inventory import Inventory
-from speck.schema import JobSchema
+from speck.schema.schemas import JobSchema
 from speck.server.api import create_app
 from speck.store import Store
 

@@ -112,16 +112,16 @@ def _place_all(
     carry_out(client, lambda: client.accept(proposal["id"], **change), as_json)
 
 
-@click.command("operation")
+@click.command()
 @click.argument("identifier")
 @click.option("--follow", "until_end", is_flag=True, help="Follow the operation until it ends.")
 @json_option
 @click.pass_obj
-def show_operation(client: Client, identifier: str, until_end: bool, as_json: bool) -> None:
+def operation(client: Client, identifier: str, until_end: bool, as_json: bool) -> None:
     """Show the progress of one operation."""
-    operation = follow(client, identifier, quiet=as_json) if until_end else client.operation(identifier)
-    lines = [*map(render.action_line, operation["actions"]), render.operation_summary(operation)]
-    show_data(operation, lines, as_json)
+    found = follow(client, identifier, quiet=as_json) if until_end else client.operation(identifier)
+    lines = [*map(render.action_line, found["actions"]), render.operation_summary(found)]
+    show_data(found, lines, as_json)
 
 
 @click.command()

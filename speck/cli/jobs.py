@@ -66,7 +66,7 @@ def graph(
     """Draw a composition's graph by site, as text or as a picture."""
     from speck.binder import installed
     from speck.cli.draw import draw_image, draw_text
-    from speck.schema import load_composition
+    from speck.schema.compositions import load_composition
     from speck.server.process import read_inventory
 
     path = inventory or default_sites()

@@ -15,8 +15,8 @@ from rich.console import RenderableType
 
 from speck.cli.terminal import err, out
 from speck.client import Client
+from speck.core.units import MILLISECONDS
 from speck.errors import Fault
-from speck.schema.units import MILLISECONDS
 
 NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 DEFAULT_DIRECTORY = Path(".speck")

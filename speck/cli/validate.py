@@ -71,7 +71,7 @@ def _read(
     file: Path, inventory: Path | None, roots: Sequence[Path], variables: Mapping[str, str]
 ) -> tuple[str, tuple[Fault, ...]]:
     """A summary of the file's contents, and its warnings."""
-    from speck.schema import load_inventory
+    from speck.schema.inventory import load_inventory
 
     text = file.read_bytes()
     if _is_inventory(text):
@@ -90,7 +90,7 @@ def _read(
 
 def load(file: Path, inventory: Path | None, roots: Sequence[Path], variables: Mapping[str, str]) -> Loaded:
     """The composition of a file, without a server.  Raises :class:`InvalidInput` with all faults."""
-    from speck.schema import load_composition
+    from speck.schema.compositions import load_composition
     from speck.server.process import read_inventory
 
     return load_composition(

@@ -9,7 +9,7 @@ from speck.core.job import Composition, Job
 from speck.core.quotas import refuse_composition, refuse_jobs
 from speck.core.settings import Quotas
 from speck.errors import Fault, InvalidInput
-from speck.schema import client_id_conflicts
+from speck.schema.compositions import client_id_conflicts
 from speck.schema.fault_report import listed
 from speck.store import Store
 

@@ -17,10 +17,10 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, pre_load
 
 from speck.core.inventory import Secret
+from speck.core.units import Unit
 from speck.errors import InvalidInput
 from speck.schema.fault_report import kind_of_value, quoted, show
 from speck.schema.secret_detection import secret_fault
-from speck.schema.units import Unit
 
 NO_REFERENCE = (
     "is not a reference to a secret (expected ${NAME}, a variable of the server's environment, or "

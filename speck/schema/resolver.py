@@ -13,10 +13,10 @@ from speck.core.inventory import Inventory, Site
 from speck.core.job import JOB_NAME, PLACED_FIELDS, Job
 from speck.core.placement import ANY, Expects
 from speck.core.topic import matches
+from speck.core.units import spark_interval
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.code import CodeChecker
 from speck.schema.fault_report import FaultReport, listed
-from speck.schema.units import spark_interval
 from speck.store.jobfile import SUFFIXES
 
 # Fields that the resolver determines; the others enter the job as written.

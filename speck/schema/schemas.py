@@ -16,6 +16,17 @@ from marshmallow import fields, validate
 from speck.core.job import JOB_NAME
 from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS
 from speck.core.topic import filter_fault, name_fault
+from speck.core.units import (
+    BIT_RATE,
+    BYTES,
+    COST,
+    MILLISECONDS,
+    NUMBER,
+    PER_SECOND,
+    SECONDS,
+    SHARE,
+    spark_interval,
+)
 from speck.schema.fields import (
     Arguments,
     Choice,
@@ -32,17 +43,6 @@ from speck.schema.fields import (
     Switch,
     Text,
     WholeNumber,
-)
-from speck.schema.units import (
-    BIT_RATE,
-    BYTES,
-    COST,
-    MILLISECONDS,
-    NUMBER,
-    PER_SECOND,
-    SECONDS,
-    SHARE,
-    spark_interval,
 )
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")

@@ -15,7 +15,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory, is_loopback
 from speck.core.settings import CLIENT_RATE, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError
-from speck.schema import NO_VARIABLES, load_inventory
+from speck.schema.inventory import NO_VARIABLES, load_inventory
 from speck.schema.logins import inventory_warnings
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of

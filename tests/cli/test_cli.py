@@ -11,9 +11,9 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-import click
 import pytest
 
+from docs.generate.commands import tree
 from speck import cli, client
 from tests.support.binder_contract import eventually
 from tests.support.rest_server import RestServer, yaml_of
@@ -407,15 +407,11 @@ def test_a_port_that_is_taken(speck: Speck, tmp_path: Path) -> None:
 
 
 def test_every_command_has_help() -> None:
-    groups = [("speck", cli.cli)]
-    for name, group in groups:
-        for command in group.commands.values():
-            assert command.help, f"{name} {command.name}"
-            if isinstance(command, click.Group):
-                groups.append((f"{name} {command.name}", command))
-            for parameter in command.params:
-                if parameter.param_type_name == "option":
-                    assert getattr(parameter, "help", None), f"{name} {command.name} --{parameter.name}"
+    for path, command in tree():
+        assert command.help, path
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert getattr(parameter, "help", None), f"{path} --{parameter.name}"
 
 
 def test_interrupt_leaves_the_operation_running(

@@ -15,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from docs.generate.commands import tree
 from speck import cli
 from speck.cli.watch import Observation, view
 from speck.client import Client
@@ -214,7 +215,7 @@ NOT_ASKING = frozenset(
 
 
 def test_each_command_is_listed_with_or_without_a_server() -> None:
-    known = {name for name, _ in _commands(cli.cli)} | {"sites"}
+    known = {name for name, _ in _commands()} | {"sites"}
     asking = {name for name in known if any(f"{line} ".startswith(f"{name} ") for line in ASKING)}
     assert asking | NOT_ASKING == known
     assert asking & NOT_ASKING == set()
@@ -302,20 +303,15 @@ WITHOUT_JSON = frozenset(
 )
 
 
-def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    for each in group.commands.values():
-        whole = f"{name} {each.name}".strip()
-        if isinstance(each, click.Group):
-            yield from _commands(each, whole)
-        else:
-            yield whole, each
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    for path, each in tree():
+        if not isinstance(each, click.Group):
+            yield " ".join(path[1:]), each
 
 
 def test_every_command_with_data_has_json() -> None:
     without = {
-        name
-        for name, each in _commands(cli.cli)
-        if not any("--json" in parameter.opts for parameter in each.params)
+        name for name, each in _commands() if not any("--json" in parameter.opts for parameter in each.params)
     }
     assert without == WITHOUT_JSON
 

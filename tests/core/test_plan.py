@@ -14,7 +14,7 @@ from speck.core.placement import Expects
 from speck.core.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Update, kind_of, make_plan
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import InvalidInput
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from tests.support.examples import PIPELINES, REGISTRY, job, make_jar, property_test
 
 

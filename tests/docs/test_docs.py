@@ -24,7 +24,9 @@ from docs.generate import commands, fields, rest
 from scripts import arm64_wheels
 from speck.binder import installed
 from speck.errors import LocalError
-from speck.schema import CompositionSchema, InventorySchema, load_composition, load_inventory
+from speck.schema.compositions import load_composition
+from speck.schema.inventory import load_inventory
+from speck.schema.schemas import CompositionSchema, InventorySchema
 from tests.support.docs_blocks import PAGES, ROOT, Block, blocks, inline_commands, steps, words
 from tests.support.docs_commands import fault
 from tests.support.examples import make_jar

@@ -27,7 +27,7 @@ from speck.cli.local import up as up_command
 from speck.errors import LocalError, NotFound
 from speck.local import processes
 from speck.local.state import Record
-from speck.schema import load_inventory
+from speck.schema.inventory import load_inventory
 from tests.support import ROOT
 from tests.support.mosquitto_server import PROGRAM
 

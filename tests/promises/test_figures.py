@@ -17,7 +17,8 @@ from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
 from speck.core.settings import Settings
-from speck.schema import load_composition, load_inventory
+from speck.schema.compositions import load_composition
+from speck.schema.inventory import load_inventory
 from speck.store import Store
 from tests.support import ROOT
 from tests.support.binder_contract import eventually

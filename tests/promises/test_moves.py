@@ -21,7 +21,7 @@ from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from tests.support.binder_contract import eventually
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer

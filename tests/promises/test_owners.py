@@ -19,7 +19,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import fence_topic, session_name
 from speck.core.settings import Settings
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.store import Store
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer

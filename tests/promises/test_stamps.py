@@ -23,7 +23,7 @@ from speck.binder import EngineBinder, installed
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import archive, restore
 from tests.support.flink_server import FlinkServer

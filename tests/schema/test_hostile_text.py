@@ -19,8 +19,9 @@ from hypothesis import strategies as some
 from speck import cli
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
-from speck.schema import load_composition, load_inventory
+from speck.schema.compositions import load_composition
 from speck.schema.fault_report import MAX_FAULTS
+from speck.schema.inventory import load_inventory
 from speck.schema.schemas import JobSchema, PlacementSchema
 from speck.server.api.problems import fault_data
 from tests.support.doubles import World, double_kinds

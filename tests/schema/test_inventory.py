@@ -6,7 +6,8 @@ import pytest
 
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Link, Login, Secret, Site, Uplink
 from speck.errors import InvalidInput
-from speck.schema import InventorySchema, load_inventory
+from speck.schema.inventory import load_inventory
+from speck.schema.schemas import InventorySchema
 
 SITES_YAML = """\
 sites:

@@ -12,7 +12,8 @@ from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.plan import Deployed, make_plan, stranded_state
-from speck.schema import load_composition, load_inventory
+from speck.schema.compositions import load_composition
+from speck.schema.inventory import load_inventory
 from tests.support import ROOT
 from tests.support.doubles import World, double_kinds
 from tests.support.examples import one_site

@@ -15,7 +15,7 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import changed_fields
 from speck.core.placement import Expects, PlacementOptions
 from speck.errors import InvalidInput
-from speck.schema import Loaded, load_composition, load_job
+from speck.schema.compositions import Loaded, load_composition, load_job
 from tests.support.examples import REGISTRY, make_jar, property_test
 
 

@@ -16,7 +16,7 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job
 from speck.core.split import MOST_COMBINERS, Part, Role, groups, part_of, shown_job
 from speck.errors import InvalidInput
-from speck.schema import Loaded, load_composition, load_job
+from speck.schema.compositions import Loaded, load_composition, load_job
 from tests.support.examples import FLINK, MQTT, SPARK, make_jar, one_site
 
 CODE = """

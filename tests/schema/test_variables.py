@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from speck.cli.variables import read_composition, read_env, values
 from speck.client import Client
 from speck.errors import InvalidInput
-from speck.schema import load_composition, read_document
+from speck.schema.compositions import load_composition, read_document
 from speck.schema.yaml.variables import expand, substitute
 from tests.support.examples import REGISTRY, property_test
 from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401

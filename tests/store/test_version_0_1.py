@@ -26,7 +26,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id, fence_topic, form_fingerprint, session_fingerprint
 from speck.core.runtime import Attempt, Handle, JobState, JobStatus, State
 from speck.core.settings import Settings
-from speck.schema import load_inventory
+from speck.schema.inventory import load_inventory
 from speck.server.api import Protection, create_app
 from speck.store import Store
 from speck.store.maintenance.backup import restore

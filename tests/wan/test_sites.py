@@ -17,7 +17,7 @@ from speck import local
 from speck.binder import LocalServer, Registry
 from speck.errors import LocalError
 from speck.local.wan import Link, Network, unavailable
-from speck.schema import load_inventory
+from speck.schema.inventory import load_inventory
 from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
 
 _REASON = unavailable()

@@ -11,7 +11,7 @@ from flask import Flask
 from flask_smorest import Api
 
 import speck
-from speck.schema import CompositionSchema, JobSchema
+from speck.schema.schemas import CompositionSchema, JobSchema
 from speck.server.api.placement.routes import blueprint
 from speck.server.api.schemas import ProblemSchema
 

@@ -16,7 +16,7 @@ from speck.coordinator.split_queries import split_data, splits_data
 from speck.core.plan import Plan, plan_data
 from speck.core.split import shown_job
 from speck.errors import InvalidInput
-from speck.schema import Loaded, load_composition, load_job, read_document
+from speck.schema.compositions import Loaded, load_composition, load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
 from speck.server.api.live import Live
 from speck.server.api.problems import fault_data

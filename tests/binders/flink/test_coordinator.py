@@ -16,7 +16,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import session_name
 from speck.core.settings import Settings
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore
 from tests.support.binder_contract import eventually

@@ -20,7 +20,7 @@ from speck.binder import Registry
 from speck.core.runtime import JobState
 from speck.errors import LocalError
 from speck.local import processes
-from speck.schema import load_inventory
+from speck.schema.inventory import load_inventory
 from tests.support.binder_contract import attempt_of, await_state
 from tests.support.examples import job
 from tests.support.mosquitto_server import PROGRAM

@@ -28,7 +28,7 @@ from speck.core.job import Job, Scalar, session_name
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
 from speck.errors import Rejected
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.store import Store
 from tests.support import ROOT
 from tests.support.binder_contract import attempt_of, await_state, eventually

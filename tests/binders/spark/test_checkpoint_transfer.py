@@ -28,7 +28,7 @@ from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import Settings
 from speck.errors import Rejected
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.store import Store
 from tests.support import ROOT as PROJECT
 from tests.support.binder_contract import eventually

@@ -18,7 +18,7 @@ from speck.binder import installed
 from speck.coordinator import Services, build
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
-from speck.schema import load_composition
+from speck.schema.compositions import load_composition
 from speck.store import Store
 from tests.support import ROOT as PROJECT
 from tests.support.binder_contract import eventually

@@ -31,7 +31,7 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.core.split import Split, expand
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
-from speck.schema import load_inventory
+from speck.schema.inventory import load_inventory
 from tests.support import ROOT
 from tests.support.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.support.mosquitto_server import MosquittoServer
