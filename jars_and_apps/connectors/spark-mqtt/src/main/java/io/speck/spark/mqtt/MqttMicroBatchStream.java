@@ -106,8 +106,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         long start = ((MqttOffset) startOffset).position();
         return translated(() -> {
             open(start, start);
-            acknowledge(start);
             pacing.ends(System.nanoTime());
+            acknowledge(start); // takes some of the time in which rows gather
             long end = gather(start, rows(limit));
             if (end > start) {
                 source.close(start, end, partitions(end - start));
