@@ -19,7 +19,7 @@ JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
 BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
-PIP := $(BIN)/pip --disable-pip-version-check -q install --use-pep517 -c constraints.txt
+INSTALL := scripts/install-packages.sh
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
 .PHONY: help demo quick test check docs pictures bench jars setup pyflink classes browser shells assets clean
@@ -90,13 +90,13 @@ $(BUILT) &: $(JAVA_SOURCES) | system
 setup: system $(VENV)/run
 
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt
-	@echo "creating the virtual environment (one or two minutes)" >&2
+	@echo "creating the virtual environment (half a minute, and the download of Spark)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
-	@$(PIP) -e '.[digest,flink,graph]' >&2
+	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,flink,graph]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
-	@$(PIP) -e '.[dev,docs]' >&2
+	@$(INSTALL) $(VENV) -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
 # A separate environment: the dependencies of PyFlink conflict with those of SpecK.
@@ -105,7 +105,7 @@ pyflink: $(PYFLINK)/made
 $(PYFLINK)/made: requirements-pyflink.txt
 	@echo "creating the virtual environment with PyFlink" >&2
 	@[ -x $(PYFLINK)/bin/pip ] || $(PYTHON) -m venv $(PYFLINK) >&2
-	@$(PYFLINK)/bin/pip --disable-pip-version-check -q install --no-deps -r requirements-pyflink.txt >&2
+	@$(INSTALL) $(PYFLINK) --no-deps -r requirements-pyflink.txt
 	@touch $@
 
 # Class archives halve the processor time that an engine takes to start.
