@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from typing import Any, Self
+from collections import defaultdict
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,12 @@ from jars_and_apps.key_split.frames import STATES, Frame, Header, cut, sequence
 from jars_and_apps.key_split.groups import group
 from jars_and_apps.key_split.hashing import shards_of
 from jars_and_apps.key_split.panes import Panes, merged, widths
-from jars_and_apps.key_split.reports import measured, report
+from jars_and_apps.key_split.reports import measured
 from jars_and_apps.key_split.rows import Rows, arrays
 from jars_and_apps.key_split.rows import read as read_rows
 from jars_and_apps.key_split.settings import Output, ReducerSetting
+from jars_and_apps.key_split.shard import Shard
 from jars_and_apps.key_split.slides import NEVER
-from jars_and_apps.key_split.state import pack, unpack
 from jars_and_apps.key_split.streams import read
 
 
@@ -37,7 +37,7 @@ def combine(setting: ReducerSetting, rows: pa.RecordBatch, shards: int) -> pa.Re
     return pa.RecordBatch.from_arrays(columns, names=["shard", "value"])
 
 
-class Collector:
+class Collector(Shard[ReducerSetting]):
     """One shard of the stateful operator of a split in one job.
 
     ``step`` takes the frames of ``combine`` of one micro-batch and all partitions: a batch with the column
@@ -45,33 +45,23 @@ class Collector:
     ``report/whole``, and has the measurements that are among the frames, one a partition, as ``workers``.
     """
 
-    def __init__(self, setting: ReducerSetting) -> None:
-        self._setting, self._windows = setting, setting.windows
-        self._panes = Panes(setting.windows, setting.aggregation)
-        self._faults: Counter[str] = Counter()
-        self._fields: dict[str, Any] = {}
-        self._bytes = 0
+    KIND = "collector"
 
-    @classmethod
-    def begin(cls, setting: ReducerSetting) -> Self:
-        """A collector that has seen no row."""
-        return cls(setting)
+    def __init__(self, setting: ReducerSetting) -> None:
+        super().__init__(setting)
+        self._panes = Panes(setting.windows, setting.aggregation)
 
     @classmethod
     def load(cls, setting: ReducerSetting, data: bytes) -> Self:
         """The collector whose state was dumped; ValueError for another window or slide, or damage."""
-        meta, values = unpack("collector", setting.windows, data)
-        collector = cls(setting)
+        collector, meta, values = cls._unpack(setting, data)
         collector._panes.load(meta["closed"], values)
-        collector._faults = Counter(meta["faults"])
         return collector
 
     def dump(self) -> bytes:
         """The state, as Arrow IPC."""
         closed, values = self._panes.dump()
-        data = pack("collector", self._windows, {"closed": closed, "faults": self._faults}, values)
-        self._bytes = len(data)
-        return data
+        return self._pack({"closed": closed}, values)
 
     def step(self, batch: pa.RecordBatch) -> list[Output]:
         """Take the frames of the next batch."""
@@ -92,10 +82,7 @@ class Collector:
 
     def report(self, busy: float, wall: float) -> Output:
         """The report of the last step, which took so many seconds of processor and of wall time."""
-        closed = None if self._panes.closed == NEVER else self._panes.closed * self._windows.slide_us
-        fields = {"shard": self._setting.shard, **self._fields, "states": len(self._panes)}
-        fields |= {"state_bytes": self._bytes, "closed_us": closed}
-        return report("whole", fields, self._faults, busy, wall)
+        return self._report("whole", self._panes.closed, len(self._panes), busy, wall)
 
     def _is_mine(self, frame: Frame) -> bool:
         slides = frame.batch.column("slide").to_numpy()

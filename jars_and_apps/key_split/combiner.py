@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from typing import Any, Self
+from collections import defaultdict
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +12,14 @@ from jars_and_apps.key_split.aggregation import result
 from jars_and_apps.key_split.frames import ROWS, Frame, Header, columns_of, cut, sequence
 from jars_and_apps.key_split.hashing import shards_of
 from jars_and_apps.key_split.panes import Closing, Panes, widths
-from jars_and_apps.key_split.reports import report
 from jars_and_apps.key_split.rows import arrays
 from jars_and_apps.key_split.settings import CombinerSetting, Output
+from jars_and_apps.key_split.shard import Shard
 from jars_and_apps.key_split.slides import NEVER
-from jars_and_apps.key_split.state import pack, unpack
 from jars_and_apps.key_split.streams import Stream, read
 
 
-class Combiner:
+class Combiner(Shard[CombinerSetting]):
     """One shard of a combiner.
 
     ``step`` takes the frames of one micro-batch, in any order, repeated or damaged ones among them: a batch
@@ -28,8 +27,10 @@ class Combiner:
     finished windows for the sink topic and frames for ``partials``; ``report`` is for ``report/W``.
     """
 
+    KIND = "combiner"
+
     def __init__(self, setting: CombinerSetting) -> None:
-        self._setting, self._windows = setting, setting.windows
+        super().__init__(setting)
         self._panes = Panes(setting.windows, setting.aggregation)
         self._stream = Stream()
         self._origin = setting.origin
@@ -38,14 +39,6 @@ class Combiner:
         self._shards: tuple[int, ...] = ()
         self._newest = self._shared_until = NEVER
         self._shared: defaultdict[int, set[int]] = defaultdict(set)
-        self._faults: Counter[str] = Counter()
-        self._fields: dict[str, Any] = {}
-        self._bytes = 0
-
-    @classmethod
-    def begin(cls, setting: CombinerSetting) -> Self:
-        """A combiner that has seen no frame."""
-        return cls(setting)
 
     @classmethod
     def load(cls, setting: CombinerSetting, data: bytes) -> Self:
@@ -53,13 +46,12 @@ class Combiner:
 
         ValueError for another window, slide or number of the reducer's shards, or a damaged state.
         """
-        meta, values = unpack("combiner", setting.windows, data)
+        combiner, meta, values = cls._unpack(setting, data)
         if len(meta["numbers"]) != setting.reducer_shards:
             raise ValueError(
                 f"{setting.reducer_shards} shards of the reducer, the state has {len(meta['numbers'])} "
                 "(expected the same; upgrade: stateless begins anew)"
             )
-        combiner = cls(setting)
         combiner._panes.load(meta["closed"], values)
         combiner._stream, combiner._origin = Stream(**meta["stream"]), meta["origin"]
         combiner._numbers, combiner._shards = meta["numbers"], tuple(meta["shards"])
@@ -68,7 +60,7 @@ class Combiner:
             values["shared.slide"].tolist(), values["shared.hash"].tolist(), strict=True
         ):
             combiner._shared[slide].add(hashed)
-        combiner._faults, combiner._columns = Counter(meta["faults"]), tuple(meta["columns"])
+        combiner._columns = tuple(meta["columns"])
         return combiner
 
     def dump(self) -> bytes:
@@ -85,9 +77,7 @@ class Combiner:
         pairs = [(slide, each) for slide in sorted(self._shared) for each in sorted(self._shared[slide])]
         values["shared.slide"] = np.array([slide for slide, _ in pairs], np.int64)
         values["shared.hash"] = np.array([hashed for _, hashed in pairs], np.uint64)
-        data = pack("combiner", self._windows, {**meta, "faults": self._faults}, values)
-        self._bytes = len(data)
-        return data
+        return self._pack(meta, values)
 
     def step(self, batch: pa.RecordBatch) -> list[Output]:
         """Take the frames of the next batch."""
@@ -100,10 +90,7 @@ class Combiner:
 
     def report(self, busy: float, wall: float) -> Output:
         """The report of the last step, which took so many seconds of processor and of wall time."""
-        closed = None if self._panes.closed == NEVER else self._panes.closed * self._windows.slide_us
-        fields = {"shard": self._setting.shard, **self._fields, "states": len(self._panes)}
-        fields |= {"state_bytes": self._bytes, "closed_us": closed}
-        return report(str(self._setting.worker), fields, self._faults, busy, wall)
+        return self._report(str(self._setting.worker), self._panes.closed, len(self._panes), busy, wall)
 
     def _is_mine(self, frame: Frame) -> bool:
         slides = frame.batch.column("slide").to_numpy()

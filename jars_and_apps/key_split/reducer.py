@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Any, Self
 
 import numpy as np
@@ -11,17 +11,16 @@ import pyarrow as pa
 from jars_and_apps.key_split.aggregation import result
 from jars_and_apps.key_split.frames import PARTIALS, Frame, Header
 from jars_and_apps.key_split.panes import merged
-from jars_and_apps.key_split.reports import report
 from jars_and_apps.key_split.settings import Output, ReducerSetting
+from jars_and_apps.key_split.shard import Shard
 from jars_and_apps.key_split.slides import NEVER
-from jars_and_apps.key_split.state import pack, unpack
 from jars_and_apps.key_split.streams import Stream, read
 
 Source = tuple[int, int]
 """A combiner and its shard."""
 
 
-class Reducer:
+class Reducer(Shard[ReducerSetting]):
     """One shard of the reducer.
 
     ``step`` takes the combiners' frames of one micro-batch as Combiner's does.  It returns finished windows
@@ -31,8 +30,10 @@ class Reducer:
     one had closed before it was told of the new one is late from that.
     """
 
+    KIND = "reducer"
+
     def __init__(self, setting: ReducerSetting) -> None:
-        self._setting, self._windows = setting, setting.windows
+        super().__init__(setting)
         self._partials: defaultdict[int, defaultdict[str, list[tuple[int, int, int, bytes]]]]
         self._partials = defaultdict(lambda: defaultdict(list))
         self._streams: defaultdict[Source, Stream] = defaultdict(Stream)
@@ -41,20 +42,11 @@ class Reducer:
         self._out: list[int] = []  # by combiner: the end up to which others had closed before
         self._shards: tuple[int, ...] = ()
         self._closed = NEVER
-        self._faults: Counter[str] = Counter()
-        self._fields: dict[str, Any] = {}
-        self._bytes = 0
-
-    @classmethod
-    def begin(cls, setting: ReducerSetting) -> Self:
-        """A reducer that has seen no frame."""
-        return cls(setting)
 
     @classmethod
     def load(cls, setting: ReducerSetting, data: bytes) -> Self:
         """The reducer whose state was dumped; ValueError for another window or slide, or a damaged state."""
-        meta, values = unpack("reducer", setting.windows, data)
-        reducer = cls(setting)
+        reducer, meta, values = cls._unpack(setting, data)
         for worker, source, stream, closed, named in meta["sources"]:
             reducer._streams[worker, source] = Stream(**stream)
             reducer._ends[worker, source] = closed
@@ -65,7 +57,6 @@ class Reducer:
         for end, key, *part in zip(*columns, strict=True):
             reducer._partials[end][key].append(tuple(part))
         reducer._shards, reducer._closed = tuple(meta["shards"]), meta["closed"]
-        reducer._faults = Counter(meta["faults"])
         return reducer
 
     def dump(self) -> bytes:
@@ -74,8 +65,7 @@ class Reducer:
             [*source, each.dump(), self._ends[source], self._named[source]]
             for source, each in sorted(self._streams.items())
         ]
-        meta = {"sources": sources, "shards": self._shards, "closed": self._closed, "faults": self._faults}
-        meta["out"] = self._out
+        meta = {"sources": sources, "shards": self._shards, "closed": self._closed, "out": self._out}
         found = [
             (end, key, *part)
             for end, keys in self._partials.items()
@@ -86,9 +76,7 @@ class Reducer:
         values: dict[str, Any] = {"key": keys, "state": states, "end": np.array(ends, np.int64)}
         for name, column in zip(("worker", "source", "number"), numbers, strict=True):
             values[name] = np.array(column, np.int64)
-        data = pack("reducer", self._windows, meta, values)
-        self._bytes = len(data)
-        return data
+        return self._pack(meta, values)
 
     def step(self, batch: pa.RecordBatch) -> list[Output]:
         """Take the frames of the next batch."""
@@ -103,15 +91,8 @@ class Reducer:
 
     def report(self, busy: float, wall: float) -> Output:
         """The report of the last step, which took so many seconds of processor and of wall time."""
-        closed = None if self._closed == NEVER else self._closed * self._windows.slide_us
-        fields = {
-            "shard": self._setting.shard,
-            **self._fields,
-            "state_bytes": self._bytes,
-            "closed_us": closed,
-        }
-        fields["states"] = sum(map(len, self._partials.values()))
-        return report("reducer", fields, self._faults, busy, wall)
+        states = sum(map(len, self._partials.values()))
+        return self._report("reducer", self._closed, states, busy, wall)
 
     def _is_mine(self, frame: Frame) -> bool:
         shards, worker = frame.header.shards, frame.header.worker

@@ -11,6 +11,7 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services
 from speck.core.job import Composition
 from speck.core.runtime import State
+from speck.core.split import Place, Split, expand
 from speck.errors import InvalidInput, SpeckError
 from tests.support.coordinator_bench import (  # noqa: F401
     begin_fixture,
@@ -20,7 +21,7 @@ from tests.support.coordinator_bench import (  # noqa: F401
     world_fixture,
 )
 from tests.support.doubles import World
-from tests.support.jobs_by_hand import chain, composition
+from tests.support.jobs_by_hand import chain, composition, make_job
 from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
 from tests.support.sessions import named
 
@@ -67,6 +68,19 @@ def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
     assert coordinator.store.abandoned_attempts() == []
     assert old.attempt.id not in world.engine(ENGINE).jobs
     assert [running.attempt.id for running in world.running("b")] == [new.attempt.id]
+
+
+def test_each_part_of_a_split_is_fenced_as_any_job(coordinator: Coordinator, world: World) -> None:
+    places = tuple(Place(spe_address=each) for each in (ENGINE, ENGINE))
+    split = Split(combiners=places, partitioner="hash", window_us=1, slide_us=1)
+    parts = expand(make_job("hot"), split)
+    carry_out(coordinator, composition(*parts))
+    old = [copy for part in parts for copy in world.running(part.job_name)]
+    assert [world.broker(BROKER).fences[named(part.job_name)] for part in parts] == [1] * 4
+    world.down(ENGINE)
+    carry_out(coordinator, composition(*(replace(part, spe_address=OTHER) for part in parts)), ENGINE)
+    assert [copy.message for copy in old] == ["taken over by attempt 2"] * 4
+    assert world.where() == dict.fromkeys((part.job_name for part in parts), OTHER)
 
 
 def test_the_loop_stops_a_copy_when_its_engine_answers(

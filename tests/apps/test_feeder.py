@@ -385,20 +385,27 @@ def test_a_broker_that_does_not_come_is_named(publisher: ModuleType) -> None:
 
 def test_a_server_that_is_no_broker_is_named(publisher: ModuleType) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=_hang_up, args=[server], daemon=True).start()
+        hanging_up = threading.Thread(target=_hang_up, args=[server])
+        hanging_up.start()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         words = f"broker '{address}' cannot be reached: the broker closed the connection"
-        with pytest.raises(publisher.PublishError, match=words):
-            publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
+        try:
+            with pytest.raises(publisher.PublishError, match=words):
+                publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            hanging_up.join()
 
 
 def _hang_up(server: socket.socket) -> None:
-    """Close each connection once something has come over it, until the server is closed."""
-    with suppress(OSError):
-        while True:
+    """Close each connection once something has come over it, until the server is shut down."""
+    while True:
+        try:
             connection, _ = server.accept()
-            with connection:
-                connection.recv(1000)
+        except OSError:
+            return
+        with connection, suppress(OSError):
+            connection.recv(1000)
 
 
 @pytest.mark.parametrize(

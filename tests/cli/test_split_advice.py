@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from speck.binder import Registry, installed
-from speck.cli import cli, render, split_advice
-from speck.cli.split_advice import advice_data, sample_lines
+from speck.cli import cli, render
+from speck.cli.split import advice
+from speck.cli.split.advice import advice_data, sample_lines
 from speck.core.split.advice import SplitSample, advise_split
 from speck.errors import InvalidInput
 from tests.support import ROOT
@@ -104,7 +105,7 @@ def test_a_job_is_sampled_with_its_own_settings(
 
     kinds = [each for each in installed().engines if each.engine == "spark"]
     sampling = Registry(tuple(replace(each, sample_split=sampled) for each in kinds))
-    monkeypatch.setattr(split_advice, "installed", lambda: sampling)
+    monkeypatch.setattr(advice, "installed", lambda: sampling)
     code, out, _ = advise(composition, name, "--json")
     assert code == 0
     path = ROOT / "jars_and_apps" / "road_traffic" / "hot_towns.py"

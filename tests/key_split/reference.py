@@ -19,10 +19,23 @@ class Row(NamedTuple):
     id: int
 
 
+class Reference(NamedTuple):
+    """The rows (ids, rising) of each key and closed window (its end, in slides); the number of late rows."""
+
+    windows: dict[tuple[str, int], list[int]]
+    late: int
+
+
 def results(batches: list[list[Row]], windows: Windows) -> dict[tuple[str, int], list[int]]:
     """The rows (ids, rising) of each key and window (its end, in slides) that is closed after the batches."""
+    return reference(batches, windows).windows
+
+
+def reference(batches: list[list[Row]], windows: Windows) -> Reference:
+    """The results of the batches, and the number of rows that came after all of their windows."""
     found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     newest = closed = -DAY
+    late = 0
     for batch in batches:
         good = [
             (row.key, row.time, row.id)
@@ -31,9 +44,13 @@ def results(batches: list[list[Row]], windows: Windows) -> dict[tuple[str, int],
         ]
         for key, time, number in good:
             slide = time // windows.slide_us
-            for end in range(slide + 1, slide + 1 + windows.slides):
-                if end * windows.slide_us > closed:
-                    found[key, end].append(number)
+            open_ends = [
+                end for end in range(slide + 1, slide + 1 + windows.slides) if end * windows.slide_us > closed
+            ]
+            for end in open_ends:
+                found[key, end].append(number)
+            late += not open_ends
         newest = max(newest, *(time for _, time, _ in good)) if good else newest
         closed = max(closed, newest - windows.lateness_us)
-    return {each: sorted(ids) for each, ids in found.items() if each[1] * windows.slide_us <= closed}
+    out = {each: sorted(ids) for each, ids in found.items() if each[1] * windows.slide_us <= closed}
+    return Reference(out, late)

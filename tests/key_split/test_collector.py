@@ -15,7 +15,7 @@ from jars_and_apps.key_split.collector import Collector, combine
 from jars_and_apps.key_split.settings import ReducerSetting
 from tests.key_split.examples import fault_test
 from tests.key_split.pipeline import Ids, Part, batch_of, values_of
-from tests.key_split.reference import results
+from tests.key_split.reference import reference
 from tests.key_split.test_protocol import Scenario, batches_of, scenarios
 
 
@@ -53,8 +53,10 @@ def test_any_partitions_give_the_results_of_the_reference(scenario: Scenario, pa
             place = result["key"], int(end) // scenario.windows.slide_us
             assert place not in found
             found[place] = result["ids"]
-    assert found == results(batches, scenario.windows)
+    expected = reference(batches, scenario.windows)
+    assert found == expected.windows
     faults: list[dict[str, Any]] = [part.report()["faults"] for part in parts]
     bad = sum(row.key is None or row.time is None or not 0 <= row.time <= row.arrival + 86_400_000_000
               for rows in batches for row in rows)  # fmt: skip
     assert sum(each.get("bad", 0) for each in faults) == bad
+    assert sum(each.get("late", 0) for each in faults) == expected.late

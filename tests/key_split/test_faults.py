@@ -95,6 +95,40 @@ def test_a_combiner_that_is_added_as_the_state_of_the_router_is_lost(late: bool)
     assert reports == ([{"late_partials": 1}] if late else [{}])
 
 
+def test_windows_of_a_former_origin_are_merged() -> None:
+    """A router that does not know of the former one gives a key to another owner, within a window."""
+    windows = Windows(2 * SLIDE, SLIDE)
+    setting = RouterSetting(windows, "hash", Hash, (1.0, 0.0), origin="origin-1")
+    pipeline = Pipeline(setting)
+    batches = [[Row("a", START + number * SLIDE, START, number)] for number in (0, 1, 4)]
+    pipeline.route(batches[0])
+    pipeline.drain()
+    pipeline.router.state = None
+    pipeline.change(origin="origin-2", weights=(0.0, 1.0))
+    for rows in batches[1:]:
+        pipeline.route(rows)
+    pipeline.drain()
+    assert pipeline.found() == results(batches, windows)
+
+
+def test_a_late_row_that_a_router_without_state_lets_pass() -> None:
+    """The combiner, which has closed the row's window, counts it as late."""
+    pipeline = Pipeline(RouterSetting(Windows(SLIDE, SLIDE), "hash", Hash, (1.0,), origin="origin-1"))
+    batches = [
+        [Row("a", START, START, 0), Row("b", START + 4 * SLIDE, START, 1)],
+        [Row("a", START, START, 2)],
+        [Row("b", START + 8 * SLIDE, START, 3)],
+    ]
+    pipeline.route(batches[0])
+    pipeline.drain()
+    lose_state(pipeline, "origin-2", 0, grows=False)
+    for rows in batches[1:]:
+        pipeline.route(rows)
+        pipeline.drain()
+    assert [part.report()["faults"] for part in pipeline.combiners.values()] == [{"late": 1}]
+    assert pipeline.found() == results(batches, pipeline.windows)
+
+
 def test_frames_of_a_former_origin_are_shut_out() -> None:
     """A former router that still writes changes nothing."""
     pipeline, batches = _run_once()

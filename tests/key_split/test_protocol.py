@@ -17,7 +17,7 @@ from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from tests.key_split.examples import fault_test, protocol_test
 from tests.key_split.pipeline import Pipeline, hash_of
-from tests.key_split.reference import DAY, Row, results
+from tests.key_split.reference import DAY, Row, reference
 
 SLIDE = 60_000_000
 START = 1_500_000_000_000_000 // SLIDE * SLIDE
@@ -191,7 +191,9 @@ def test_any_routing_gives_the_results_of_the_reference(scenario: Scenario) -> N
     """Rows late and bad, batches again, owners moved, workers added, work measured: windows come once."""
     pipeline = pipeline_of(scenario)
     batches = run(scenario, pipeline)
-    assert pipeline.found() == results(batches, scenario.windows)
+    expected = reference(batches, scenario.windows)
+    assert pipeline.found() == expected.windows
+    assert pipeline.router.report()["faults"].get("late", 0) == expected.late
 
 
 @fault_test

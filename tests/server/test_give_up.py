@@ -49,6 +49,8 @@ def test_it_is_in_the_plan_and_allowed_by_a_parameter(rest: RestServer) -> None:
     assert (operation["state"], operation["give_up"]) == ("succeeded", True)
     assert "7 messages wait at 't1'" in operation["warnings"][-1]
     assert [each["kind"] for each in client.events(50, job="b")].count("given up") == 1
+    losses = {each["reason"]: each["count"] for each in client.job("b")["losses"]}
+    assert losses == {"session deleted": 7}
 
 
 def test_it_is_shown_and_allowed_by_an_option(rest: RestServer, speck: Speck, tmp_path: Path) -> None:

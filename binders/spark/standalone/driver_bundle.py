@@ -18,6 +18,7 @@ _MODULES = (
     "speck.core.job",
     "speck.core.placement",
     "speck.core.runtime",
+    "speck.core.split.partitioners",
     "speck.core.split.parts",
     "binders.common.python_source",
     *(

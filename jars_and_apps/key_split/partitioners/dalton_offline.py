@@ -7,17 +7,18 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from jars_and_apps.key_split.partitioners.counting import Counting
 from jars_and_apps.key_split.partitioners.counts import Counted, Counts
 from jars_and_apps.key_split.partitioners.loads import Loads
 from jars_and_apps.key_split.partitioners.options import Option, Options, read
 from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
-from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
+from jars_and_apps.key_split.partitioners.protocol import Arrays, Routing, Setting
 from jars_and_apps.key_split.partitioners.ranks import hottest, masks, true_hot
 
 Floats = NDArray[np.float64]
 
 
-class DaltonOffline:
+class DaltonOffline(Counting):
     """The hottest keys of the first slide go to slices of the workers, at random by values that are learned.
 
     Each has a slice as with saspartitioner; a worker of it is drawn with the softmax of value /
@@ -33,20 +34,15 @@ class DaltonOffline:
     }
 
     def __init__(self, setting: Setting, counts: Counts, loads: Loads) -> None:
-        self._setting, self._counts, self._loads = setting, counts, loads
+        super().__init__(setting, counts, loads)
         self._options = read(self.OPTIONS, setting.options)
         self._keys = np.empty(0, np.uint64)
         self._values = np.empty((0, setting.workers))
 
     @classmethod
-    def begin(cls, setting: Setting) -> Self:
-        """A partitioner that has seen no row."""
-        return cls(setting, Counts(setting), Loads(setting))
-
-    @classmethod
     def load(cls, setting: Setting, arrays: Arrays) -> Self:
         """The partitioner whose state was dumped."""
-        found = cls(setting, Counts.load(setting, arrays), Loads.load(setting, arrays))
+        found = super().load(setting, arrays)
         found._keys = np.array(arrays["hot"], np.uint64)
         found._values = np.array(arrays["values"], np.float64)
         return found
@@ -54,7 +50,7 @@ class DaltonOffline:
     def dump(self) -> Arrays:
         """Keys, loads; the fixed hot keys, and the value of each worker for them, NaN outside its slice."""
         hot = {"hot": self._keys.copy(), "values": self._values.copy()}
-        return {**self._counts.dump(), **self._loads.dump(), **hot}
+        return {**super().dump(), **hot}
 
     def route(self, hashes: NDArray[np.uint64], batch: int) -> Routing:
         """The workers of the rows with these hashes of keys."""
@@ -69,13 +65,9 @@ class DaltonOffline:
 
     def advance(self, slides: int) -> None:
         """Let event time pass by so many slides."""
-        self._counts.advance(slides)
-        self._loads.advance(slides)
+        super().advance(slides)
         if not len(self._keys):
             self._choose()
-
-    def observe(self, window: MetricsWindow) -> None:
-        """Take no notice of what was measured."""
 
     def _choose(self) -> None:
         """Fix the hot keys and their slices."""

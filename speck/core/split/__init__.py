@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from speck.core.split.partitioners import MOST_COMBINERS, PARTITIONERS, Option
 from speck.core.split.parts import (
     DEFAULT_AT_SITES,
     DEFAULT_IN_ONE_JOB,
     METRICS_SLIDE_US,
     METRICS_WINDOW_US,
-    MOST_COMBINERS,
     MOST_NAME,
     MOST_SLIDES,
-    PARTITIONERS,
     SPLIT_TOPICS,
-    Option,
     Part,
     Place,
     Role,

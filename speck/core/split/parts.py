@@ -15,11 +15,11 @@ from hashlib import sha256
 from typing import Any
 
 from speck.core.job import Job, Scalar
+from speck.core.split.partitioners import PARTITIONERS
 
 SPLIT_TOPICS = "speck/split/"
 CONTROL_TOPICS = "speck/control/"
 PARTIALS = "partials"
-MOST_COMBINERS = 1000
 MOST_SLIDES = 10_000  # of a window
 MOST_NAME = 80  # characters of the name of a split; its jobs add up to 13
 METRICS_WINDOW_US, METRICS_SLIDE_US = 60_000_000, 10_000_000
@@ -35,105 +35,6 @@ class Role(StrEnum):
     COMBINER = "combiner"
     REDUCER = "reducer"
     WHOLE = "whole"
-
-
-# --- the partitioners, as data
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option of a partitioner: default and bounds, both inclusive; ``whole`` allows no fraction."""
-
-    about: str
-    default: float
-    low: float
-    high: float
-    whole: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionerKind:
-    """A partitioner as its users see it.
-
-    ``learns``: its tables grow across batches, so it runs as a job of its own only.  ``weighs``: it can take
-    measured speeds for the combiners' weights.  ``metered``: it needs the measured work of the combiners.
-    """
-
-    about: str
-    options: Mapping[str, Option] = field(default_factory=dict)
-    learns: bool = False
-    weighs: bool = False
-    metered: bool = False
-
-
-PARTITIONERS: Mapping[str, PartitionerKind] = {
-    "balanced": PartitionerKind(
-        "levels each batch with the least fan-out",
-        {
-            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 4, 1, 1000),
-            "tolerance": Option("excess over the level for which no new worker gets a key", 0.05, 0, 1),
-            "memory": Option("share of the last batches' loads that counts in the next", 0.5, 0, 0.99),
-            "relief": Option("excess over its share at which a worker's cold keys move", 0.02, 0, 1),
-        },
-        weighs=True,
-    ),
-    "cam": PartitionerKind("the worker that has the key, else the lower of two"),
-    "dagreedy": PartitionerKind(
-        "hot keys by fan-out against load",
-        {
-            "alpha": Option("weight of fan-out against load", 0.5, 0, 0.99),
-            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 100, 0.1, 1000),
-        },
-    ),
-    "dalton-metrics": PartitionerKind(
-        "learns the workers of hot keys by their measured busy times",
-        {
-            "a": Option("learning rate", 0.1, 0.001, 1),
-            "epsilon": Option("share of rows that explore", 0.1, 0, 1),
-            "cap": Option("most workers of a key, from 2; 0: all", 6, 0, MOST_COMBINERS, whole=True),
-            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 1, 0.1, 1000),
-        },
-        learns=True,
-        metered=True,
-    ),
-    "dalton-offline": PartitionerKind(
-        "explores and learns over the hottest keys of the first slide",
-        {
-            "a": Option("learning rate", 0.1, 0.001, 1),
-            "epsilon": Option("share of rows that explore", 0.1, 0, 1),
-            "temperature": Option("of the softmax", 0.1, 0.001, 100),
-            "hot_keys": Option("keys, by rank, that count as hot", 10, 1, 1000, whole=True),
-        },
-        learns=True,
-    ),
-    "dalton-original": PartitionerKind(
-        "learns the workers of hot keys by Q-learning",
-        {
-            "a": Option("learning rate", 0.1, 0.001, 1),
-            "epsilon": Option("share of rows that explore", 0.1, 0, 1),
-            "alpha": Option("weight of fan-out against load", 0.5, 0, 1),
-            "cap": Option("most workers of a key, from 2; 0: all", 6, 0, MOST_COMBINERS, whole=True),
-            "hot": Option("a key is hot above 1/(hot * workers) of a slide", 1, 0.1, 1000),
-        },
-        learns=True,
-    ),
-    "drifting-key": PartitionerKind(
-        "one key to the first worker, the others to the rest: a stress",
-        {"key": Option("rank of that key at the start, 0: the hottest", 0, 0, 1_000_000, whole=True)},
-    ),
-    "hash": PartitionerKind("each key at its home"),
-    "saspartitioner": PartitionerKind(
-        "shares of the hottest keys, set each slide",
-        {
-            "hot_keys": Option("keys, by rank, that count as hot", 10, 1, 1000, whole=True),
-            "true_hot": Option("hot keys that are split; 0: by the rule", 0, 0, 1000, whole=True),
-            "spread": Option("workers of each of them; 0: by the rule", 0, 0, MOST_COMBINERS, whole=True),
-        },
-        learns=True,
-    ),
-    "shuffle": PartitionerKind("weighted round robin"),
-    "two-choices": PartitionerKind("the lower of the key's two homes"),
-}
 
 
 # --- a split as its user describes it

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flask import Flask
 
+import speck.server.api.split.routes  # noqa: F401 - adds its routes to the blueprint
 from speck.coordinator import Services
 from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems

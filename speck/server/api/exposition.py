@@ -18,7 +18,7 @@ from speck.coordinator import Queries, Services
 from speck.observe.losses import LossCount
 from speck.observe.metrics import OPERATIONS
 from speck.server.api.placement.metrics import placement_metrics
-from speck.server.api.split_exposition import split_metrics
+from speck.server.api.split.metrics import split_metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own

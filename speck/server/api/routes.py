@@ -12,7 +12,6 @@ from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, SiteQueries
-from speck.coordinator.split_queries import split_data, splits_data
 from speck.core.plan import Plan, plan_data
 from speck.core.split import shown_job
 from speck.errors import InvalidInput
@@ -274,37 +273,6 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
         name, leave_behind=query["leave_behind"], give_up=query["give_up"], **why(query)
     )
     return answer(operation, query["wait"])
-
-
-@blueprint.route("/splits", methods=["GET"])
-@blueprint.response(200, schemas.SplitSchema(many=True))
-def list_splits() -> Any:
-    """All splits by keys, with their jobs as last observed"""
-    return _splits()
-
-
-@blueprint.route("/splits/<name>", methods=["GET"])
-@blueprint.response(200, schemas.SplitSchema)
-@blueprint.alt_response(404, schema=schemas.ProblemSchema)
-def show_split(name: str) -> Any:
-    """One split by keys, with its jobs as last observed"""
-    return split_data(_splits(), name)
-
-
-@blueprint.route("/splits/<name>/windows", methods=["GET"])
-@blueprint.arguments(parameters.WindowsQuery, location="query")
-@blueprint.response(200, schemas.WindowSchema(many=True))
-@blueprint.alt_response(404, schema=schemas.ProblemSchema)
-def list_windows(query: dict[str, Any], name: str) -> Any:
-    """The last windows of the measured work of a split's combiners, the oldest first"""
-    queries = _queries()
-    split_data(splits_data(queries.jobs(), (), queries.splits), name)
-    return queries.splits.windows(name, query["after"])
-
-
-def _splits() -> list[dict[str, Any]]:
-    queries = _queries()
-    return splits_data(queries.jobs(), queries.rates()["jobs"], queries.splits)
 
 
 @blueprint.route("/rates", methods=["GET"])

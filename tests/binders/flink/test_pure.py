@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from binders.flink.metrics.rates import (
     BACKPRESSURED,
     BUSY,
+    CONNECTORS,
     IDLE,
     RECORDS_IN,
     RECORDS_OUT,
@@ -39,6 +40,7 @@ from binders.flink.submission.job_config import (
 from speck.core.inventory import Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import form_fingerprint, session_fingerprint
 from speck.core.runtime import State
+from speck.observe import losses
 from tests.support.binder_contract import attempt_of
 from tests.support.examples import job, make_jar, one_site, property_test
 
@@ -286,6 +288,10 @@ def test_a_run_says_what_becomes_of_messages_on_which_it_fails() -> None:
     engine = Engine(spe_address="http://edge")
     settings = run_body(desired, attempt_of(desired), "c0de", engine, Inventory())["flinkConfiguration"]
     assert (settings["speck.on-error"], settings["speck.park-topic"]) == ("park", "parked")
+
+
+def test_all_counts_of_losses_are_read_from_the_connectors() -> None:
+    assert set(losses.COUNTERS) <= set(CONNECTORS)
 
 
 def test_a_run_says_whose_it_is_and_whose_stamps_it_goes_on_with() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,5 +258,5 @@ def _hear(listener: socket.socket, heard: list[bytes]) -> None:
             peer, _ = listener.accept()
         except OSError:
             return
-        with peer:
+        with peer, suppress(OSError):
             heard.append(peer.recv(65536))

@@ -24,6 +24,25 @@ def test_a_shuffle_has_the_same_partitions_when_a_batch_is_run_again() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, {}),
+        ({"on_error": "skip"}, {"onError": "skip", "job": "a"}),
+        (
+            {"on_error": "park", "park_topic": "parked"},
+            {"onError": "park", "job": "a", "parkTopic": "parked"},
+        ),
+    ],
+    ids=["fail", "skip", "park"],
+)
+def test_the_source_is_told_what_becomes_of_messages_on_which_the_code_fails(
+    fields: dict[str, str], expected: dict[str, str]
+) -> None:
+    options = source_options(make_job("a", **fields), ATTEMPT, Inventory())
+    assert {name: options[name] for name in ("onError", "job", "parkTopic") if name in options} == expected
+
+
+@pytest.mark.parametrize(
     ("partitioner", "measured", "controlled"),
     [("balanced", True, True), ("balanced", False, False), ("dalton-metrics", False, True)],
 )

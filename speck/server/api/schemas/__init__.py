@@ -47,7 +47,6 @@ from speck.server.api.schemas.sites import (
     SiteViewSchema,
     UplinkViewSchema,
 )
-from speck.server.api.schemas.splits import SplitSchema, WindowSchema
 
 __all__ = [
     "ActionSchema",
@@ -82,9 +81,7 @@ __all__ = [
     "RevisionViewSchema",
     "SessionSchema",
     "SiteViewSchema",
-    "SplitSchema",
     "UndrainedSessionSchema",
     "UplinkViewSchema",
     "WarningSchema",
-    "WindowSchema",
 ]

@@ -79,7 +79,7 @@ def advise_split(
 
     No server, engine or broker is contacted: the class runs in a Spark that is started here.
     """
-    from speck.cli.split_advice import advice_for, job_to_split, sample_lines
+    from speck.cli.split.advice import advice_for, job_to_split, sample_lines
 
     inventory = inventory or default_sites()
     given = values(env_files, settings, file, inventory)
