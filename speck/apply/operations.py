@@ -21,7 +21,7 @@ from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
-from speck.store import Event, Intent, Store, Transaction
+from speck.store import DeletedComposition, Event, Intent, Store, Transaction
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.retention import Retention
 
@@ -310,7 +310,19 @@ class Operations:
                 transaction.add_event(replace(end, kind="skipped", message=message, job=each["job"]))
             transaction.add_event(end)
             if self._is_deleted(name):
-                transaction.delete_composition(name)
+                transaction.put_deleted(self._deletion(data))
+
+    def _deletion(self, data: Mapping[str, Any]) -> DeletedComposition:
+        """The record of a deletion that this operation ends: the deletion itself, or a healing after it."""
+        name = data["composition"]
+        asked = data
+        if data["kind"] in BY_LOOP:
+            deletions = self.store.last_operations(
+                1, accept=lambda each: (each["composition"], each["kind"]) == (name, OperationKind.DELETE)
+            )
+            asked = next(iter(deletions), data)
+        why = asked["author"], asked["message"], asked["id"]
+        return DeletedComposition(name, data["revision"], self.clock(), *why)
 
     def _is_deleted(self, composition: str) -> bool:
         head = self.store.head(composition)

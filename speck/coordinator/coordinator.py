@@ -224,7 +224,7 @@ class Coordinator:
             found = differences(last.jobs, composition.jobs)
             options = changed_options(last.placement, composition.placement)
             same = bool(head.revision) and not found and not options
-            number = head.revision if same else head.revision + 1
+            number = head.revision if same else self._next_number(name)
             reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
             operation = self.operations.new(name, number, kind, author, message, reported)
             operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
@@ -260,6 +260,12 @@ class Coordinator:
         former, restored = self._former(name, number)
         return self.plan(former, base_revision, give_up=give_up), restored
 
+    def rollback_warnings(self, name: str) -> list[str]:
+        """The warnings about a rollback: of a deleted composition, the things that it does not bring back."""
+        deleted = self.store.deleted(name)
+        gone = "its jobs start as new ones: the state that they had and the messages that waited are gone"
+        return [] if deleted is None else [f"composition {name!r} is deleted; {gone}"]
+
     def rollback(
         self,
         name: str,
@@ -272,6 +278,8 @@ class Coordinator:
     ) -> tuple[Operation, Plan]:
         """Accept an earlier revision (the one before the last, when none is named) as the next one.
 
+        Of a deleted composition that is the last one by default, whose jobs start as new ones.
+
         It is planned, refused and carried out like any other.  Besides the errors of :meth:`apply`, raises
         :class:`~speck.errors.NotFound` when there is no such revision, and
         :class:`~speck.errors.InvalidInput` when its code is no longer stored.
@@ -281,6 +289,7 @@ class Coordinator:
             return self.apply(
                 former,
                 base_revision=base_revision,
+                warnings=self.rollback_warnings(name),
                 author=author,
                 message=message or f"rollback to revision {restored}",
                 restored=restored,
@@ -289,12 +298,17 @@ class Coordinator:
 
     def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
         """The composition of an earlier revision, and its number."""
-        head = self.deployments.known_head(name)
-        number = self.history.before(name, head.revision) if number is None else number
+        last = self.deployments.last_revision(name)
+        if number is None:  # of a deleted composition, the last one is to come back
+            number = last if self.store.deleted(name) is not None else self.history.before(name, last)
         former = self.store.revision_once(name, number)
         if faults := self.artifacts.lost(former.jobs.values()):
             raise InvalidInput(faults, f"composition {name!r}")
         return Composition(name, former.jobs, former.placement), number
+
+    def _next_number(self, name: str) -> int:
+        """The number of the next revision; that of a deleted composition goes on counting."""
+        return max(self.store.revision_numbers(name), default=0) + 1
 
     def _changeable_head(self, name: str) -> Head:
         """The head of a composition.  Raises :class:`~speck.errors.Conflict` while it is being deleted."""
@@ -310,6 +324,7 @@ class Coordinator:
         with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
+                transaction.delete_deleted(revision.composition)
             name, number = operation.composition, operation.revision
             left_behind, give_up = operation.left_behind, operation.give_up
             transaction.put_head(Head(name, number, left_behind=left_behind, give_up=give_up))
@@ -375,6 +390,16 @@ class Coordinator:
         head = self.deployments.head(self.deployments.known_job(name).composition)
         return self.placer.pinned(self.desired(head.name), name, pin, site), head.revision
 
+    def plan_job_deletion(
+        self,
+        name: str,
+        base_revision: int | None = None,
+        leave_behind: Iterable[str] = (),
+        give_up: bool = False,
+    ) -> Plan:
+        """The plan of :meth:`delete_job`.  Nothing is changed."""
+        return self.plan(self._without(name), base_revision, leave_behind, give_up)
+
     def delete_job(
         self,
         name: str,
@@ -382,15 +407,23 @@ class Coordinator:
         message: str = "",
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
+        base_revision: int | None = None,
     ) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
-        composition = self.deployments.known_job(name).composition
-        with self.operations.exclusive(composition):
-            last = self.desired(composition)
-            desired = replace(last, jobs={key: job for key, job in last.jobs.items() if key != name})
+        with self.operations.exclusive(self.deployments.known_job(name).composition):
             return self.apply(
-                desired, author=author, message=message, leave_behind=leave_behind, give_up=give_up
+                self._without(name),
+                base_revision=base_revision,
+                author=author,
+                message=message,
+                leave_behind=leave_behind,
+                give_up=give_up,
             )[0]
+
+    def _without(self, name: str) -> Composition:
+        """The last revision of a job's composition, without the job."""
+        last = self.desired(self.deployments.known_job(name).composition)
+        return replace(last, jobs={key: job for key, job in last.jobs.items() if key != name})
 
     def desired(self, name: str) -> Composition:
         """The last revision of a composition; without jobs if it has none."""

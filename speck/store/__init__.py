@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from speck.store.records import (
     AttemptRecord,
+    DeletedComposition,
     Event,
     Head,
     Intent,
@@ -22,6 +23,7 @@ from speck.store.transaction import Transaction
 
 __all__ = [
     "AttemptRecord",
+    "DeletedComposition",
     "Event",
     "Head",
     "Intent",

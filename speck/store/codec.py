@@ -6,6 +6,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
     composition/NAME                head: last revision, whether it is being deleted, what its user allowed
+    deleted/NAME                    in place of the head of a deleted composition: last revision, time, author
     revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
@@ -44,6 +45,7 @@ from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 from speck.store.records import (
     AttemptRecord,
+    DeletedComposition,
     Event,
     Head,
     Intent,
@@ -118,6 +120,16 @@ def decode_head(name: str, value: bytes) -> Head:
     """A composition's head; ``name`` is the last part of its key."""
     data = _unpack(value)
     return Head(name, data["r"], bool(data.get("d")), tuple(data.get("l", ())), bool(data.get("g")))
+
+
+def encode_deleted(deleted: DeletedComposition) -> bytes:
+    """The inverse of :func:`decode_deleted`."""
+    return _pack([deleted.revision, round(deleted.at, 3), deleted.author, deleted.message, deleted.operation])
+
+
+def decode_deleted(name: str, value: bytes) -> DeletedComposition:
+    """A deleted composition; ``name`` is the last part of its key."""
+    return DeletedComposition(name, *_unpack(value))
 
 
 def encode_revision(revision: Revision) -> bytes:

@@ -47,6 +47,21 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedComposition:
+    """A composition that was deleted, whose revisions are retained.  ``at`` is Unix time, s.
+
+    ``revision`` is the number of its last one; ``operation`` the id of its deletion.
+    """
+
+    name: str
+    revision: int
+    at: float
+    author: str = ""
+    message: str = ""
+    operation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRecord:
     """A session that was made for a job at a broker, or may have been: the intent is stored first."""
 

@@ -25,7 +25,15 @@ from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_o
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
 from speck.store.profiles import MeasuredLink
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
+from speck.store.records import (
+    AttemptRecord,
+    DeletedComposition,
+    Event,
+    Head,
+    JobRecord,
+    RetryState,
+    Revision,
+)
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
 _log = logging.getLogger("speck.audit")
@@ -188,6 +196,16 @@ class Store:
         key = key_of("composition", name)
         value = self._database.get(key)
         return None if value is None else self._decoded(key, codec.decode_head, name, value)
+
+    def deletions(self) -> list[DeletedComposition]:
+        """The deleted compositions whose revisions are retained, by name."""
+        return self._scan(b"deleted/", codec.decode_deleted)
+
+    def deleted(self, name: str) -> DeletedComposition | None:
+        """A deleted composition; ``None`` if there is one of its name again, or there never was one."""
+        key = key_of("deleted", name)
+        value = self._database.get(key)
+        return None if value is None else self._decoded(key, codec.decode_deleted, name, value)
 
     def revision(self, composition: str, number: int) -> Revision:
         """One revision; :class:`~speck.errors.NotFound` when there is none of that number."""

@@ -57,6 +57,7 @@ __all__ = [
     "compositions_table",
     "counted",
     "decision_line",
+    "deletions_table",
     "difference_lines",
     "doctor_report",
     "events_table",
@@ -187,6 +188,15 @@ def revisions_table(revisions: Iterable[Data]) -> Table:
         for each in revisions
     )
     return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"), rows)
+
+
+def deletions_table(deletions: Iterable[Data]) -> Table:
+    """A row for each deleted composition."""
+    rows = (
+        (each["name"], each["revision"], clock(each["at"]), each["author"], _first_line(each["message"]))
+        for each in deletions
+    )
+    return table(("COMPOSITION", "REVISION", "DELETED", "BY", "MESSAGE"), rows)
 
 
 def operations_table(operations: Iterable[Data]) -> Table:

@@ -30,6 +30,9 @@ def plan_lines(plan: Data) -> Iterable[Text]:
             yield from _action_lines(action, width, "  " if split else "")
     for session in plan.get("leaves", []):
         yield undrained_line(session)
+    for each in plan.get("destroys", []):
+        if each["kind"] == "state":  # stops and given-up messages are in the lines above
+            yield Text(f"  {each['job']} {each['text']}", style="bold red")
 
 
 def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:

@@ -97,13 +97,6 @@ def _loss() -> fields.Boolean:
     )
 
 
-class JobDeletionQuery(ChangeQuery):
-    """Query parameters of the deletion of one job."""
-
-    leave_behind = _abandon()
-    give_up = _loss()
-
-
 class JobQuery(ChangeQuery):
     """Query parameters of the deployment of one job."""
 
@@ -124,6 +117,13 @@ class DeletionQuery(PlannedQuery):
     """Query parameters of the deletion of a composition."""
 
     leave_behind = _abandon()
+
+
+class JobDeletionQuery(PlannedQuery):
+    """Query parameters of the deletion of one job."""
+
+    leave_behind = _abandon()
+    give_up = _loss()
 
 
 class ForgettingQuery(Schema):

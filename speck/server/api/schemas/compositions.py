@@ -77,6 +77,17 @@ class CompositionSummarySchema(_CompositionSchema):
     jobs = fields.Integer(metadata={"description": "number of desired jobs"})
 
 
+class DeletedCompositionSchema(Schema):
+    """A deleted composition whose history is retained."""
+
+    name = text("its name")
+    revision = fields.Integer(metadata={"description": "number of its last revision"})
+    at = fields.Float(metadata=UNIX)
+    author = text("the author of the deletion")
+    message = text("its reason, by the author")
+    operation = text("the id of the deletion")
+
+
 class CompositionViewSchema(_CompositionSchema):
     """A composition with its jobs and revisions."""
 

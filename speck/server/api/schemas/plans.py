@@ -5,6 +5,7 @@ from __future__ import annotations
 from marshmallow import Schema, fields, validate
 
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
+from speck.core.plan import Destroyed
 from speck.server.api.schemas.fields import UNIX, text
 from speck.server.api.schemas.figures import FigurePairSchema
 
@@ -55,6 +56,17 @@ class UndrainedSessionSchema(Schema):
     lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
 
 
+class DestructionSchema(Schema):
+    """One thing that a plan destroys."""
+
+    job = text("the job that it is of")
+    kind = fields.String(
+        validate=validate.OneOf([kind.value for kind in Destroyed]),
+        metadata={"description": "job: it stops for good; state: it is dropped; messages: they are given up"},
+    )
+    text = text("the same in words, to follow the job's name")
+
+
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
@@ -72,6 +84,12 @@ class PlanSchema(Schema):
     leaves = fields.List(
         fields.Nested(UndrainedSessionSchema),
         metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
+    )
+    destroys = fields.List(
+        fields.Nested(DestructionSchema),
+        metadata={
+            "description": "the jobs, state and messages that it destroys (empty: it is not destructive)"
+        },
     )
     warnings = fields.List(
         fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
