@@ -65,6 +65,11 @@ def plan(
     show_default=True,
     help="Movable jobs to place: those that do not run yet, all (as speck place), or none.",
 )
+@click.option(
+    "--atomic",
+    is_flag=True,
+    help="All or nothing: go back to the revision before if any job fails or has to wait.",
+)
 @abandon_option
 @loss_option
 @yes_option
@@ -78,6 +83,7 @@ def apply(
     settings: tuple[str, ...],
     base_revision: int | None,
     place: str,
+    atomic: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
     yes: bool,
@@ -88,8 +94,12 @@ def apply(
     """Deploy a composition: start, stop, update and move jobs as the file describes."""
     text = read_composition(file, values(env_files, settings, file))
     if place == "all":
-        if base_revision is not None or leave_behind:
-            option = "--base-revision" if base_revision is not None else "--leave-behind"
+        refused = {
+            "--base-revision": base_revision is not None,
+            "--leave-behind": leave_behind,
+            "--atomic": atomic,
+        }
+        for option in (each for each, is_given in refused.items() if is_given):
             raise click.UsageError(f"{option} is not available with --place all")
         change = {"message": message, "author": author, "give_up": give_up or None}
         _place_all(client, text, file.stem, change, yes, as_json)
@@ -102,7 +112,7 @@ def apply(
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     base = planned["base_revision"]
     more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
-    more |= {"give_up": give_up or None, "place": place}
+    more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 
 

@@ -7,6 +7,7 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
+from speck.apply.outcome import OPEN, overtaken
 from speck.apply.stamps import stamp_notes
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
@@ -30,18 +32,20 @@ from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.coordinator.proposal_data import assigned_figures
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
-from speck.core.lifecycle import ActionState, OperationKind
+from speck.core.lifecycle import ActionState, OperationKind, OperationState, RevisionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, refused_splits, stranded_state
 from speck.core.settings import Settings
-from speck.errors import Conflict, InvalidInput, StaleRevision
+from speck.errors import Conflict, InvalidInput, SpeckError, StaleRevision
 from speck.observe.observer import Observer
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Revision, Store
+from speck.store import Head, JobRecord, Outcome, Revision, Store, Transaction
 from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
 from speck.store.retention import Retention
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -73,6 +77,9 @@ class Coordinator:
     placer: Placer
     _recovered: bool = field(default=False, init=False)
 
+    def __post_init__(self) -> None:
+        self.operations.on_atomic_failure.append(self._take_back)
+
     def start(self) -> None:
         """Resume the operations that a crash or a stop interrupted, and begin to reconcile."""
         self.backoff.keep_in(self.store, self.clock())
@@ -80,6 +87,7 @@ class Coordinator:
         self.retention.sweep_code()  # code that was stored, but not accepted
         for data in self.operations.interrupted():
             self._resume(data)
+        self._resume_taking_back()
         if self.settings.period:
             self.reconciler.start(self.settings.period)
             self.sampler.watch()
@@ -201,6 +209,7 @@ class Coordinator:
         give_up: bool = False,
         place: str = NEW,
         kind: str = "",
+        atomic: bool = False,
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and carry it out in the background.
 
@@ -209,7 +218,8 @@ class Coordinator:
         sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
         leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  ``give_up`` allows
         the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  ``kind`` is that of
-        the operation, if it is not of a user's request.  Raises
+        the operation, if it is not of a user's request.  An ``atomic`` one is taken back if any job of it
+        fails or waits.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
@@ -228,6 +238,7 @@ class Coordinator:
             reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
             operation = self.operations.new(name, number, kind, author, message, reported)
             operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
+            operation.atomic, operation.base_revision = atomic, head.revision
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -326,6 +337,7 @@ class Coordinator:
                 transaction.put_revision(revision)
                 transaction.delete_deleted(revision.composition)
             name, number = operation.composition, operation.revision
+            self._put_outcomes(transaction, operation, number)
             left_behind, give_up = operation.left_behind, operation.give_up
             transaction.put_head(Head(name, number, left_behind=left_behind, give_up=give_up))
             for action in plan.actions:
@@ -335,6 +347,52 @@ class Coordinator:
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     stored = lifecycle_of(self.store, job, name)
                     job_state.write(transaction, stored, RevisionNoted(revision.number))
+
+    def _put_outcomes(self, transaction: Transaction, operation: Operation, number: int) -> None:
+        """Write that a revision (0: a deletion) is pending, and the outcome of the one before."""
+        name, base = operation.composition, operation.base_revision
+        before = self.store.outcome(name, base) if base else None
+        if number == base and before is not None and before.state is RevisionState.APPLIED:
+            return  # it is applied again
+        if number:
+            transaction.put_outcome(name, number, Outcome(RevisionState.PENDING, operation.id))
+        rolled_back = bool(base) and operation.kind == OperationKind.ROLLBACK
+        outcome = None if number == base else overtaken(before, number, rolled_back=rolled_back)
+        if outcome is not None:
+            transaction.put_outcome(name, base, outcome)
+        if before is not None and before.state in OPEN:
+            self.operations.put_replaced(transaction, before, operation.id)
+
+    def _take_back(self, operation: Operation) -> str:
+        """Go back to the revision before an atomic operation; answers the reason why not, if so."""
+        name, base = operation.composition, operation.base_revision
+        why = {"author": operation.author, "message": f"revision {operation.revision} was not applied wholly"}
+        if self.operations.is_closing:  # done at the next start
+            return ""
+        if base == operation.revision:
+            return "not taken back: there is no revision before it that differs"
+        change: dict[str, Any] = {**why, "base_revision": operation.revision}
+        try:
+            if base:
+                back, _ = self.rollback(name, base, give_up=operation.give_up, **change)
+            else:
+                back = self.delete_composition(name, **change)
+        except SpeckError as error:
+            return f"not taken back: {error}"
+        operation.replace(back.id)
+        return ""
+
+    def _resume_taking_back(self) -> None:
+        """Take back the atomic operations after whose end the coordinator ended too."""
+        for head in self.store.heads():
+            outcome = self.store.outcome(head.name, head.revision)
+            data = self.store.operation(outcome.operation) if outcome is not None else None
+            if outcome is None or data is None or outcome.state is RevisionState.APPLIED or head.deleting:
+                continue
+            ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
+            if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
+                error = self._take_back(self.operations.restored(data))
+                _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)
 
     def plan_deletion(
         self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
@@ -363,13 +421,14 @@ class Coordinator:
             left_behind = self._abandoned(head, leave_behind)
             plan = self._plan(self.deployments.snapshot(head), {}, left_behind)
             operation = self.operations.new(name, head.revision, "delete", author, message)
-            operation.left_behind = tuple(sorted(left_behind))
+            operation.left_behind, operation.base_revision = tuple(sorted(left_behind)), head.revision
             operation.plan(plan)
             with self.operations.admission(name):
                 self.backoff.forget(each.job.job_name for each in plan.actions)
                 with self.operations.accepting(operation, {}, plan) as transaction:
                     deleting = replace(head, deleting=True, left_behind=operation.left_behind)
                     transaction.put_head(deleting)
+                    self._put_outcomes(transaction, operation, 0)
         return operation
 
     def apply_job(

@@ -47,6 +47,12 @@ class Snapshot:
             for each in self.attempts.get(name, ())
         }
 
+    def is_carried_out(self) -> bool:
+        """True if every job is in its desired form at its engine, and no other is left."""
+        return self.records.keys() == self.desired.keys() and all(
+            self._started(name) and self.forms[name] == job for name, job in self.desired.items()
+        )
+
     def addresses(self) -> set[str]:
         """Of the engines and the brokers that its jobs use, or did before a change that is not through."""
         used = {

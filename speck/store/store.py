@@ -31,6 +31,7 @@ from speck.store.records import (
     Event,
     Head,
     JobRecord,
+    Outcome,
     RetryState,
     Revision,
 )
@@ -206,6 +207,21 @@ class Store:
         key = key_of("deleted", name)
         value = self._database.get(key)
         return None if value is None else self._decoded(key, codec.decode_deleted, name, value)
+
+    def outcomes(self, composition: str) -> dict[int, Outcome]:
+        """The outcomes of a composition's revisions, by number; revisions of 0.1 may have none."""
+        return dict(
+            self._scan(
+                key_of("outcome", composition, ""),
+                lambda number, value: (int(number), codec.decode_outcome(value)),
+            )
+        )
+
+    def outcome(self, composition: str, number: int) -> Outcome | None:
+        """The outcome of one revision."""
+        key = key_of("outcome", composition, number_part(number))
+        value = self._database.get(key)
+        return None if value is None else self._decoded(key, codec.decode_outcome, value)
 
     def revision(self, composition: str, number: int) -> Revision:
         """One revision; :class:`~speck.errors.NotFound` when there is none of that number."""

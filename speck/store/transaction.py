@@ -19,6 +19,7 @@ from speck.store.records import (
     Event,
     Head,
     JobRecord,
+    Outcome,
     RetryState,
     Revision,
 )
@@ -58,7 +59,8 @@ class Transaction:
     def forget_composition(self, name: str) -> None:
         """Forget a deleted composition with its revisions."""
         self.delete_deleted(name)
-        self._changes |= dict.fromkeys(self._keys(key_of("revision", name, "")))
+        for kind in ("revision", "outcome"):
+            self._changes |= dict.fromkeys(self._keys(key_of(kind, name, "")))
 
     def put_adaptation(self, name: str, memory: Memory) -> None:
         """Write the memory of a composition's adaptation."""
@@ -70,8 +72,14 @@ class Transaction:
         self._changes[key] = codec.encode_revision(revision)
 
     def delete_revision(self, composition: str, number: int) -> None:
-        """Forget a revision."""
-        self._changes[key_of("revision", composition, number_part(number))] = None
+        """Forget a revision and its outcome."""
+        for kind in ("revision", "outcome"):
+            self._changes[key_of(kind, composition, number_part(number))] = None
+
+    def put_outcome(self, composition: str, number: int, outcome: Outcome) -> None:
+        """Write the outcome of a revision."""
+        key = key_of("outcome", composition, number_part(number))
+        self._changes[key] = codec.encode_outcome(outcome)
 
     def put_job(self, record: JobRecord) -> None:
         """Write what is deployed of a job."""

@@ -151,7 +151,7 @@ def test_history_diff_and_rollback(speck: Speck, two: str, rest: RestServer) -> 
     Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "c t1 t3"))
     speck("apply", two, "--yes", "-m", "faster\nin two lines")
     lines = [each.rstrip() for each in speck("history", "two").out.splitlines()]
-    assert lines[0].split() == ["REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"]
+    assert lines[0].split() == ["REVISION", "AT", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"]
     assert (lines[1].split()[3], lines[1].endswith("the first")) == ("ann", True)
     assert " +1 -1 ~1 " in lines[2]
     assert lines[2].endswith("faster ...")

@@ -174,6 +174,11 @@ def compositions_table(compositions: Iterable[Data]) -> Table:
     return table(("COMPOSITION", "REVISION", "JOBS", "AT WORK"), rows)
 
 
+def outcome_text(revision: Data) -> str | None:
+    """The outcome of a revision, and the one that came in its place."""
+    return f"{revision['outcome']} by {revision['by']}" if revision.get("by") else revision.get("outcome")
+
+
 def revisions_table(revisions: Iterable[Data]) -> Table:
     """A row for each revision of a composition."""
     rows = (
@@ -183,11 +188,12 @@ def revisions_table(revisions: Iterable[Data]) -> Table:
             each["author"],
             each["jobs"],
             counted(each["changes"]),
+            outcome_text(each),
             _first_line(each["message"]),
         )
         for each in revisions
     )
-    return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"), rows)
+    return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"), rows)
 
 
 def deletions_table(deletions: Iterable[Data]) -> Table:

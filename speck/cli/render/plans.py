@@ -98,6 +98,8 @@ def operation_summary(operation: Data) -> Text:
     line = Text(f"{operation['kind']} of {operation['composition']} ", style="bold")
     line.append(operation["state"], style=STATES.get(operation["state"], ""))
     line.append(f": {', '.join(parts)}" + (f" ({operation['error']})" if operation["error"] else ""))
+    if operation.get("replaced_by"):
+        line.append(f"; operation {operation['replaced_by']} went on in its place")
     return line
 
 

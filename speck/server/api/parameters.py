@@ -145,6 +145,10 @@ class ApplyQuery(DeletionQuery):
     """Query parameters of an apply."""
 
     give_up = _loss()
+    atomic = fields.Boolean(
+        load_default=False,
+        metadata={"description": "go back to the revision before if any job fails or has to wait"},
+    )
     place = fields.String(
         load_default="new",
         validate=validate.OneOf(("new", "all", "none")),

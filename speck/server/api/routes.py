@@ -136,6 +136,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         leave_behind=query["leave_behind"],
         give_up=query["give_up"],
         place=query["place"],
+        atomic=query["atomic"],
     )
     return answer(operation, query["wait"])
 

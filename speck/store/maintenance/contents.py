@@ -60,6 +60,9 @@ class Contents:
                 int(value)
             case ["composition", name]:
                 self.heads[name] = codec.decode_head(name, value)
+            case ["outcome", _, number]:
+                int(number)
+                codec.decode_outcome(value)
             case ["deleted", name]:
                 self.deleted[name] = codec.decode_deleted(name, value)
             case ["revision", name, number]:

@@ -142,6 +142,13 @@ class _OperationSchema(Schema):
     give_up = fields.Boolean(
         metadata={"description": "true if messages in sessions that jobs leave may be given up"}
     )
+    atomic = fields.Boolean(
+        metadata={"description": "true if it is followed by the way back where it is not carried out wholly"}
+    )
+    base_revision = fields.Integer(metadata={"description": "the revision before it (0: none)"})
+    replaced_by = text(
+        "id of the operation that went on in its place before its revision was applied, if any"
+    )
     engine_calls = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),

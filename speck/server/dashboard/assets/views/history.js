@@ -2,6 +2,7 @@
 import { html, useState } from "../html.js";
 import { Badge, Changes, Empty, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
+import { REVISIONS } from "../states.js";
 import { count, moment } from "../words.js";
 import { mayChange, world } from "../world.js";
 import { PlanView } from "./plan.js";
@@ -76,7 +77,7 @@ const Deleted = ({ onBack }) => {
 
 export const History = ({ name, go }) => {
   const composition = world.kinds.composition.get(name);
-  const { data, error } = useAnswer(() => (name ? read(`/compositions/${named(name)}/revisions`) : Promise.resolve([])), [name, composition?.revision, world.server]);
+  const { data, error } = useAnswer(() => (name ? read(`/compositions/${named(name)}/revisions`) : Promise.resolve([])), [name, composition?.revision, composition?.operation, world.server]);
   const [back, setBack] = useState({ plan: null, error: null, number: null });
   const ask = async (number, of = name) => {
     try {
@@ -114,11 +115,14 @@ export const History = ({ name, go }) => {
           <li key=${each.number}>
             <span class="revision">${each.number}</span>
             <div>
-              <div>${each.message || html`<span class="quiet">no reason given</span>`}</div>
+              <div>
+                ${each.message || html`<span class="quiet">no reason given</span>`}${" "}
+                ${each.outcome && html`<${Badge} table=${REVISIONS} word=${each.outcome} text=${each.by ? `${each.outcome} by ${each.by}` : undefined} />`}
+              </div>
               <div class="quiet">${moment(each.at)}${each.author && ` · ${each.author}`} · ${count(each.jobs, "job")} · ${inWords(each.changes)}</div>
             </div>
             ${index === 0
-              ? html`<span class="badge tone-good">wanted now</span>`
+              ? html`<span class="quiet">wanted now</span>`
               : mayChange() && html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …<span class="unseen"> (revision ${each.number})</span></button>`}
           </li>
         `)}
