@@ -30,6 +30,7 @@ from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
 from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.coordinator.proposal_data import assigned_figures
+from speck.coordinator.reachability import Reachability
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState, OperationKind, OperationState, RevisionState
@@ -145,7 +146,11 @@ class Coordinator:
         head = self.deployments.head(composition.name)
         left_behind = self._abandoned(head, leave_behind)
         plan = self._planned(head, assigned.composition, base_revision, left_behind, give_up)
-        return replace(plan, figures=assigned_figures(assigned))
+        return self._reached(replace(plan, figures=assigned_figures(assigned)), left_behind)
+
+    def _reached(self, plan: Plan, left_behind: Collection[str]) -> Plan:
+        """A plan with the engines and brokers that do not answer now."""
+        return replace(plan, unreachable=Reachability(self.pool, left_behind).unreachable(plan))
 
     def _planned(
         self,
@@ -400,7 +405,8 @@ class Coordinator:
         """The plan of :meth:`delete_composition`.  Nothing is changed."""
         head = self.deployments.known_head(name)
         _refuse_stale(head, base_revision)
-        return self._plan(self.deployments.snapshot(head), {}, self._abandoned(head, leave_behind))
+        left_behind = self._abandoned(head, leave_behind)
+        return self._reached(self._plan(self.deployments.snapshot(head), {}, left_behind), left_behind)
 
     def delete_composition(
         self,

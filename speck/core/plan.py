@@ -93,6 +93,16 @@ class UndrainedSession:
     lossless: bool
 
 
+@dataclass(frozen=True, slots=True)
+class UnreachablePlace:
+    """An ``engine`` or ``broker`` (``kind``) that does not answer, and the jobs that wait for it."""
+
+    kind: str
+    address: str
+    error: str
+    jobs: tuple[str, ...]
+
+
 _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 
@@ -101,7 +111,8 @@ class Plan:
     """The actions that lead to the desired composition, by job name, and the revision they start from.
 
     ``consequences`` are those of actions that a user should know before, by job name.  ``figures`` are the
-    predicted ones, ``now`` and ``after``, if places were chosen for jobs or topics.
+    predicted ones, ``now`` and ``after``, if places were chosen for jobs or topics.  ``unreachable`` are the
+    places that did not answer when the plan was made, if they were asked.
     """
 
     composition: str
@@ -110,6 +121,7 @@ class Plan:
     consequences: Mapping[str, str] = field(default_factory=dict)
     leaves: tuple[UndrainedSession, ...] = ()
     figures: Mapping[str, Any] | None = None
+    unreachable: tuple[UnreachablePlace, ...] = ()
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -305,6 +317,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         ],
         "leaves": [asdict(each) for each in plan.leaves],
         "destroys": [asdict(each) for each in destructions(plan)],
+        "unreachable": [asdict(each) | {"jobs": list(each.jobs)} for each in plan.unreachable],
         "figures": plan.figures,
     }
 

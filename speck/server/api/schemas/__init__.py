@@ -31,6 +31,7 @@ from speck.server.api.schemas.plans import (
     PlanSchema,
     ProgressSchema,
     UndrainedSessionSchema,
+    UnreachablePlaceSchema,
     WarningSchema,
 )
 from speck.server.api.schemas.server import (
@@ -88,6 +89,7 @@ __all__ = [
     "SiteViewSchema",
     "SplitSchema",
     "UndrainedSessionSchema",
+    "UnreachablePlaceSchema",
     "UplinkViewSchema",
     "WarningSchema",
     "WindowSchema",

@@ -67,6 +67,15 @@ class DestructionSchema(Schema):
     text = text("the same in words, to follow the job's name")
 
 
+class UnreachablePlaceSchema(Schema):
+    """An engine or a broker that did not answer when the plan was made."""
+
+    kind = fields.String(validate=validate.OneOf(("engine", "broker")), metadata={"description": "its kind"})
+    address = text("its address")
+    error = text("the reason")
+    jobs = fields.List(fields.String(), metadata={"description": "the jobs that wait for it"})
+
+
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
@@ -84,6 +93,10 @@ class PlanSchema(Schema):
     leaves = fields.List(
         fields.Nested(UndrainedSessionSchema),
         metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
+    )
+    unreachable = fields.List(
+        fields.Nested(UnreachablePlaceSchema),
+        metadata={"description": "engines and brokers of the jobs to act on that do not answer"},
     )
     destroys = fields.List(
         fields.Nested(DestructionSchema),
