@@ -208,6 +208,13 @@ class Client:
         """One split by keys."""
         return self._one("GET", f"/splits/{_quoted(name)}")
 
+    def plan_job_deletion(
+        self, name: str, leave_behind: Sequence[str] = (), give_up: bool | None = None
+    ) -> dict[str, Any]:
+        """The plan of :meth:`delete_job`."""
+        query = {"leave_behind": list(leave_behind), "give_up": give_up}
+        return self._one("DELETE", f"/jobs/{_quoted(name)}", dry_run="true", **query)
+
     def delete_job(self, name: str, wait: float = 0, **why: Any) -> dict[str, Any]:
         """Stop and delete one job; returns the operation."""
         return self._one("DELETE", f"/jobs/{_quoted(name)}", wait=wait, **why)
@@ -215,6 +222,10 @@ class Client:
     def compositions(self) -> list[dict[str, Any]]:
         """All compositions."""
         return self._many("/compositions")
+
+    def deleted_compositions(self) -> list[dict[str, Any]]:
+        """The deleted compositions whose history is retained."""
+        return self._many("/deleted-compositions")
 
     def composition(self, name: str) -> dict[str, Any]:
         """One composition."""

@@ -146,7 +146,7 @@ def _apply(run: Run, folder: Path, url: str) -> None:
     """``speck apply``; it answers when all jobs run."""
     path = folder / "hot_towns.yaml"
     path.write_text(yaml.safe_dump(run.composition(), sort_keys=False), encoding="utf-8")
-    command = [sys.executable, "-m", "speck.cli", "--server", url, "apply", str(path)]
+    command = [sys.executable, "-m", "speck.cli", "--server", url, "apply", "--yes", str(path)]
     environment = os.environ | {"TOWNS": run.day.argument(), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
     print(done.stdout, done.stderr, file=sys.stderr, flush=True)

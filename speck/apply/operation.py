@@ -56,6 +56,8 @@ class Operation:
 
     ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
     copies are left instead of stopped; ``give_up`` allows the loss of messages in sessions that jobs leave.
+    An ``atomic`` one that is not carried out wholly is followed by the way back to ``base_revision``.
+    ``replaced_by`` is the id of the operation that went on in its place before its revision was applied.
     Safe to use from several threads.
     """
 
@@ -70,6 +72,9 @@ class Operation:
     message: str = ""
     left_behind: tuple[str, ...] = ()
     give_up: bool = False
+    atomic: bool = False
+    base_revision: int = 0
+    replaced_by: str = ""
     actions: dict[str, Progress] = field(default_factory=dict)
     state: OperationState = OperationState.RUNNING
     ended: float | None = None
@@ -129,6 +134,12 @@ class Operation:
             self.state, self.error, self.ended = state, error, self.clock()
             self._notify()
 
+    def replace(self, by: str) -> None:
+        """Note the operation that goes on in place of this one."""
+        with self._changed:
+            self.replaced_by = by
+            self._notify()
+
     def wait(self, seconds: float) -> bool:
         """Wait until the operation has ended; answers true if it has."""
         with self._changed:
@@ -160,6 +171,9 @@ class Operation:
                 "warnings": list(self.warnings),
                 "left_behind": list(self.left_behind),
                 "give_up": self.give_up,
+                "atomic": self.atomic,
+                "base_revision": self.base_revision,
+                "replaced_by": self.replaced_by,
                 "engine_calls": dict(self.calls),
                 "actions": [asdict(each) for each in self.actions.values()],
             }

@@ -12,16 +12,17 @@ from typing import Any
 
 from speck.apply.applier import PlanApplier
 from speck.apply.operation import Operation, end_state, summary_data
+from speck.apply.outcome import outcome_at_end
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
-from speck.core.lifecycle import BY_LOOP, ActionState, EventKind, OperationKind, OperationState
+from speck.core.lifecycle import BY_LOOP, ActionState, EventKind, OperationKind, OperationState, RevisionState
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
-from speck.store import Event, Intent, Store, Transaction
+from speck.store import DeletedComposition, Event, Intent, Outcome, Store, Transaction
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.retention import Retention
 
@@ -40,7 +41,8 @@ class Operations:
     ``mint`` makes ids, ``clock`` answers Unix time (s).
 
     Listeners are called in the thread of an operation: those of ``on_applied`` when its plan is carried out,
-    and those of ``on_end`` when its end is stored, with its final state.
+    and those of ``on_end`` when its end is stored, with its final state.  Those of ``on_atomic_failure``
+    follow, of an atomic one that was not carried out wholly; they answer an error, or an empty text.
     """
 
     deployments: Deployments
@@ -52,6 +54,7 @@ class Operations:
     settings: Settings = field(default_factory=Settings)
     on_applied: list[Callable[[Operation], object]] = field(default_factory=list, init=False)
     on_end: list[EndListener] = field(default_factory=list, init=False)
+    on_atomic_failure: list[Callable[[Operation], str]] = field(default_factory=list, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
@@ -284,7 +287,13 @@ class Operations:
             del self._at_work[operation.composition]
             self._generations[operation.composition] += 1
             self._trim_operations()
-            operation.end(error)
+            if not operation.atomic or state is OperationState.SUCCEEDED:
+                operation.end(error)
+                return
+        found = [error, *(listener(operation) for listener in self.on_atomic_failure)]
+        operation.end("; ".join(filter(None, found)))
+        with self.store.transaction() as transaction:
+            transaction.put_operation(operation.id, operation.to_dict())
 
     def _store_end_of(self, operation: Operation, state: OperationState, error: str) -> str:
         """Store the end of an operation; answers the error that it has then."""
@@ -310,7 +319,43 @@ class Operations:
                 transaction.add_event(replace(end, kind="skipped", message=message, job=each["job"]))
             transaction.add_event(end)
             if self._is_deleted(name):
-                transaction.delete_composition(name)
+                transaction.put_deleted(self._deletion(data))
+            else:
+                self._put_outcome(transaction, data)
+
+    def _put_outcome(self, transaction: Transaction, data: Mapping[str, Any]) -> None:
+        """Write the outcome of the composition's last revision, where the operation was on that one."""
+        name, number = data["composition"], data["revision"]
+        head = self.store.head(name)
+        if head is None or head.deleting or head.revision != number:
+            return
+        before = self.store.outcome(name, number)
+        if before is not None and before.state is RevisionState.APPLIED:
+            return
+        carried_out = self.deployments.snapshot(head).is_carried_out()
+        outcome = outcome_at_end(before, data, carried_out=carried_out)
+        if outcome is not None and number:
+            transaction.put_outcome(name, number, outcome)
+
+    def put_replaced(self, transaction: Transaction, outcome: Outcome, by: str) -> None:
+        """Write that the operation of this outcome has been replaced by another one."""
+        data = self.store.operation(outcome.operation)
+        if data is not None:
+            transaction.put_operation(outcome.operation, data | {"replaced_by": by})
+        if (live := self._operations.get(outcome.operation)) is not None:
+            live.replace(by)
+
+    def _deletion(self, data: Mapping[str, Any]) -> DeletedComposition:
+        """The record of a deletion that this operation ends: the deletion itself, or a healing after it."""
+        name = data["composition"]
+        asked = data
+        if data["kind"] in BY_LOOP:
+            deletions = self.store.last_operations(
+                1, accept=lambda each: (each["composition"], each["kind"]) == (name, OperationKind.DELETE)
+            )
+            asked = next(iter(deletions), data)
+        why = asked["author"], asked["message"], asked["id"]
+        return DeletedComposition(name, data["revision"], self.clock(), *why)
 
     def _is_deleted(self, composition: str) -> bool:
         head = self.store.head(composition)
@@ -359,6 +404,7 @@ class Operations:
         )
         operation.left_behind = tuple(data.get("left_behind", ()))
         operation.give_up = bool(data.get("give_up"))
+        operation.atomic, operation.base_revision = bool(data.get("atomic")), data.get("base_revision", 0)
         return operation
 
     def end_at_once(self, operation: Operation) -> None:

@@ -9,6 +9,7 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import names
+from speck.cli.confirmation import confirm
 from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
@@ -20,6 +21,7 @@ from speck.cli.options import (
     loss_option,
     show_data,
     warn,
+    yes_option,
 )
 from speck.cli.progress import carry_out, follow
 from speck.cli.variables import read_composition, values, variables_options
@@ -63,8 +65,14 @@ def plan(
     show_default=True,
     help="Movable jobs to place: those that do not run yet, all (as speck place), or none.",
 )
+@click.option(
+    "--atomic",
+    is_flag=True,
+    help="All or nothing: go back to the revision before if any job fails or has to wait.",
+)
 @abandon_option
 @loss_option
+@yes_option
 @change_options
 @json_option
 @click.pass_obj
@@ -75,8 +83,10 @@ def apply(
     settings: tuple[str, ...],
     base_revision: int | None,
     place: str,
+    atomic: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
+    yes: bool,
     message: str,
     author: str,
     as_json: bool,
@@ -84,31 +94,37 @@ def apply(
     """Deploy a composition: start, stop, update and move jobs as the file describes."""
     text = read_composition(file, values(env_files, settings, file))
     if place == "all":
-        if base_revision is not None or leave_behind:
-            option = "--base-revision" if base_revision is not None else "--leave-behind"
+        refused = {
+            "--base-revision": base_revision is not None,
+            "--leave-behind": leave_behind,
+            "--atomic": atomic,
+        }
+        for option in (each for each, is_given in refused.items() if is_given):
             raise click.UsageError(f"{option} is not available with --place all")
-        _place_all(client, text, file.stem, {"message": message, "author": author}, give_up, as_json)
+        change = {"message": message, "author": author, "give_up": give_up or None}
+        _place_all(client, text, file.stem, change, yes, as_json)
         return
     planned = client.plan(text, file.stem, base_revision, leave_behind, give_up, place)
     warn(planned["warnings"])
     if not as_json:
         show_data(planned, [*render.plan_lines(planned), *render.figure_lines(planned)], False)
+    confirm(planned, yes, shown=not as_json)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     base = planned["base_revision"]
-    change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
-    change |= {"give_up": give_up or None, "place": place}
-    carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **change), as_json)
+    more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
+    carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 
 
 def _place_all(
-    client: Client, text: bytes, name: str, why: dict[str, Any], give_up: bool, as_json: bool
+    client: Client, text: bytes, name: str, change: dict[str, Any], yes: bool, as_json: bool
 ) -> None:
     """Place all movable jobs anew, and accept the proposal that was shown."""
     proposal = client.place(text, name)
     warn(proposal["warnings"])
     if not as_json:
         show_data(proposal, render.placement_lines(proposal), False)
-    change = why | {"give_up": give_up or None}
+    confirm(proposal["plan"], yes, shown=not as_json)
     carry_out(client, lambda: client.accept(proposal["id"], **change), as_json)
 
 
@@ -136,9 +152,10 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.command()
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
-@click.option("--dry-run", is_flag=True, help="Show the plan only (of a composition); exits 2 with changes.")
+@click.option("--dry-run", is_flag=True, help="Show the plan only; exits 2 with changes.")
 @abandon_option
 @loss_option
+@yes_option
 @change_options
 @json_option
 @click.pass_obj
@@ -149,24 +166,34 @@ def delete(
     dry_run: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
+    yes: bool,
     message: str,
     author: str,
     as_json: bool,
 ) -> None:
-    """Stop and delete a composition with all of its jobs (or one job)."""
-    if dry_run and job:
-        raise click.UsageError("--dry-run is not available with --job (expected a composition)")
+    """Stop and delete a composition with all of its jobs (or one job).
+
+    The history of a composition is retained: `speck rollback NAME` brings it back, with new jobs.
+    """
     if give_up and not job:
         raise click.UsageError("--give-up is for --job (a composition is deleted with all that waits for it)")
-    if dry_run:
-        planned = client.plan_deletion(name, leave_behind)
-        show_data(planned, render.plan_lines(planned), as_json)
-        raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
-    call = client.delete_job if job else client.delete_composition
-    change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    change: dict[str, Any] = {"leave_behind": list(leave_behind)}
     if job:
         change["give_up"] = give_up or None
-    carry_out(client, lambda: call(name, **change), as_json)
+    plan, call = (
+        (client.plan_job_deletion, client.delete_job)
+        if job
+        else (client.plan_deletion, client.delete_composition)
+    )
+    if dry_run or not yes:
+        planned = plan(name, **change)
+        if dry_run or not as_json:
+            show_data(planned, render.plan_lines(planned), as_json)
+        if dry_run:
+            raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
+        confirm(planned, yes, shown=not as_json)
+        change["base_revision"] = planned["base_revision"]
+    carry_out(client, lambda: call(name, **change, message=message, author=author), as_json)
 
 
 @click.command("left-behind")

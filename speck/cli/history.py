@@ -11,6 +11,7 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import composition_argument, composition_names
+from speck.cli.confirmation import confirm
 from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
@@ -19,6 +20,8 @@ from speck.cli.options import (
     limit_option,
     loss_option,
     show_data,
+    warn,
+    yes_option,
 )
 from speck.cli.progress import carry_out
 from speck.client import Client
@@ -45,11 +48,21 @@ class TimeParameter(click.ParamType[float]):
 
 
 @click.command()
-@composition_argument
+@click.argument("name", required=False, shell_complete=composition_names)
+@click.option("--deleted", is_flag=True, help="List the deleted compositions instead.")
 @json_option
 @click.pass_obj
-def history(client: Client, name: str, as_json: bool) -> None:
-    """List a composition's revisions: time, author, changes and message."""
+def history(client: Client, name: str | None, deleted: bool, as_json: bool) -> None:
+    """List a composition's revisions: time, author, changes and message.
+
+    Those of a deleted composition are retained; `speck rollback NAME` brings it back, with new jobs.
+    """
+    if deleted is (name is not None):
+        raise click.UsageError("expected the name of a composition, or --deleted")
+    if name is None:
+        data = client.deleted_compositions()
+        show_data(data, [render.deletions_table(data)], as_json)
+        return
     data = client.revisions(name)
     show_data(data, [render.revisions_table(data)], as_json)
 
@@ -75,6 +88,7 @@ def diff(client: Client, name: str, before: int | None, after: int | None, as_js
 @click.option("--dry-run", is_flag=True, help="Show the plan only; exits 0 without changes, 2 with changes.")
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @loss_option
+@yes_option
 @change_options
 @json_option
 @click.pass_obj
@@ -85,19 +99,23 @@ def rollback(
     dry_run: bool,
     base_revision: int | None,
     give_up: bool,
+    yes: bool,
     message: str,
     author: str,
     as_json: bool,
 ) -> None:
     """Go back to an earlier revision of a composition, by default the last but one.
 
-    A rollback makes a new revision, which is planned and carried out like any other.
+    A rollback makes a new revision, which is planned and carried out like any other.  A deleted composition
+    comes back by default as it was last, with new jobs.
     """
     planned = client.plan_rollback(name, revision, base_revision, give_up)
+    warn(planned["warnings"])
     if dry_run or not as_json:
         show_data(planned, render.plan_lines(planned), as_json)
     if dry_run:
         raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
+    confirm(planned, yes, shown=not as_json)
     # The shown plan is the one carried out, as for an apply.
     base, target = planned["base_revision"], planned["restored"]
     change: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}

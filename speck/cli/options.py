@@ -122,6 +122,17 @@ def loss_option(function: _Function) -> _Function:
     )(function)
 
 
+def yes_option(function: _Function) -> _Function:
+    """The option that answers the question before a destructive change."""
+    return click.option(
+        "-y",
+        "--yes",
+        is_flag=True,
+        help="Do not ask before a change that stops jobs for good, drops state or gives up messages; "
+        "without a terminal, such a change is refused without it.",
+    )(function)
+
+
 def author_option(function: _Function) -> _Function:
     """The option for the author of a change."""
     return click.option(

@@ -130,7 +130,14 @@ def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool
     except KeyboardInterrupt:
         err.print("\nThe server may have begun the operation.  List compositions with: speck compositions")
         raise SystemExit(INTERRUPTED) from None
-    _conclude(follow(client, operation["id"], quiet=as_json), as_json)
+    operation = follow(client, operation["id"], quiet=as_json)
+    if operation["atomic"] and operation["replaced_by"]:
+        err.print(render.operation_summary(operation))
+        follow(client, operation["replaced_by"], quiet=as_json)
+        err.print(
+            f"{operation['composition']} is back at the revision before; see speck history", markup=False
+        )
+    _conclude(operation, as_json)
 
 
 def _conclude(operation: dict[str, Any], as_json: bool) -> None:

@@ -7,6 +7,7 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
+from speck.apply.outcome import OPEN, overtaken
 from speck.apply.stamps import stamp_notes
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
@@ -28,20 +30,23 @@ from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
 from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.coordinator.proposal_data import assigned_figures
+from speck.coordinator.reachability import Reachability
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
-from speck.core.lifecycle import ActionState, OperationKind
+from speck.core.lifecycle import ActionState, OperationKind, OperationState, RevisionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, refused_splits, stranded_state
 from speck.core.settings import Settings
-from speck.errors import Conflict, InvalidInput, StaleRevision
+from speck.errors import Conflict, InvalidInput, SpeckError, StaleRevision
 from speck.observe.observer import Observer
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Revision, Store
+from speck.store import Head, JobRecord, Outcome, Revision, Store, Transaction
 from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
 from speck.store.retention import Retention
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -73,6 +78,9 @@ class Coordinator:
     placer: Placer
     _recovered: bool = field(default=False, init=False)
 
+    def __post_init__(self) -> None:
+        self.operations.on_atomic_failure.append(self._take_back)
+
     def start(self) -> None:
         """Resume the operations that a crash or a stop interrupted, and begin to reconcile."""
         self.backoff.keep_in(self.store, self.clock())
@@ -80,6 +88,7 @@ class Coordinator:
         self.retention.sweep_code()  # code that was stored, but not accepted
         for data in self.operations.interrupted():
             self._resume(data)
+        self._resume_taking_back()
         if self.settings.period:
             self.reconciler.start(self.settings.period)
             self.sampler.watch()
@@ -137,7 +146,11 @@ class Coordinator:
         head = self.deployments.head(composition.name)
         left_behind = self._abandoned(head, leave_behind)
         plan = self._planned(head, assigned.composition, base_revision, left_behind, give_up)
-        return replace(plan, figures=assigned_figures(assigned))
+        return self._reached(replace(plan, figures=assigned_figures(assigned)), left_behind)
+
+    def _reached(self, plan: Plan, left_behind: Collection[str]) -> Plan:
+        """A plan with the engines and brokers that do not answer now."""
+        return replace(plan, unreachable=Reachability(self.pool, left_behind).unreachable(plan))
 
     def _planned(
         self,
@@ -201,6 +214,7 @@ class Coordinator:
         give_up: bool = False,
         place: str = NEW,
         kind: str = "",
+        atomic: bool = False,
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and carry it out in the background.
 
@@ -209,7 +223,8 @@ class Coordinator:
         sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
         leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  ``give_up`` allows
         the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  ``kind`` is that of
-        the operation, if it is not of a user's request.  Raises
+        the operation, if it is not of a user's request.  An ``atomic`` one is taken back if any job of it
+        fails or waits.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
@@ -224,10 +239,11 @@ class Coordinator:
             found = differences(last.jobs, composition.jobs)
             options = changed_options(last.placement, composition.placement)
             same = bool(head.revision) and not found and not options
-            number = head.revision if same else head.revision + 1
+            number = head.revision if same else self._next_number(name)
             reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
             operation = self.operations.new(name, number, kind, author, message, reported)
             operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
+            operation.atomic, operation.base_revision = atomic, head.revision
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -260,6 +276,12 @@ class Coordinator:
         former, restored = self._former(name, number)
         return self.plan(former, base_revision, give_up=give_up), restored
 
+    def rollback_warnings(self, name: str) -> list[str]:
+        """The warnings about a rollback: of a deleted composition, the things that it does not bring back."""
+        deleted = self.store.deleted(name)
+        gone = "its jobs start as new ones: the state that they had and the messages that waited are gone"
+        return [] if deleted is None else [f"composition {name!r} is deleted; {gone}"]
+
     def rollback(
         self,
         name: str,
@@ -272,6 +294,8 @@ class Coordinator:
     ) -> tuple[Operation, Plan]:
         """Accept an earlier revision (the one before the last, when none is named) as the next one.
 
+        Of a deleted composition that is the last one by default, whose jobs start as new ones.
+
         It is planned, refused and carried out like any other.  Besides the errors of :meth:`apply`, raises
         :class:`~speck.errors.NotFound` when there is no such revision, and
         :class:`~speck.errors.InvalidInput` when its code is no longer stored.
@@ -281,6 +305,7 @@ class Coordinator:
             return self.apply(
                 former,
                 base_revision=base_revision,
+                warnings=self.rollback_warnings(name),
                 author=author,
                 message=message or f"rollback to revision {restored}",
                 restored=restored,
@@ -289,12 +314,17 @@ class Coordinator:
 
     def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
         """The composition of an earlier revision, and its number."""
-        head = self.deployments.known_head(name)
-        number = self.history.before(name, head.revision) if number is None else number
+        last = self.deployments.last_revision(name)
+        if number is None:  # of a deleted composition, the last one is to come back
+            number = last if self.store.deleted(name) is not None else self.history.before(name, last)
         former = self.store.revision_once(name, number)
         if faults := self.artifacts.lost(former.jobs.values()):
             raise InvalidInput(faults, f"composition {name!r}")
         return Composition(name, former.jobs, former.placement), number
+
+    def _next_number(self, name: str) -> int:
+        """The number of the next revision; that of a deleted composition goes on counting."""
+        return max(self.store.revision_numbers(name), default=0) + 1
 
     def _changeable_head(self, name: str) -> Head:
         """The head of a composition.  Raises :class:`~speck.errors.Conflict` while it is being deleted."""
@@ -310,7 +340,9 @@ class Coordinator:
         with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
+                transaction.delete_deleted(revision.composition)
             name, number = operation.composition, operation.revision
+            self._put_outcomes(transaction, operation, number)
             left_behind, give_up = operation.left_behind, operation.give_up
             transaction.put_head(Head(name, number, left_behind=left_behind, give_up=give_up))
             for action in plan.actions:
@@ -321,13 +353,60 @@ class Coordinator:
                     stored = lifecycle_of(self.store, job, name)
                     job_state.write(transaction, stored, RevisionNoted(revision.number))
 
+    def _put_outcomes(self, transaction: Transaction, operation: Operation, number: int) -> None:
+        """Write that a revision (0: a deletion) is pending, and the outcome of the one before."""
+        name, base = operation.composition, operation.base_revision
+        before = self.store.outcome(name, base) if base else None
+        if number == base and before is not None and before.state is RevisionState.APPLIED:
+            return  # it is applied again
+        if number:
+            transaction.put_outcome(name, number, Outcome(RevisionState.PENDING, operation.id))
+        rolled_back = bool(base) and operation.kind == OperationKind.ROLLBACK
+        outcome = None if number == base else overtaken(before, number, rolled_back=rolled_back)
+        if outcome is not None:
+            transaction.put_outcome(name, base, outcome)
+        if before is not None and before.state in OPEN:
+            self.operations.put_replaced(transaction, before, operation.id)
+
+    def _take_back(self, operation: Operation) -> str:
+        """Go back to the revision before an atomic operation; answers the reason why not, if so."""
+        name, base = operation.composition, operation.base_revision
+        why = {"author": operation.author, "message": f"revision {operation.revision} was not applied wholly"}
+        if self.operations.is_closing:  # done at the next start
+            return ""
+        if base == operation.revision:
+            return "not taken back: there is no revision before it that differs"
+        change: dict[str, Any] = {**why, "base_revision": operation.revision}
+        try:
+            if base:
+                back, _ = self.rollback(name, base, give_up=operation.give_up, **change)
+            else:
+                back = self.delete_composition(name, **change)
+        except SpeckError as error:
+            return f"not taken back: {error}"
+        operation.replace(back.id)
+        return ""
+
+    def _resume_taking_back(self) -> None:
+        """Take back the atomic operations after whose end the coordinator ended too."""
+        for head in self.store.heads():
+            outcome = self.store.outcome(head.name, head.revision)
+            data = self.store.operation(outcome.operation) if outcome is not None else None
+            if outcome is None or data is None or outcome.state is RevisionState.APPLIED or head.deleting:
+                continue
+            ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
+            if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
+                error = self._take_back(self.operations.restored(data))
+                _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)
+
     def plan_deletion(
         self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
     ) -> Plan:
         """The plan of :meth:`delete_composition`.  Nothing is changed."""
         head = self.deployments.known_head(name)
         _refuse_stale(head, base_revision)
-        return self._plan(self.deployments.snapshot(head), {}, self._abandoned(head, leave_behind))
+        left_behind = self._abandoned(head, leave_behind)
+        return self._reached(self._plan(self.deployments.snapshot(head), {}, left_behind), left_behind)
 
     def delete_composition(
         self,
@@ -348,13 +427,14 @@ class Coordinator:
             left_behind = self._abandoned(head, leave_behind)
             plan = self._plan(self.deployments.snapshot(head), {}, left_behind)
             operation = self.operations.new(name, head.revision, "delete", author, message)
-            operation.left_behind = tuple(sorted(left_behind))
+            operation.left_behind, operation.base_revision = tuple(sorted(left_behind)), head.revision
             operation.plan(plan)
             with self.operations.admission(name):
                 self.backoff.forget(each.job.job_name for each in plan.actions)
                 with self.operations.accepting(operation, {}, plan) as transaction:
                     deleting = replace(head, deleting=True, left_behind=operation.left_behind)
                     transaction.put_head(deleting)
+                    self._put_outcomes(transaction, operation, 0)
         return operation
 
     def apply_job(
@@ -375,6 +455,16 @@ class Coordinator:
         head = self.deployments.head(self.deployments.known_job(name).composition)
         return self.placer.pinned(self.desired(head.name), name, pin, site), head.revision
 
+    def plan_job_deletion(
+        self,
+        name: str,
+        base_revision: int | None = None,
+        leave_behind: Iterable[str] = (),
+        give_up: bool = False,
+    ) -> Plan:
+        """The plan of :meth:`delete_job`.  Nothing is changed."""
+        return self.plan(self._without(name), base_revision, leave_behind, give_up)
+
     def delete_job(
         self,
         name: str,
@@ -382,15 +472,23 @@ class Coordinator:
         message: str = "",
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
+        base_revision: int | None = None,
     ) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
-        composition = self.deployments.known_job(name).composition
-        with self.operations.exclusive(composition):
-            last = self.desired(composition)
-            desired = replace(last, jobs={key: job for key, job in last.jobs.items() if key != name})
+        with self.operations.exclusive(self.deployments.known_job(name).composition):
             return self.apply(
-                desired, author=author, message=message, leave_behind=leave_behind, give_up=give_up
+                self._without(name),
+                base_revision=base_revision,
+                author=author,
+                message=message,
+                leave_behind=leave_behind,
+                give_up=give_up,
             )[0]
+
+    def _without(self, name: str) -> Composition:
+        """The last revision of a job's composition, without the job."""
+        last = self.desired(self.deployments.known_job(name).composition)
+        return replace(last, jobs={key: job for key, job in last.jobs.items() if key != name})
 
     def desired(self, name: str) -> Composition:
         """The last revision of a composition; without jobs if it has none."""

@@ -68,6 +68,11 @@ class Queries:
             "operation": self.operations.at_work(head.name),
         }
 
+    def deleted_compositions(self) -> list[dict[str, Any]]:
+        """The deleted compositions whose history is retained, the last deleted first."""
+        deletions = sorted(self.deployments.store.deletions(), key=lambda each: each.at, reverse=True)
+        return [asdict(each) for each in deletions]
+
     def composition(self, name: str) -> dict[str, Any]:
         """One composition with its jobs, desired and observed, and its revisions."""
         head = self.deployments.known_head(name)
@@ -223,18 +228,18 @@ class Queries:
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
         """A composition's revisions, oldest first, without their jobs."""
-        self.deployments.known_head(name)
+        self.deployments.last_revision(name)  # raises for an unknown name
         return self.history.revisions(name)
 
     def revision(self, name: str, number: int) -> dict[str, Any]:
         """One revision with its jobs."""
-        self.deployments.known_head(name)
+        self.deployments.last_revision(name)
         return self.history.revision(name, number)
 
     def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
         """The differences between two revisions; by default between the last one and the one before it."""
-        head = self.deployments.known_head(name)
-        after = head.revision if after is None else after
+        last = self.deployments.last_revision(name)
+        after = last if after is None else after
         before = self.history.before(name, after) if before is None else before
         return self.history.difference(name, before, after)
 

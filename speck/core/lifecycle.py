@@ -57,6 +57,17 @@ class OperationState(StrEnum):
     WAITING = "waiting"  # nothing failed, and something waits
 
 
+class RevisionState(StrEnum):
+    """The outcomes of a revision."""
+
+    PENDING = "pending"  # accepted; nothing of it is carried out yet
+    APPLIED = "applied"  # all of its jobs were brought to it, at once or later
+    PARTLY = "partly applied"  # some of them
+    FAILED = "failed"  # none of them
+    SUPERSEDED = "superseded"  # by a later change, before it was applied wholly
+    ROLLED_BACK = "rolled back"
+
+
 class EventKind(StrEnum):
     """The kinds of events in the audit log besides the outcomes of operations and actions."""
 

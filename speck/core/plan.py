@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields, plain, shown_name
@@ -92,6 +93,16 @@ class UndrainedSession:
     lossless: bool
 
 
+@dataclass(frozen=True, slots=True)
+class UnreachablePlace:
+    """An ``engine`` or ``broker`` (``kind``) that does not answer, and the jobs that wait for it."""
+
+    kind: str
+    address: str
+    error: str
+    jobs: tuple[str, ...]
+
+
 _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 
@@ -100,7 +111,8 @@ class Plan:
     """The actions that lead to the desired composition, by job name, and the revision they start from.
 
     ``consequences`` are those of actions that a user should know before, by job name.  ``figures`` are the
-    predicted ones, ``now`` and ``after``, if places were chosen for jobs or topics.
+    predicted ones, ``now`` and ``after``, if places were chosen for jobs or topics.  ``unreachable`` are the
+    places that did not answer when the plan was made, if they were asked.
     """
 
     composition: str
@@ -109,6 +121,7 @@ class Plan:
     consequences: Mapping[str, str] = field(default_factory=dict)
     leaves: tuple[UndrainedSession, ...] = ()
     figures: Mapping[str, Any] | None = None
+    unreachable: tuple[UnreachablePlace, ...] = ()
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -234,6 +247,59 @@ def _compare(
     return Keep(desired, reason + note, changes)
 
 
+# --- the destructive part
+
+
+class Destroyed(StrEnum):
+    """The kinds of things that a plan may destroy."""
+
+    JOB = "job"
+    STATE = "state"
+    MESSAGES = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Destruction:
+    """One thing that a plan destroys of a job; ``text`` continues the job's name."""
+
+    job: str
+    kind: Destroyed
+    text: str
+
+
+def destructions(plan: Plan) -> tuple[Destruction, ...]:
+    """The jobs that a plan stops for good, the state that it drops, the messages that it gives up.
+
+    A plan without any is not destructive: an update or a move that carries its state along is none.
+    """
+    deletes_all = all(isinstance(each, Stop) for each in plan.actions)
+    found = [_destruction(each, deletes_all) for each in plan.actions]
+    found += [
+        Destruction(each.job, Destroyed.MESSAGES, _undrained_text(each))
+        for each in plan.leaves
+        if not each.lossless
+    ]
+    return tuple(each for each in found if each is not None)
+
+
+def _destruction(action: Action, deletes_all: bool) -> Destruction | None:
+    name = action.job.job_name
+    if isinstance(action, Stop) and deletes_all:  # nothing is drained: no job could use the results
+        text = "stops for good; its state and the messages that wait for it are deleted"
+        return Destruction(name, Destroyed.JOB, text)
+    if isinstance(action, Stop):
+        text = "stops for good when it has processed the messages that wait for it; its state is deleted"
+        return Destruction(name, Destroyed.JOB, text)
+    if isinstance(action, Update | Move) and action.job.upgrade == "stateless":
+        return Destruction(name, Destroyed.STATE, "starts without the state that it has (upgrade: stateless)")
+    return None
+
+
+def _undrained_text(session: UndrainedSession) -> str:
+    many = "messages" if session.waiting is None else f"{session.waiting} messages"
+    return f"leaves {many} at {session.topic!r} of {session.broker}: {session.fate}"
+
+
 # --- as plain data
 
 
@@ -250,6 +316,8 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             for each in plan.actions
         ],
         "leaves": [asdict(each) for each in plan.leaves],
+        "destroys": [asdict(each) for each in destructions(plan)],
+        "unreachable": [asdict(each) | {"jobs": list(each.jobs)} for each in plan.unreachable],
         "figures": plan.figures,
     }
 

@@ -105,6 +105,8 @@ def _check(settings: Any, *others: str | None) -> None:
 class HistoryBounds:
     """Bounds of the stored history: revisions of each composition, operations and events of all together.
 
+    Of ``deleted`` compositions so many are retained, with their revisions and the code of these.
+
     Operations (``healings``) and events (``loop_events``) of the reconciler are counted apart, so that a job
     that keeps dying does not push what users did out of the history.
     """
@@ -119,6 +121,9 @@ class HistoryBounds:
     )
     loop_events: int = _count(
         2_000, "--keep-loop-events", "Entries of the audit log to keep, of what the loop did.", _MAX_BOUND
+    )
+    deleted: int = _count(
+        100, "--keep-deleted", "Deleted compositions to keep, with their revisions.", _MAX_BOUND
     )
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
+from speck.schema.edges import declared_edges, edge_faults
 from speck.schema.lint import lint
 from speck.schema.placement import (
     placement_faults,
@@ -152,6 +153,7 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
     faults += part_name_faults(entries)
     report_unknown_jobs(entries, faults)
     options = placement_options(data, report)
+    edges = declared_edges(data, report)
     jobs = {job.job_name: job for each in found for job in each}
     faults += _cycles(jobs.values())
     composition = Composition(name, jobs, options)
@@ -159,9 +161,10 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
     draft = Draft.of(composition, environment.inventory, environment.registry.runs)
     if not faults:  # a job with a fault may be the one that writes a topic
         faults += placement_faults(draft, sources)
+        faults += edge_faults(draft.graph, edges, sources)
     if faults:
         raise InvalidInput(by_line(faults), "composition")
-    warnings = [*lint(Graph.of(jobs.values()), sources), *placement_warnings(draft, sources)]
+    warnings = [*lint(Graph.of(jobs.values()), sources, edges), *placement_warnings(draft, sources)]
     return Loaded(composition, tuple(by_line(warnings)))
 
 

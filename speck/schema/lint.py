@@ -11,17 +11,24 @@ from speck.core.job import client_id, fence_topic
 from speck.core.split import SPLIT_TOPICS, Role, part_of
 from speck.core.topic import RESERVED, is_filter, matches
 from speck.errors import Fault
+from speck.schema.edges import Edges
 from speck.schema.fault_report import FaultReport, Suggestions, listed
 
 
-def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
-    """The warnings about a composition by line; ``sources`` are the jobs' data, by job name."""
+def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]], edges: Edges | None = None) -> list[Fault]:
+    """The warnings about a composition by line; ``sources`` are the jobs' data, by job name.
+
+    Declared ``edges`` are no mistakes.
+    """
+    edges = edges or Edges()
     faults: list[Fault] = []
     brokers_written, brokers_read = _brokers(graph.writers), _brokers(graph.readers)
     written = Suggestions(dict.fromkeys(each.topic for each in graph.writers))
     read = Suggestions(dict.fromkeys(each.topic for each in graph.readers))
-    unwritten = _by_topic(graph.sources, lambda each: _unwritten(each, brokers_written, written))
-    unread = _by_topic(graph.sinks, lambda each: _unread(each, brokers_read, read))
+    unwritten = _by_topic(
+        _but(graph.sources, edges.is_source), lambda each: _unwritten(each, brokers_written, written)
+    )
+    unread = _by_topic(_but(graph.sinks, edges.is_sink), lambda each: _unread(each, brokers_read, read))
     for message, readers in unwritten:
         _add(faults, sources, readers, "source_topic", message, "read")
     for message, writers in unread:
@@ -29,6 +36,10 @@ def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     faults.extend(_fence_readers(graph, sources))
     faults.extend(_split_readers(graph, sources))
     return sorted(faults, key=lambda fault: fault.line or 0)
+
+
+def _but(ends: Members, is_declared: Callable[[str], bool]) -> Members:
+    return {endpoint: names for endpoint, names in ends.items() if not is_declared(endpoint.topic)}
 
 
 def _brokers(endpoints: Iterable[Endpoint]) -> dict[str, list[str]]:

@@ -301,11 +301,27 @@ class PlacementSchema(StrictSchema):
     group = WholeNumber(f"most jobs in one step; 6 by default{_OF_AUTO}", at_most=100, example=6)
 
 
+class TopicSchema(StrictSchema):
+    """A declared topic; a text in its place is the description."""
+
+    description = Text("its messages, for people", example="readings of the sensors, JSON")
+    shared = Switch("true if several jobs write it")
+
+
+def _topics(description: str) -> fields.Dict:
+    return fields.Dict(
+        keys=Text("the topic"), values=fields.Nested(TopicSchema), metadata={"description": description}
+    )
+
+
 class CompositionSchema(StrictSchema):
     """A named graph of jobs, tied by topics."""
 
     name = Text("by default the file's stem", expected=_NAME, check=check_name, example="figure-3")
     placement = fields.Nested(PlacementSchema, metadata={"description": "where SpecK places jobs"})
+    sources = _topics("all topics, or filters, that come from outside, each with a description")
+    sinks = _topics("all topics that go to outside, each with a description")
+    topics = _topics("topics between the jobs that several jobs write, for example")
     jobs = fields.List(fields.Nested(JobSchema), required=True, metadata={"description": "the jobs"})
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from speck.store.records import (
     AttemptRecord,
+    DeletedComposition,
     Event,
     Head,
     Intent,
     JobRecord,
+    Outcome,
     RetryState,
     Revision,
     SessionRecord,
@@ -22,10 +24,12 @@ from speck.store.transaction import Transaction
 
 __all__ = [
     "AttemptRecord",
+    "DeletedComposition",
     "Event",
     "Head",
     "Intent",
     "JobRecord",
+    "Outcome",
     "RetryState",
     "Revision",
     "SessionRecord",

@@ -6,7 +6,9 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
     composition/NAME                head: last revision, whether it is being deleted, what its user allowed
+    deleted/NAME                    in place of the head of a deleted composition: last revision, time, author
     revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
+    outcome/NAME/NUMBER             what became of a revision (none: it is of 0.1)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
@@ -39,15 +41,17 @@ from typing import Any
 
 from speck.core.adaptation import Memory
 from speck.core.job import Job, client_id
-from speck.core.lifecycle import AttemptPhase
+from speck.core.lifecycle import AttemptPhase, RevisionState
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 from speck.store.records import (
     AttemptRecord,
+    DeletedComposition,
     Event,
     Head,
     Intent,
     JobRecord,
+    Outcome,
     RetryState,
     Revision,
     SessionRecord,
@@ -118,6 +122,27 @@ def decode_head(name: str, value: bytes) -> Head:
     """A composition's head; ``name`` is the last part of its key."""
     data = _unpack(value)
     return Head(name, data["r"], bool(data.get("d")), tuple(data.get("l", ())), bool(data.get("g")))
+
+
+def encode_outcome(outcome: Outcome) -> bytes:
+    """The inverse of :func:`decode_outcome`."""
+    return _pack([outcome.state, outcome.operation, outcome.by])
+
+
+def decode_outcome(value: bytes) -> Outcome:
+    """The outcome of a revision."""
+    state, operation, by = _unpack(value)
+    return Outcome(RevisionState(state), operation, by)
+
+
+def encode_deleted(deleted: DeletedComposition) -> bytes:
+    """The inverse of :func:`decode_deleted`."""
+    return _pack([deleted.revision, round(deleted.at, 3), deleted.author, deleted.message, deleted.operation])
+
+
+def decode_deleted(name: str, value: bytes) -> DeletedComposition:
+    """A deleted composition; ``name`` is the last part of its key."""
+    return DeletedComposition(name, *_unpack(value))
 
 
 def encode_revision(revision: Revision) -> bytes:

@@ -47,6 +47,12 @@ class Snapshot:
             for each in self.attempts.get(name, ())
         }
 
+    def is_carried_out(self) -> bool:
+        """True if every job is in its desired form at its engine, and no other is left."""
+        return self.records.keys() == self.desired.keys() and all(
+            self._started(name) and self.forms[name] == job for name, job in self.desired.items()
+        )
+
     def addresses(self) -> set[str]:
         """Of the engines and the brokers that its jobs use, or did before a change that is not through."""
         used = {
@@ -88,10 +94,21 @@ class Deployments:
     def known_head(self, name: str) -> Head:
         """A composition's head.  Raises :class:`~speck.errors.NotFound`."""
         head = self.store.head(name)
+        if head is None and self.store.deleted(name) is not None:
+            remedy = f"its history is retained: speck history {name}; speck rollback {name} brings it back"
+            raise NotFound(f"composition {name!r} is deleted ({remedy})")
         if head is None:
             near = nearest(name, (each.name for each in self.store.heads()))
             raise NotFound(f"there is no composition {name!r}{near}")
         return head
+
+    def last_revision(self, name: str) -> int:
+        """The number of the last revision of a composition, also of a deleted one (0: there is none yet).
+
+        Raises :class:`~speck.errors.NotFound`.
+        """
+        deleted = self.store.deleted(name)
+        return self.known_head(name).revision if deleted is None else deleted.revision
 
     def known_job(self, name: str) -> JobRecord:
         """The record of a job.  Raises :class:`~speck.errors.NotFound`."""

@@ -11,7 +11,7 @@ from speck.core.graph import Endpoint, source_of
 from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields, changed_options, shown_name
 from speck.core.plan import change_data
 from speck.errors import NotFound
-from speck.store import Revision, Store
+from speck.store import Outcome, Revision, Store
 
 KINDS = ("added", "removed", "changed")
 
@@ -64,8 +64,8 @@ class History:
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
         """A composition's revisions, oldest first, without their jobs."""
-        numbers = self.store.revision_numbers(name)
-        return [self._summary(name, number) for number in numbers]
+        numbers, outcomes = self.store.revision_numbers(name), self.store.outcomes(name)
+        return [self._summary(name, number) | _outcome_data(outcomes.get(number)) for number in numbers]
 
     def _summary(self, name: str, number: int) -> dict[str, Any]:
         # A revision never changes, and to read a hundred of them with a thousand jobs each takes its time.
@@ -114,7 +114,8 @@ class History:
         revision = self.store.revision_once(name, number)
         jobs = [job.to_dict() for _, job in sorted(revision.jobs.items())]
         options = {"placement": revision.placement.to_dict()} if revision.placement else {}
-        return _summary_data(revision) | {"jobs": jobs} | options
+        outcome = _outcome_data(self.store.outcome(name, number))
+        return _summary_data(revision) | outcome | {"jobs": jobs} | options
 
     def difference(self, name: str, before: int, after: int) -> dict[str, Any]:
         """The differences between two revisions, job by job and field by field (0: before the first)."""
@@ -139,6 +140,13 @@ class History:
         if not earlier:
             raise NotFound(f"composition {name!r} has no revision before {number}")
         return earlier[-1]
+
+
+def _outcome_data(outcome: Outcome | None) -> dict[str, Any]:
+    """The outcome of a revision; ``None`` where it is not known, as of those of 0.1."""
+    if outcome is None:
+        return {"outcome": None, "operation": None, "by": None}
+    return {"outcome": outcome.state, "operation": outcome.operation or None, "by": outcome.by or None}
 
 
 def _summary_data(revision: Revision) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from speck.core.job import Job
-from speck.core.lifecycle import AttemptPhase
+from speck.core.lifecycle import AttemptPhase, RevisionState
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 
@@ -44,6 +44,33 @@ class Revision:
     restored: int = 0
     counts: tuple[int, int, int] = (0, 0, 0)
     placement: PlacementOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a revision.  ``operation`` is the id of the last request that asked for the revision.
+
+    ``by`` is the number of the revision that superseded it or rolled it back (0: none, or a deletion).
+    """
+
+    state: RevisionState
+    operation: str = ""
+    by: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedComposition:
+    """A composition that was deleted, whose revisions are retained.  ``at`` is Unix time, s.
+
+    ``revision`` is the number of its last one; ``operation`` the id of its deletion.
+    """
+
+    name: str
+    revision: int
+    at: float
+    author: str = ""
+    message: str = ""
+    operation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

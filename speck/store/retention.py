@@ -26,9 +26,7 @@ class Retention:
     def trim(self, composition: str, at_work: Container[str]) -> None:
         """After an operation on this composition; those ``at_work``, by id, are spared."""
         head = self.store.head(composition)
-        if head is None:
-            self.history.forget(composition)
-        if head is None or self._trim_revisions(head):
+        if self._trim_revisions(composition, head) or (head is None and self._trim_deleted()):
             self._unswept = True
         self.sweep_code()
         self.store.trim_operations(at_work)
@@ -53,22 +51,35 @@ class Retention:
                 self._unswept = False
 
     def _named_code(self) -> set[str]:
+        heads, deletions = self.store.heads(), self.store.deletions()
         return {
             code
-            for head in self.store.heads()
-            for number in self.store.revision_numbers(head.name)
-            for code in self.history.code(head.name, number)
+            for name in (*(each.name for each in heads), *(each.name for each in deletions))
+            for number in self.store.revision_numbers(name)
+            for code in self.history.code(name, number)
         }
 
-    def _trim_revisions(self, head: Head) -> bool:
-        numbers = self.store.revision_numbers(head.name)
+    def _trim_revisions(self, name: str, head: Head | None) -> bool:
+        numbers = self.store.revision_numbers(name)
         if len(numbers) <= self.store.bounds.revisions:
             return False
-        gone = surplus(numbers, self.store.bounds.revisions, self._needed(head))
+        gone = surplus(numbers, self.store.bounds.revisions, self._needed(head) if head else ())
         with self.store.transaction() as transaction:
             for number in gone:
-                transaction.delete_revision(head.name, number)
-        self.history.forget_revisions(head.name, gone)
+                transaction.delete_revision(name, number)
+        self.history.forget_revisions(name, gone)
+        return bool(gone)
+
+    def _trim_deleted(self) -> bool:
+        """Forget the compositions beyond the bound that were deleted first, with their revisions."""
+        deletions = sorted(self.store.deletions(), key=lambda each: each.at)
+        gone = [each.name for each in deletions[: -self.store.bounds.deleted]]
+        if gone:
+            with self.store.transaction() as transaction:
+                for name in gone:
+                    transaction.forget_composition(name)
+            for name in gone:
+                self.history.forget(name)
         return bool(gone)
 
     def _needed(self, head: Head) -> set[int]:

@@ -25,7 +25,16 @@ from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_o
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
 from speck.store.profiles import MeasuredLink
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
+from speck.store.records import (
+    AttemptRecord,
+    DeletedComposition,
+    Event,
+    Head,
+    JobRecord,
+    Outcome,
+    RetryState,
+    Revision,
+)
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
 _log = logging.getLogger("speck.audit")
@@ -188,6 +197,31 @@ class Store:
         key = key_of("composition", name)
         value = self._database.get(key)
         return None if value is None else self._decoded(key, codec.decode_head, name, value)
+
+    def deletions(self) -> list[DeletedComposition]:
+        """The deleted compositions whose revisions are retained, by name."""
+        return self._scan(b"deleted/", codec.decode_deleted)
+
+    def deleted(self, name: str) -> DeletedComposition | None:
+        """A deleted composition; ``None`` if there is one of its name again, or there never was one."""
+        key = key_of("deleted", name)
+        value = self._database.get(key)
+        return None if value is None else self._decoded(key, codec.decode_deleted, name, value)
+
+    def outcomes(self, composition: str) -> dict[int, Outcome]:
+        """The outcomes of a composition's revisions, by number; revisions of 0.1 may have none."""
+        return dict(
+            self._scan(
+                key_of("outcome", composition, ""),
+                lambda number, value: (int(number), codec.decode_outcome(value)),
+            )
+        )
+
+    def outcome(self, composition: str, number: int) -> Outcome | None:
+        """The outcome of one revision."""
+        key = key_of("outcome", composition, number_part(number))
+        value = self._database.get(key)
+        return None if value is None else self._decoded(key, codec.decode_outcome, value)
 
     def revision(self, composition: str, number: int) -> Revision:
         """One revision; :class:`~speck.errors.NotFound` when there is none of that number."""

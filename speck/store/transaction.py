@@ -13,7 +13,16 @@ from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import key_of, number_part
 from speck.store.profiles import MeasuredLink
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
+from speck.store.records import (
+    AttemptRecord,
+    DeletedComposition,
+    Event,
+    Head,
+    JobRecord,
+    Outcome,
+    RetryState,
+    Revision,
+)
 
 OPERATION_KINDS = ("operation", "healing")
 
@@ -37,11 +46,21 @@ class Transaction:
         """Write a composition's head."""
         self._changes[key_of("composition", head.name)] = codec.encode_head(head)
 
-    def delete_composition(self, name: str) -> None:
-        """Forget a composition, its revisions, and the memory of its adaptation."""
-        self._changes[key_of("composition", name)] = None
-        self._changes[key_of("adapt", name)] = None
-        self._changes |= dict.fromkeys(self._keys(key_of("revision", name, "")))
+    def put_deleted(self, deleted: DeletedComposition) -> None:
+        """Write a composition as deleted: its revisions stay, its head and its adaptation's memory go."""
+        self._changes[key_of("composition", deleted.name)] = None
+        self._changes[key_of("adapt", deleted.name)] = None
+        self._changes[key_of("deleted", deleted.name)] = codec.encode_deleted(deleted)
+
+    def delete_deleted(self, name: str) -> None:
+        """Forget that a composition was deleted, as there is one of its name again."""
+        self._changes[key_of("deleted", name)] = None
+
+    def forget_composition(self, name: str) -> None:
+        """Forget a deleted composition with its revisions."""
+        self.delete_deleted(name)
+        for kind in ("revision", "outcome"):
+            self._changes |= dict.fromkeys(self._keys(key_of(kind, name, "")))
 
     def put_adaptation(self, name: str, memory: Memory) -> None:
         """Write the memory of a composition's adaptation."""
@@ -53,8 +72,14 @@ class Transaction:
         self._changes[key] = codec.encode_revision(revision)
 
     def delete_revision(self, composition: str, number: int) -> None:
-        """Forget a revision."""
-        self._changes[key_of("revision", composition, number_part(number))] = None
+        """Forget a revision and its outcome."""
+        for kind in ("revision", "outcome"):
+            self._changes[key_of(kind, composition, number_part(number))] = None
+
+    def put_outcome(self, composition: str, number: int, outcome: Outcome) -> None:
+        """Write the outcome of a revision."""
+        key = key_of("outcome", composition, number_part(number))
+        self._changes[key] = codec.encode_outcome(outcome)
 
     def put_job(self, record: JobRecord) -> None:
         """Write what is deployed of a job."""

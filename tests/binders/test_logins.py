@@ -507,7 +507,7 @@ def work_through(run: Run, friend: MqttFriend, directory: Path) -> None:
     for command in ("validate", "apply"):
         run.speck(command, str(written), code=1)
     for number in ("1", "2"):
-        run.speck("apply", str(file), "--set", f"SUFFIX={number}")
+        run.speck("apply", str(file), "--yes", "--set", f"SUFFIX={number}")
         friend.send("in/searched", ["a"])
         eventually(lambda: friend.got(sought), lambda got, number=number: f"A{number}" in got)
     for command in ("jobs", "show searched-spark", "show searched-flink", "history searched", "sites"):
@@ -515,7 +515,7 @@ def work_through(run: Run, friend: MqttFriend, directory: Path) -> None:
     for site, broker in (("B", "by-password"), ("A", "B")):
         (refused := directory / f"refused-{site}.yaml").write_text(REFUSED.format(site=site, broker=broker))
         run.speck("apply", str(refused), code=1)
-    run.speck("rollback", "searched")
+    run.speck("rollback", "searched", "--yes")
     run.speck("events")
 
 
@@ -591,7 +591,7 @@ def test_no_secret_is_left_anywhere(guarded: Guarded, friend: MqttFriend, tmp_pa
             work_through(run, friend, tmp_path)
             inspect_server(run, search)
             inspect_engines(guarded, search)
-            run.speck("delete", "searched")
+            run.speck("delete", "searched", "--yes")
         search.search_database(directory / "store")
     for said in run.said:
         search.search(said.splitlines()[0], said)

@@ -144,15 +144,15 @@ def test_json_prints_one_object_and_nothing_else(speck: Speck, two: str) -> None
     assert speck("history", "two", "--json").data[0]["number"] == 1
     assert speck("sites", "--json").data == []
     assert speck("events", "--json").data[-1]["kind"] == "succeeded"
-    assert speck("delete", "two", "--json").data["state"] == "succeeded"
+    assert speck("delete", "two", "--yes", "--json").data["state"] == "succeeded"
 
 
 def test_history_diff_and_rollback(speck: Speck, two: str, rest: RestServer) -> None:
     speck("apply", two, "-m", "the first", "--author", "ann")
     Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "c t1 t3"))
-    speck("apply", two, "-m", "faster\nin two lines")
+    speck("apply", two, "--yes", "-m", "faster\nin two lines")
     lines = [each.rstrip() for each in speck("history", "two").out.splitlines()]
-    assert lines[0].split() == ["REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"]
+    assert lines[0].split() == ["REVISION", "AT", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"]
     assert (lines[1].split()[3], lines[1].endswith("the first")) == ("ann", True)
     assert " +1 -1 ~1 " in lines[2]
     assert lines[2].endswith("faster ...")
@@ -166,7 +166,7 @@ def test_history_diff_and_rollback(speck: Speck, two: str, rest: RestServer) -> 
     assert said.code == 2
     assert "1 to start, 1 to stop, 1 to update" in said.out
     assert len(speck("history", "two", "--json").data) == 2
-    said = speck("rollback", "two", "-m", "too fast")
+    said = speck("rollback", "two", "--yes", "-m", "too fast")
     assert said.code == 0
     assert "rollback of two succeeded" in said.out
     assert sorted(rest.world.where()) == ["a", "b"]
@@ -198,7 +198,7 @@ def test_operations_are_listed_newest_first(
     other.write_text(yaml_of("c t5 t6"))
     speck("apply", two, "-m", "the first")
     speck("apply", str(other))
-    speck("delete", "two", "-m", "enough")
+    speck("delete", "two", "--yes", "-m", "enough")
     listed = speck("operations", "--json").data
     assert [(each["kind"], each["composition"], each["counts"]) for each in listed] == [
         ("delete", "two", {"done": 2}),
@@ -216,7 +216,8 @@ def test_a_deletion_is_shown_before_it_is_done(speck: Speck, rest: RestServer, t
     said = speck("delete", "two", "--dry-run")
     assert (said.code, sorted(rest.world.where())) == (2, ["a", "b"])
     assert "2 to stop" in said.out
-    assert speck("delete", "a", "--job", "--dry-run").code == 1
+    said = speck("delete", "a", "--job", "--dry-run")
+    assert (said.code, "1 to stop" in said.out) == (2, True)
     assert sorted(rest.world.where()) == ["a", "b"]
 
 
@@ -231,7 +232,7 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     said = speck("apply", two, *options)
     assert said.code == 1
     assert "source_broker tcp://b1:1883 is to be left behind (write another broker for it" in said.err
-    assert speck("delete", "two", *options).code == 0
+    assert speck("delete", "two", "--yes", *options).code == 0
     lines = speck("left-behind").out.splitlines()
     head = ["JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
     assert lines[0].split() == head
@@ -268,7 +269,7 @@ def test_tables_name_what_is_there(speck: Speck, two: str) -> None:
     assert "two          1         2" in speck("compositions").out
     assert "the first one" in speck("history", "two").out
     assert "job 'a' runs at sc://e1:15002 (attempt 1)" in speck("events").out
-    assert speck("delete", "a", "--job").code == 0
+    assert speck("delete", "a", "--yes", "--job").code == 0
     assert "a" not in [each["job_name"] for each in speck("jobs", "--json").data]
 
 

@@ -141,4 +141,4 @@ def test_it_runs_on_spark_and_mosquitto(
             lambda: piped(url, "logs", "pick-hot").stdout,
             lambda said: sum(map(int, rows.findall(said))) == 2,
         )
-        assert piped(url, "delete", "hot-readings").returncode == 0
+        assert piped(url, "delete", "hot-readings", "--yes").returncode == 0

@@ -174,6 +174,7 @@ ASKING = (
     "unpin x",
     "compositions",
     "history x",
+    "history --deleted",
     "diff x",
     "operation x",
     "operations",

@@ -259,6 +259,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/sites/check"),
         ("GET", "/doctor"),
         ("GET", "/healthz"),
+        ("GET", "/deleted-compositions"),
         ("GET", "/left-behind"),
         ("DELETE", "/left-behind"),
         ("GET", "/whoami"),

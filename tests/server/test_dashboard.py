@@ -213,7 +213,7 @@ def test_a_composition_is_deleted_after_saying_what_stops(at: tuple[RestServer, 
         page.job_is(name, "verdict-stop")
     page.click(".plan .panel-head button", "Delete")
     page.one(
-        "dialog .notice", "These jobs stop and are forgotten, with the messages that wait: clean, count, join"
+        "dialog .destroys li", "join stops for good; its state and the messages that wait for it are deleted"
     )
     deploy(rest, composition("clean A raw clean"))
     page.click("dialog button", "Delete")

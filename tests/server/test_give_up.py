@@ -63,17 +63,17 @@ def test_it_is_shown_and_allowed_by_an_option(rest: RestServer, speck: Speck, tm
     assert refused.code == 1
     assert "--give-up" in refused.err
     assert "so they are given up" in speck("plan", str(file), "--give-up").out
-    assert speck("apply", str(file), "--give-up").code == 0
+    assert speck("apply", str(file), "--give-up", "--yes").code == 0
 
 
 def test_a_job_and_a_rollback_may_give_up(rest: RestServer, speck: Speck) -> None:
     operation = rest.client.delete_job("b", wait=30)
     assert "7 messages wait at 't1'" in operation["actions"][1]["error"]
-    assert speck("delete", "b", "--job", "--give-up").code == 0
+    assert speck("delete", "b", "--yes", "--job", "--give-up").code == 0
     assert waiting_session(rest) not in rest.world.broker(BROKER).sessions
     rest.world.doomed = lambda job: False
-    assert speck("rollback", "one", "1", "--give-up").code == 0
-    assert "--give-up is for --job" in speck("delete", "one", "--give-up").err
+    assert speck("rollback", "one", "1", "--give-up", "--yes").code == 0
+    assert "--give-up is for --job" in speck("delete", "one", "--yes", "--give-up").err
 
 
 def test_an_unknown_value_is_refused(rest: RestServer) -> None:

@@ -190,14 +190,61 @@ def test_difference_is_by_default_of_the_last_two(coordinator: Coordinator, quer
     assert queries.difference("traffic", 0, 1)["counts"] == {"added": 1, "removed": 0, "changed": 0}
 
 
-def test_name_of_a_deleted_composition_begins_a_new_history(
+def test_name_of_a_deleted_composition_goes_on_with_its_history(
     coordinator: Coordinator, queries: Queries
 ) -> None:
     carry_out(coordinator, composition(A), message="old")
+    assert coordinator.delete_composition("traffic", "ann", "enough").wait(30)
+    (deleted,) = queries.deleted_compositions()
+    assert [deleted[each] for each in ("name", "revision", "author", "message")] == [
+        "traffic",
+        1,
+        "ann",
+        "enough",
+    ]
     assert [each["message"] for each in queries.revisions("traffic")] == ["old"]
-    assert coordinator.delete_composition("traffic").wait(30)
+    with pytest.raises(NotFound, match="'traffic' is deleted"):
+        queries.composition("traffic")
     carry_out(coordinator, composition(B), message="new")
-    assert [(each["number"], each["message"]) for each in queries.revisions("traffic")] == [(1, "new")]
+    known = [(each["number"], each["message"]) for each in queries.revisions("traffic")]
+    assert known == [(1, "old"), (2, "new")]
+    assert queries.deleted_compositions() == []
+    assert queries.difference("traffic")["counts"] == {"added": 1, "removed": 1, "changed": 0}
+
+
+def test_a_deleted_composition_comes_back_with_new_jobs(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    carry_out(coordinator, composition(A, FASTER))
+    sessions = set(world.broker("tcp://b1:1883").sessions)
+    assert coordinator.delete_composition("traffic").wait(30)
+    assert (world.where(), world.broker("tcp://b1:1883").sessions) == ({}, {})
+    plan, restored = coordinator.plan_rollback("traffic")
+    assert (restored, [type(each).__name__ for each in plan.actions]) == (2, ["Start", "Start"])
+    (warning,) = coordinator.rollback_warnings("traffic")
+    assert warning.endswith("the state that they had and the messages that waited are gone")
+    operation = roll_back(coordinator)
+    assert (operation.state, operation.revision, operation.warnings) == ("succeeded", 3, [warning])
+    assert set(world.where()) == {"a", "b"}
+    assert set(world.broker("tcp://b1:1883").sessions) == sessions
+    assert all(each.attempt.state is None for each in (*world.running("a"), *world.running("b")))
+    assert (queries.deleted_compositions(), coordinator.rollback_warnings("traffic")) == ([], [])
+
+
+def test_a_deletion_that_a_healing_ends_has_its_own_author(
+    coordinator: Coordinator, queries: Queries, services: Services, world: World
+) -> None:
+    carry_out(coordinator, composition(A))
+    world.down("sc://e1:1")
+    deletion = coordinator.delete_composition("traffic", "ann", "enough")
+    assert deletion.wait(30)
+    assert (deletion.state, queries.deleted_compositions()) == ("waiting", [])
+    world.up("sc://e1:1")
+    coordinator.reconciler.round()
+    coordinator.operations.join()
+    (deleted,) = queries.deleted_compositions()
+    assert (deleted["author"], deleted["operation"]) == ("ann", deletion.id)
 
 
 # --- the way back
@@ -307,6 +354,32 @@ def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Services], 
     assert len(coordinator.store.events(100)) == 10
     begin()
     assert world.where() == {"a": "sc://e1:1"}
+
+
+def test_deleted_compositions_are_bounded_with_their_code(
+    begin: Callable[..., Services], world: World
+) -> None:
+    services = begin(HistoryBounds(deleted=2, revisions=2))
+    coordinator, queries = services.coordinator, services.queries
+    other = make_job("o", "x", "y", job_path="other.py", code_hash=code_hash("other.py"))
+    carry_out(coordinator, composition(other, name="first"))
+    (code,) = (Path(each.job.job_path) for each in world.running("o"))
+    for name in ("first", "second", "third"):
+        if name != "first":
+            carry_out(coordinator, composition(A, name=name))
+            carry_out(coordinator, composition(replace(A, trigger="1 second"), name=name))
+            carry_out(coordinator, composition(replace(A, trigger="2 seconds"), name=name))
+        assert code.exists()
+        assert coordinator.delete_composition(name).wait(30)
+    assert [each["name"] for each in queries.deleted_compositions()] == ["third", "second"]
+    assert not code.exists()
+    assert [each["number"] for each in queries.revisions("second")] == [2, 3]
+    with pytest.raises(NotFound, match="there is no composition 'first'"):
+        queries.revisions("first")
+    assert coordinator.store.revision_numbers("first") == []
+    again = begin(HistoryBounds(deleted=2))
+    assert [each["name"] for each in again.queries.deleted_compositions()] == ["third", "second"]
+    assert again.queries.check_store() == []
 
 
 # --- the audit log

@@ -134,15 +134,25 @@ def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
         assert store.identity != identity
 
 
+def forget(rest: RestServer) -> None:
+    """Delete the composition, and the history that is retained of it."""
+    rest.client.delete_composition("demo", wait=30)
+    with rest.coordinator.store.transaction() as transaction:
+        transaction.forget_composition("demo")
+    rest.coordinator.history.forget("demo")
+    rest.coordinator.retention._unswept = True
+    rest.coordinator.retention.sweep_code()
+
+
 def test_backup_keeps_the_code_that_is_forgotten_meanwhile(rest: RestServer) -> None:
     rest.client.apply(TWO, "demo", wait=30)
     pieces = rest.queries.backup()
     code = next((rest.coordinator.store.directory / "artifacts").glob("*/*"))
-    rest.client.delete_composition("demo", wait=30)
+    forget(rest)
     assert code.exists()
     assert b"".join(pieces)
     rest.client.apply(TWO, "demo", wait=30)
-    rest.client.delete_composition("demo", wait=30)
+    forget(rest)
     assert not code.exists()
 
 

@@ -15,7 +15,17 @@ from speck.core.placement import Expects, PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreError, StoreLocked
-from speck.store import AttemptRecord, Event, Head, Intent, JobRecord, Revision, SessionRecord, Store
+from speck.store import (
+    AttemptRecord,
+    DeletedComposition,
+    Event,
+    Head,
+    Intent,
+    JobRecord,
+    Revision,
+    SessionRecord,
+    Store,
+)
 from tests.support.jobs_by_hand import make_job
 
 
@@ -113,14 +123,20 @@ def test_jobs_and_attempts_of_one(store: Store) -> None:
     assert [each.attempt.job_name for each in store.attempts("a")] == ["a"]
 
 
-def test_deleting_a_composition_takes_its_revisions_along(store: Store) -> None:
+def test_a_deleted_composition_is_forgotten_with_its_revisions(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.put_head(Head("traffic", 1))
         transaction.put_revision(revision(1))
     assert store.revision("traffic", 1).number == 1
     with store.transaction() as transaction:
-        transaction.delete_composition("traffic")
+        transaction.put_deleted(DeletedComposition("traffic", 1, 2.5, "ann", "enough", "f" * 20))
     assert store.head("traffic") is None
+    assert store.revision("traffic", 1).number == 1
+    assert store.deleted("traffic") == DeletedComposition("traffic", 1, 2.5, "ann", "enough", "f" * 20)
+    assert [each.name for each in store.deletions()] == ["traffic"]
+    with store.transaction() as transaction:
+        transaction.forget_composition("traffic")
+    assert store.deleted("traffic") is None
     with pytest.raises(NotFound, match="no revision 1"):
         store.revision("traffic", 1)
 

@@ -57,6 +57,7 @@ __all__ = [
     "compositions_table",
     "counted",
     "decision_line",
+    "deletions_table",
     "difference_lines",
     "doctor_report",
     "events_table",
@@ -173,6 +174,11 @@ def compositions_table(compositions: Iterable[Data]) -> Table:
     return table(("COMPOSITION", "REVISION", "JOBS", "AT WORK"), rows)
 
 
+def outcome_text(revision: Data) -> str | None:
+    """The outcome of a revision, and the one that came in its place."""
+    return f"{revision['outcome']} by {revision['by']}" if revision.get("by") else revision.get("outcome")
+
+
 def revisions_table(revisions: Iterable[Data]) -> Table:
     """A row for each revision of a composition."""
     rows = (
@@ -182,11 +188,21 @@ def revisions_table(revisions: Iterable[Data]) -> Table:
             each["author"],
             each["jobs"],
             counted(each["changes"]),
+            outcome_text(each),
             _first_line(each["message"]),
         )
         for each in revisions
     )
-    return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"), rows)
+    return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"), rows)
+
+
+def deletions_table(deletions: Iterable[Data]) -> Table:
+    """A row for each deleted composition."""
+    rows = (
+        (each["name"], each["revision"], clock(each["at"]), each["author"], _first_line(each["message"]))
+        for each in deletions
+    )
+    return table(("COMPOSITION", "REVISION", "DELETED", "BY", "MESSAGE"), rows)
 
 
 def operations_table(operations: Iterable[Data]) -> Table:

@@ -16,6 +16,7 @@ MARKS = {
     "move": (">", "cyan"),
     "keep": (" ", "dim"),
 }
+_NAMED = 5  # jobs that are named before the others are counted
 _KINDS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
 
@@ -30,6 +31,11 @@ def plan_lines(plan: Data) -> Iterable[Text]:
             yield from _action_lines(action, width, "  " if split else "")
     for session in plan.get("leaves", []):
         yield undrained_line(session)
+    for place in plan.get("unreachable", []):
+        yield unreachable_line(place)
+    for each in plan.get("destroys", []):
+        if each["kind"] == "state":  # stops and given-up messages are in the lines above
+            yield Text(f"  {each['job']} {each['text']}", style="bold red")
 
 
 def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
@@ -40,6 +46,15 @@ def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
         yield from change_lines(change)
     if action.get("consequence"):
         yield Text(f"      {action['consequence']}", style="dim")
+
+
+def unreachable_line(place: Data) -> Text:
+    """An engine or a broker that does not answer, and the jobs that wait for it."""
+    more = len(place["jobs"]) - _NAMED
+    jobs = ", ".join(place["jobs"][:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    waits = "wait" if len(place["jobs"]) > 1 else "waits"
+    text = f"  {place['kind']} {place['address']} does not answer, {jobs} {waits} for it: {place['error']}"
+    return Text(text, style="bold yellow")
 
 
 def undrained_line(session: Data) -> Text:
@@ -95,6 +110,8 @@ def operation_summary(operation: Data) -> Text:
     line = Text(f"{operation['kind']} of {operation['composition']} ", style="bold")
     line.append(operation["state"], style=STATES.get(operation["state"], ""))
     line.append(f": {', '.join(parts)}" + (f" ({operation['error']})" if operation["error"] else ""))
+    if operation.get("replaced_by"):
+        line.append(f"; operation {operation['replaced_by']} went on in its place")
     return line
 
 

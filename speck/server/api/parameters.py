@@ -97,13 +97,6 @@ def _loss() -> fields.Boolean:
     )
 
 
-class JobDeletionQuery(ChangeQuery):
-    """Query parameters of the deletion of one job."""
-
-    leave_behind = _abandon()
-    give_up = _loss()
-
-
 class JobQuery(ChangeQuery):
     """Query parameters of the deployment of one job."""
 
@@ -126,6 +119,13 @@ class DeletionQuery(PlannedQuery):
     leave_behind = _abandon()
 
 
+class JobDeletionQuery(PlannedQuery):
+    """Query parameters of the deletion of one job."""
+
+    leave_behind = _abandon()
+    give_up = _loss()
+
+
 class ForgettingQuery(Schema):
     """Query parameters of a request to forget abandoned copies and sessions."""
 
@@ -145,6 +145,10 @@ class ApplyQuery(DeletionQuery):
     """Query parameters of an apply."""
 
     give_up = _loss()
+    atomic = fields.Boolean(
+        load_default=False,
+        metadata={"description": "go back to the revision before if any job fails or has to wait"},
+    )
     place = fields.String(
         load_default="new",
         validate=validate.OneOf(("new", "all", "none")),

@@ -135,6 +135,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         leave_behind=query["leave_behind"],
         give_up=query["give_up"],
         place=query["place"],
+        atomic=query["atomic"],
     )
     return answer(operation, query["wait"])
 
@@ -144,6 +145,13 @@ def apply_composition(query: dict[str, Any]) -> Any:
 def list_compositions() -> Any:
     """All compositions"""
     return _queries().compositions()
+
+
+@blueprint.route("/deleted-compositions", methods=["GET"])
+@blueprint.response(200, schemas.DeletedCompositionSchema(many=True))
+def list_deleted_compositions() -> Any:
+    """The deleted compositions whose history is retained, the last deleted first"""
+    return _queries().deleted_compositions()
 
 
 @blueprint.route("/compositions/<name>", methods=["GET"])
@@ -209,7 +217,8 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
     number, base, give_up = query["revision"], query["base_revision"], query["give_up"]
     if query["dry_run"]:
         plan, restored = _coordinator().plan_rollback(name, number, base, give_up)
-        more = {"warnings": [], "restored": restored, "jobs": forms(plan)}
+        warnings = [{"message": each} for each in _coordinator().rollback_warnings(name)]
+        more = {"warnings": warnings, "restored": restored, "jobs": forms(plan)}
         return current_app.json.response(plan_data(plan) | more)
     operation, _ = _coordinator().rollback(name, number, base_revision=base, give_up=give_up, **why(query))
     return answer(operation, query["wait"])
@@ -264,13 +273,18 @@ def show_log(query: dict[str, Any], name: str) -> Any:
 
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
 @blueprint.arguments(parameters.JobDeletionQuery, location="query")
-@blueprint.response(202, schemas.OperationSchema)
+@blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
+@blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
-@blueprint.alt_response(409, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
 def delete_job(query: dict[str, Any], name: str) -> Any:
-    """Stop and forget one job"""
+    """Stop and forget one job, or plan it"""
+    allowed = {each: query[each] for each in ("base_revision", "leave_behind", "give_up")}
+    if query["dry_run"]:
+        plan = _coordinator().plan_job_deletion(name, **allowed)
+        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
     operation = _coordinator().delete_job(
-        name, leave_behind=query["leave_behind"], give_up=query["give_up"], **why(query)
+        name, author=author(query["author"]), message=query["message"], **allowed
     )
     return answer(operation, query["wait"])
 

@@ -9,7 +9,15 @@ from typing import Any
 from speck.core.job import Job
 from speck.placement.profile import JobProfile
 from speck.store import codec, profiles
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
+from speck.store.records import (
+    AttemptRecord,
+    DeletedComposition,
+    Event,
+    Head,
+    JobRecord,
+    RetryState,
+    Revision,
+)
 from speck.store.transaction import Record
 
 
@@ -19,6 +27,7 @@ class Contents:
 
     format: str = ""
     heads: dict[str, Head] = field(default_factory=dict)
+    deleted: dict[str, DeletedComposition] = field(default_factory=dict)
     revisions: dict[tuple[str, int], Revision] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
@@ -51,6 +60,11 @@ class Contents:
                 int(value)
             case ["composition", name]:
                 self.heads[name] = codec.decode_head(name, value)
+            case ["outcome", _, number]:
+                int(number)
+                codec.decode_outcome(value)
+            case ["deleted", name]:
+                self.deleted[name] = codec.decode_deleted(name, value)
             case ["revision", name, number]:
                 self.revisions[name, int(number)] = codec.decode_revision(name, int(number), value)
             case ["job", name]:

@@ -61,7 +61,7 @@ def _heads(contents: Contents) -> Iterator[Finding]:
                 _changes(("put_head", replace(head, revision=last))),
             )
     for name in dict.fromkeys(name for name, _ in contents.revisions):
-        if name not in contents.heads:
+        if name not in contents.heads and name not in contents.deleted:
             last = contents.last_revision(name)
             yield Finding(
                 f"composition {name!r}",

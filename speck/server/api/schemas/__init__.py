@@ -6,6 +6,7 @@ from speck.server.api.schemas.compositions import (
     CompositionSummarySchema,
     CompositionViewSchema,
     CountsSchema,
+    DeletedCompositionSchema,
     DifferenceSchema,
     JobDifferenceSchema,
     RevisionSchema,
@@ -24,11 +25,13 @@ from speck.server.api.schemas.jobs import (
 from speck.server.api.schemas.plans import (
     ActionSchema,
     ChangeSchema,
+    DestructionSchema,
     OperationSchema,
     OperationSummarySchema,
     PlanSchema,
     ProgressSchema,
     UndrainedSessionSchema,
+    UnreachablePlaceSchema,
     WarningSchema,
 )
 from speck.server.api.schemas.server import (
@@ -57,6 +60,8 @@ __all__ = [
     "CompositionSummarySchema",
     "CompositionViewSchema",
     "CountsSchema",
+    "DeletedCompositionSchema",
+    "DestructionSchema",
     "DiagnosisSchema",
     "DifferenceSchema",
     "EngineViewSchema",
@@ -82,6 +87,7 @@ __all__ = [
     "SessionSchema",
     "SiteViewSchema",
     "UndrainedSessionSchema",
+    "UnreachablePlaceSchema",
     "UplinkViewSchema",
     "WarningSchema",
 ]

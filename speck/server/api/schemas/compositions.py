@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from speck.core.lifecycle import RevisionState
 from speck.server.api.schemas.fields import UNIX, text
 from speck.server.api.schemas.jobs import JobViewSchema
 from speck.server.api.schemas.plans import ChangeSchema
@@ -26,6 +27,15 @@ class _RevisionSchema(Schema):
         allow_none=True, metadata={"description": "the revision that a rollback brought back"}
     )
     changes = fields.Nested(CountsSchema, metadata={"description": "against the revision before"})
+    outcome = fields.String(
+        allow_none=True,
+        validate=validate.OneOf([state.value for state in RevisionState]),
+        metadata={"description": "its outcome so far (null: not known, as of revisions of 0.1)"},
+    )
+    operation = text("id of the last operation that asked for it", allow_none=True)
+    by = fields.Integer(
+        allow_none=True, metadata={"description": "the revision that superseded it or rolled it back"}
+    )
 
 
 class RevisionSchema(_RevisionSchema):
@@ -75,6 +85,17 @@ class CompositionSummarySchema(_CompositionSchema):
     """A composition in a list."""
 
     jobs = fields.Integer(metadata={"description": "number of desired jobs"})
+
+
+class DeletedCompositionSchema(Schema):
+    """A deleted composition whose history is retained."""
+
+    name = text("its name")
+    revision = fields.Integer(metadata={"description": "number of its last revision"})
+    at = fields.Float(metadata=UNIX)
+    author = text("the author of the deletion")
+    message = text("its reason, by the author")
+    operation = text("the id of the deletion")
 
 
 class CompositionViewSchema(_CompositionSchema):

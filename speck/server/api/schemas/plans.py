@@ -5,6 +5,7 @@ from __future__ import annotations
 from marshmallow import Schema, fields, validate
 
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
+from speck.core.plan import Destroyed
 from speck.server.api.schemas.fields import UNIX, text
 from speck.server.api.schemas.figures import FigurePairSchema
 
@@ -55,6 +56,26 @@ class UndrainedSessionSchema(Schema):
     lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
 
 
+class DestructionSchema(Schema):
+    """One thing that a plan destroys."""
+
+    job = text("the job that it is of")
+    kind = fields.String(
+        validate=validate.OneOf([kind.value for kind in Destroyed]),
+        metadata={"description": "job: it stops for good; state: it is dropped; messages: they are given up"},
+    )
+    text = text("the same in words, to follow the job's name")
+
+
+class UnreachablePlaceSchema(Schema):
+    """An engine or a broker that did not answer when the plan was made."""
+
+    kind = fields.String(validate=validate.OneOf(("engine", "broker")), metadata={"description": "its kind"})
+    address = text("its address")
+    error = text("the reason")
+    jobs = fields.List(fields.String(), metadata={"description": "the jobs that wait for it"})
+
+
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
@@ -72,6 +93,16 @@ class PlanSchema(Schema):
     leaves = fields.List(
         fields.Nested(UndrainedSessionSchema),
         metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
+    )
+    unreachable = fields.List(
+        fields.Nested(UnreachablePlaceSchema),
+        metadata={"description": "engines and brokers of the jobs to act on that do not answer"},
+    )
+    destroys = fields.List(
+        fields.Nested(DestructionSchema),
+        metadata={
+            "description": "the jobs, state and messages that it destroys (empty: it is not destructive)"
+        },
     )
     warnings = fields.List(
         fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
@@ -123,6 +154,13 @@ class _OperationSchema(Schema):
     )
     give_up = fields.Boolean(
         metadata={"description": "true if messages in sessions that jobs leave may be given up"}
+    )
+    atomic = fields.Boolean(
+        metadata={"description": "true if it is followed by the way back where it is not carried out wholly"}
+    )
+    base_revision = fields.Integer(metadata={"description": "the revision before it (0: none)"})
+    replaced_by = text(
+        "id of the operation that went on in its place before its revision was applied, if any"
     )
     engine_calls = fields.Dict(
         keys=fields.String(),

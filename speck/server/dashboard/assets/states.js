@@ -36,6 +36,15 @@ export const OPERATIONS = {
   waiting: { tone: "warn", mark: "◷", text: "waiting" },
 };
 
+export const REVISIONS = {
+  pending: { tone: "busy", mark: "…", text: "pending" },
+  applied: { tone: "good", mark: "✓", text: "applied" },
+  "partly applied": { tone: "warn", mark: "◷", text: "partly applied" },
+  failed: { tone: "bad", mark: "✕", text: "failed" },
+  superseded: { tone: "still", mark: "↷", text: "superseded" },
+  "rolled back": { tone: "still", mark: "←", text: "rolled back" },
+};
+
 export const ADAPTATIONS = {
   off: { tone: "still", mark: "■", text: "off" },
   advising: { tone: "still", mark: "i", text: "advising" },

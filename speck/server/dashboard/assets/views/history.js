@@ -2,6 +2,7 @@
 import { html, useState } from "../html.js";
 import { Badge, Changes, Empty, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
+import { REVISIONS } from "../states.js";
 import { count, moment } from "../words.js";
 import { mayChange, world } from "../world.js";
 import { PlanView } from "./plan.js";
@@ -52,14 +53,35 @@ const Compare = ({ name, revisions }) => {
   `;
 };
 
+const Deleted = ({ onBack }) => {
+  const { data } = useAnswer(() => read("/deleted-compositions"), [world.server, [...world.kinds.composition.keys()].join(" ")]);
+  if (!data?.length) return null;
+  return html`
+    <section class="panel" aria-labelledby="deleted-title">
+      <header class="panel-head"><h2 id="deleted-title">Deleted compositions</h2></header>
+      <ol class="revisions deleted">
+        ${data.map((each) => html`
+          <li key=${each.name}>
+            <span class="revision">${each.revision}</span>
+            <div>
+              <div><strong>${each.name}</strong>${each.message && ` · ${each.message}`}</div>
+              <div class="quiet">${moment(each.at)}${each.author && ` · ${each.author}`}</div>
+            </div>
+            ${mayChange() && html`<button type="button" onClick=${() => onBack(each)}>Bring it back …<span class="unseen"> (${each.name})</span></button>`}
+          </li>
+        `)}
+      </ol>
+    </section>
+  `;
+};
+
 export const History = ({ name, go }) => {
   const composition = world.kinds.composition.get(name);
-  const { data, error } = useAnswer(() => (name ? read(`/compositions/${named(name)}/revisions`) : Promise.resolve([])), [name, composition?.revision, world.server]);
+  const { data, error } = useAnswer(() => (name ? read(`/compositions/${named(name)}/revisions`) : Promise.resolve([])), [name, composition?.revision, composition?.operation, world.server]);
   const [back, setBack] = useState({ plan: null, error: null, number: null });
-  if (!name) return html`<${Empty} title="No composition">There is no history yet.<//>`;
-  const ask = async (number) => {
+  const ask = async (number, of = name) => {
     try {
-      const path = `/compositions/${named(name)}/rollback`;
+      const path = `/compositions/${named(of)}/rollback`;
       const plan = await change("POST", path, { revision: number, dry_run: true });
       setBack({ plan, error: null, number });
       requestAnimationFrame(() => document.getElementById("plan-title")?.focus());
@@ -69,31 +91,44 @@ export const History = ({ name, go }) => {
   };
   const apply = async () => {
     const query = { revision: back.number, base_revision: back.plan.base_revision };
-    const operation = await change("POST", `/compositions/${named(name)}/rollback`, query);
+    const operation = await change("POST", `/compositions/${named(back.plan.composition)}/rollback`, query);
     go(`#/operations/${named(operation.id)}`);
   };
+  const planned = back.plan && html`<${PlanView} plan=${back.plan} what="Go back to revision ${back.number} of" onApply=${apply} />`;
+  const deleted = html`<${Deleted} onBack=${(each) => ask(each.revision, each.name)} />`;
+  if (!name) {
+    return html`
+      <${Empty} title="No composition">None runs.<//>
+      <${Trouble} error=${back.error} />
+      ${planned}${deleted}
+    `;
+  }
   const revisions = data ?? [];
   return html`
     <h1 class="title">History <span class="quiet">of ${name}</span></h1>
     <${Trouble} error=${error ?? back.error} />
     ${!mayChange() && html`<${Reader} what="To go back" />`}
-    ${back.plan && html`<${PlanView} plan=${back.plan} what="Go back to revision ${back.number} of" onApply=${apply} />`}
+    ${planned}
     <section class="panel">
       <ol class="revisions" reversed>
         ${[...revisions].reverse().map((each, index) => html`
           <li key=${each.number}>
             <span class="revision">${each.number}</span>
             <div>
-              <div>${each.message || html`<span class="quiet">no reason given</span>`}</div>
+              <div>
+                ${each.message || html`<span class="quiet">no reason given</span>`}${" "}
+                ${each.outcome && html`<${Badge} table=${REVISIONS} word=${each.outcome} text=${each.by ? `${each.outcome} by ${each.by}` : undefined} />`}
+              </div>
               <div class="quiet">${moment(each.at)}${each.author && ` · ${each.author}`} · ${count(each.jobs, "job")} · ${inWords(each.changes)}</div>
             </div>
             ${index === 0
-              ? html`<span class="badge tone-good">wanted now</span>`
+              ? html`<span class="quiet">wanted now</span>`
               : mayChange() && html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …<span class="unseen"> (revision ${each.number})</span></button>`}
           </li>
         `)}
       </ol>
     </section>
     ${revisions.length > 0 && html`<${Compare} key="${name} ${revisions.at(-1).number}" name=${name} revisions=${revisions} />`}
+    ${deleted}
   `;
 };

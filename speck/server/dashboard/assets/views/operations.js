@@ -94,6 +94,7 @@ const Whole = ({ operation, actions, counts }) => html`
       <${Progress} counts=${counts} />
       <p aria-live="polite">${summary(counts) || "Nothing was to be done."}${keptInWords(counts)}</p>
       ${operation.error && html`<p class="notice tone-bad">${operation.error}</p>`}
+      ${operation.replaced_by && html`<p class="notice tone-warn">Its revision was not applied wholly; <a href="#/operations/${operation.replaced_by}">another operation</a> went on in its place.</p>`}
       <${Warnings} all=${operation.warnings} />
       <${ActionList} actions=${actions} />
     </div>

@@ -8,7 +8,7 @@ import { items } from "../world.js";
 
 const KINDS = ["start", "stop", "update", "move", "keep"];
 const NO_RATES = new Map();
-const NAMED = 12; // jobs that are named before the others are counted
+const NAMED = 12; // destroyed things that are named before the others are counted
 
 const verdictJobs = (plan) => {
   const forms = new Map(plan.jobs.map((job) => [job.job_name, job]));
@@ -40,8 +40,6 @@ const Verdicts = ({ actions }) => html`
   </ul>
 `;
 
-const named = (jobs) => `${jobs.slice(0, NAMED).join(", ")}${jobs.length > NAMED ? ` and ${jobs.length - NAMED} more` : ""}`;
-
 const Confirm = ({ plan, what, verb, onApply, onClose }) => {
   const [state, setState] = useState({ busy: false, error: null });
   const apply = () => {
@@ -49,11 +47,16 @@ const Confirm = ({ plan, what, verb, onApply, onClose }) => {
     onApply().catch((error) => setState({ busy: false, error }));
   };
   const stale = state.error?.status === 409;
-  const stopped = plan.actions.filter((each) => each.kind === "stop").map((each) => each.job);
+  const destroyed = plan.destroys;
   return html`
     <${Dialog} title="${what} ${plan.composition}?" onClose=${onClose}>
       <p>${inWords(plan.counts) || "Nothing changes at any engine"}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} not touched.` : ""}</p>
-      ${stopped.length > 0 && html`<p class="notice tone-warn">${stopped.length === 1 ? "This job stops and is" : "These jobs stop and are"} forgotten, with the messages that wait: <strong>${named(stopped)}</strong></p>`}
+      ${destroyed.length > 0 && html`
+        <ul class="notice tone-bad destroys" aria-label="Destroyed">
+          ${destroyed.slice(0, NAMED).map((each) => html`<li><strong>${each.job}</strong> ${each.text}</li>`)}
+          ${destroyed.length > NAMED && html`<li>and ${destroyed.length - NAMED} more</li>`}
+        </ul>
+      `}
       <${Trouble} error=${state.error} />
       ${stale && html`<p>Somebody else was faster, or is at work. Go back and plan again.</p>`}
       <div class="row end">
@@ -88,7 +91,7 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
       <div class="pad">
         ${!onApply && html`<${Reader} what="To carry it out" />`}
         <${Counts} counts=${plan.counts} />
-        <${Warnings} all=${(plan.warnings ?? []).map((each) => each.message)} />
+        <${Warnings} all=${[...(plan.unreachable ?? []).map((each) => `${each.kind} ${each.address} does not answer, ${each.jobs.join(", ")} waits for it: ${each.error}`), ...(plan.warnings ?? []).map((each) => each.message)]} />
       </div>
       <${GraphView} jobs=${jobs} sites=${sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
         label="Graph of the plan: ${inWords(plan.counts) || "no changes"}. The list below says the same." />

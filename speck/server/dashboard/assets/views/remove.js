@@ -17,7 +17,7 @@ const Planned = ({ name, go }) => {
   return html`
     <section class="panel">
       <div class="pad">
-        <p>All of its jobs stop. Its history goes with it; the audit log keeps what was done.</p>
+        <p>All of its jobs stop, and their state and the messages that wait are deleted. The history is kept: the list of deleted compositions has the way back.</p>
         <div class="row fields">
           <label class="grow"><span>Why (kept in the audit log)</span><input value=${message} maxlength="1000" onInput=${(event) => setMessage(event.target.value)} /></label>
           <button type="button" onClick=${() => setRound(round + 1)}>Plan again</button>

@@ -1,0 +1,60 @@
+"""The question before a destructive change, and its refusal where nobody can be asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from speck.cli import render
+from speck.cli.options import ERROR
+from speck.cli.terminal import err
+
+_NAMED = 5  # jobs that are named before the others are counted
+_EFFECTS = {  # by the kind of what is destroyed: before and after the number of jobs
+    "job": ("stops", " for good"),
+    "state": ("drops the state of", ""),
+    "messages": ("gives up messages of", ""),
+}
+
+
+def confirm(plan: dict[str, Any], yes: bool, *, shown: bool = True) -> None:
+    """Ask before a destructive plan is carried out; ends the command if the answer is no.
+
+    ``yes`` is the answer given beforehand; ``shown`` is true if the plan is on the screen already.  Raises
+    :class:`click.ClickException` without a terminal.
+    """
+    destroyed = plan["destroys"]
+    if yes or not destroyed:
+        return
+    effect = _effect(destroyed)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.ClickException(
+            f"{plan['composition']}: this {effect}, and there is no terminal to ask; nothing was changed "
+            "(expected --yes, which carries it out unasked; speck plan or --dry-run shows the plan)"
+        )
+    for line in () if shown else render.plan_lines(plan):
+        err.print(line)
+    for each in destroyed:
+        err.print(f"  {each['job']} {each['text']}", style="bold red", markup=False)
+    if not click.confirm(f"This {effect}.  Carry it out?", err=True):
+        err.print("nothing was changed")
+        raise SystemExit(ERROR)
+
+
+def _effect(destroyed: Iterable[dict[str, Any]]) -> str:
+    """The destructive part of a plan as a predicate: ``stops 2 jobs for good (a, b)``."""
+    jobs: dict[str, list[str]] = {}
+    for each in destroyed:
+        jobs.setdefault(each["kind"], []).append(each["job"])
+    return " and ".join(
+        _predicate(*_EFFECTS[kind], list(dict.fromkeys(names))) for kind, names in jobs.items()
+    )
+
+
+def _predicate(verb: str, rest: str, names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    plural = "s" if len(names) > 1 else ""
+    return f"{verb} {len(names)} job{plural}{rest} ({', '.join(names[:_NAMED])}{more})"

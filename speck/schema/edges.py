@@ -1,0 +1,170 @@
+"""The blocks ``sources``, ``sinks`` and ``topics``: the declared edges of a composition, and shared topics.
+
+A composition with ``sources`` (or ``sinks``) declares all topics that come from (or go to) outside: another
+one that no job writes (or reads) is a fault, since it is a slip.  With either block, a topic that several
+jobs write is a fault too, unless ``sinks`` or ``topics`` declare it as shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from speck.core.graph import Endpoint, Graph, Members
+from speck.core.topic import RESERVED, filter_fault, is_filter, matches, name_fault
+from speck.errors import Fault
+from speck.schema.fault_report import FaultReport, Suggestions, kind_of_value, listed, quoted
+from speck.schema.schemas import TopicSchema
+from speck.schema.validation import report_wrong_shape, validate_fields
+from speck.schema.yaml.lines import line_of
+
+_BLOCKS = ("sources", "sinks", "topics")
+
+Sources = Mapping[str, Mapping[str, Any]]  # the data of the jobs, by name
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The declared topics with their descriptions; ``None``: the file has no such block.
+
+    ``shared`` are the topics that several jobs may write; ``data`` is the document.
+    """
+
+    sources: Mapping[str, str] | None = None
+    sinks: Mapping[str, str] | None = None
+    shared: frozenset[str] = frozenset()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def are_declared(self) -> bool:
+        """True if the edges of the composition are declared."""
+        return self.sources is not None or self.sinks is not None
+
+    def is_source(self, topic: str) -> bool:
+        """True if a topic, or a filter, takes in a declared source."""
+        return _is_declared(topic, self.sources or ())
+
+    def is_sink(self, topic: str) -> bool:
+        """True if a topic is a declared sink."""
+        return _is_declared(topic, self.sinks or ())
+
+
+def _is_declared(topic: str, declared: Collection[str]) -> bool:
+    return topic in declared or any(matches(each, topic) or matches(topic, each) for each in declared)
+
+
+def declared_edges(data: Mapping[str, Any], report: FaultReport) -> Edges:
+    """The edges that a document declares.  Adds the faults of the blocks to ``report``."""
+    blocks = {name: _block(name, data, report) for name in _BLOCKS if data.get(name) is not None}
+    shared = {topic for block in blocks.values() for topic, values in block.items() if values.get("shared")}
+    described = {
+        name: {topic: str(values.get("description", "")) for topic, values in block.items()}
+        for name, block in blocks.items()
+    }
+    return Edges(described.get("sources"), described.get("sinks"), frozenset(shared), data)
+
+
+def _block(name: str, data: Mapping[str, Any], report: FaultReport) -> dict[str, dict[str, Any]]:
+    entries = data[name]
+    if not isinstance(entries, Mapping):
+        report_wrong_shape(report, name, f"a mapping, as '{name}: {{TOPIC: a description}}'")
+        return {}
+    found = {}
+    for key, value in entries.items():
+        topic = str(key)
+        inner = FaultReport(report.faults, {topic: value}, subject=f"{name}: ")
+        line = line_of(entries, key)
+        if (fault := (filter_fault if name == "sources" else name_fault)(topic)) is not None:
+            report.faults.append(
+                Fault(f"{name}: {quoted(topic)} {fault}", field=name, value=topic, line=line)
+            )
+        elif isinstance(value, Mapping):
+            inner = FaultReport(report.faults, value, subject=f"{name}: {quoted(topic)}: ")
+            found[topic] = validate_fields(TopicSchema(), value, inner)
+        elif value is None or isinstance(value, str):
+            found[topic] = {"description": value or ""}
+        else:
+            right = "expected a description, or a mapping with 'description:' and 'shared:'"
+            message = f"{name}: {quoted(topic)} is {kind_of_value(value)} ({right})"
+            report.faults.append(Fault(message, field=name, value=value, line=line))
+    return found
+
+
+def edge_faults(graph: Graph, edges: Edges, jobs: Sources) -> list[Fault]:
+    """The faults of a graph: undeclared ends, slips in the blocks, topics that are not shared."""
+    faults: list[Fault] = []
+    if edges.sources is not None:
+        _add_undeclared(
+            faults,
+            _End("sources", "source_topic", "written", edges.sources, graph.writers),
+            {each: names for each, names in graph.sources.items() if not edges.is_source(each.topic)},
+            jobs,
+        )
+        faults += _unused(edges, "sources", {each.topic for each in graph.readers}, "read")
+    if edges.sinks is not None:
+        _add_undeclared(
+            faults,
+            _End("sinks", "sink_topic", "read", edges.sinks, graph.readers),
+            {each: names for each, names in graph.sinks.items() if not edges.is_sink(each.topic)},
+            jobs,
+        )
+        faults += _unused(edges, "sinks", {each.topic for each in graph.writers}, "written")
+    if edges.are_declared:
+        _add_shared(faults, graph, edges, jobs)
+    return faults
+
+
+@dataclass(frozen=True)
+class _End:
+    """An end of the graph: its block, its field of jobs, and the endpoints to which it may be a slip for."""
+
+    block: str
+    field: str
+    done: str
+    declared: Mapping[str, str]
+    others: Members
+
+    def message(self, endpoint: Endpoint, suggestions: Suggestions) -> str:
+        """The fault of an undeclared endpoint."""
+        topic = endpoint.topic
+        if elsewhere := [each.broker for each in self.others if each.topic == topic]:
+            return f"is {self.done} at {listed(elsewhere)} and not at {endpoint.broker}: no data flows there"
+        near = [] if is_filter(topic) else suggestions.near(topic)
+        slip = f"slip for {' or '.join(map(repr, near))}? Otherwise " if near else ""
+        return f"is {self.done} by no job here and not declared ({slip}expected it under '{self.block}:')"
+
+
+def _add_undeclared(faults: list[Fault], end: _End, undeclared: Members, jobs: Sources) -> None:
+    suggestions = Suggestions(dict.fromkeys([*end.declared, *(each.topic for each in end.others)]))
+    for endpoint, names in undeclared.items():
+        if not endpoint.topic.startswith(RESERVED):
+            first = min(names)
+            FaultReport(faults, jobs[first], job=first).add(end.field, end.message(endpoint, suggestions))
+
+
+def _unused(edges: Edges, block: str, used: Collection[str], done: str) -> Iterator[Fault]:
+    """A fault for each declared topic that no job uses."""
+    suggestions = Suggestions(used)
+    for topic in getattr(edges, block):
+        if _is_declared(topic, used):
+            continue
+        near = suggestions.near(topic)
+        right = (
+            f"slip for {' or '.join(map(repr, near))}?" if near else f"expected a topic that is {done} here"
+        )
+        message = f"{block}: {quoted(topic)} is {done} by no job here ({right})"
+        yield Fault(message, field=block, value=topic, line=line_of(edges.data[block], topic))
+
+
+def _add_shared(faults: list[Fault], graph: Graph, edges: Edges, jobs: Sources) -> None:
+    """Add a fault for each topic that several jobs write; the parts of a split are one job."""
+    for endpoint, names in graph.writers.items():
+        owners = {str((graph.jobs[name].split or {}).get("of", name)): name for name in sorted(names)}
+        if len(owners) > 1 and endpoint.topic not in edges.shared:
+            message = (
+                f"is written by {len(owners)} jobs: {listed(list(owners))} (expected one writer, or "
+                f"'shared: true' for it under 'topics:' or 'sinks:' where several are meant)"
+            )
+            name = list(owners.values())[1]
+            FaultReport(faults, jobs[name], job=name).add("sink_topic", message)

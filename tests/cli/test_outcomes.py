@@ -1,0 +1,32 @@
+"""Outcomes of revisions and atomic applies at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from speck.errors import Rejected
+from tests.support.rest_server import RestServer, yaml_of
+from tests.support.speck_command import Speck
+
+
+def test_an_atomic_apply_is_followed_back(speck: Speck, rest: RestServer, tmp_path: Path) -> None:
+    (path := tmp_path / "two.yaml").write_text(yaml_of("a t0 t1"))
+    assert speck("apply", str(path)).code == 0
+    path.write_text(yaml_of("a t0 t1 trigger: 2 seconds", "b t8 t9"))
+    rest.world.fail("submit", Rejected("no such street", address="sc://e1:15002"), name="b")
+    said = speck("apply", str(path), "--atomic")
+    assert said.code == 1
+    assert "went on in its place" in said.out
+    assert "two is back at the revision before; see speck history" in said.err
+    (copy,) = rest.world.running()
+    assert (copy.job.job_name, copy.job.trigger) == ("a", None)
+    rows = [line.split("  ") for line in speck("history", "two").out.splitlines()[1:]]
+    found = [word for row in rows for word in row if word in ("applied", "rolled back by 3")]
+    assert found == ["applied", "rolled back by 3", "applied"]
+    assert [each["outcome"] for each in speck("history", "two", "--json").data] == [
+        "applied",
+        "rolled back",
+        "applied",
+    ]
+    refused = speck("apply", str(path), "--atomic", "--place", "all")
+    assert "--atomic is not available with --place all" in refused.err

@@ -1,0 +1,190 @@
+"""The outcomes of revisions, the operations that were replaced, and atomic applies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.apply.operation import Operation
+from speck.coordinator import Coordinator, Services, build
+from speck.core.job import Composition
+from speck.core.settings import Settings
+from speck.errors import Rejected
+from speck.store import Store
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import chain, composition, write_code
+
+A, B, C = chain("a", "b", "c")
+FASTER = replace(B, trigger="1 second")
+ENGINE = A.spe_address
+REFUSED = Rejected("no such function", address=ENGINE)
+
+Begin = Callable[[], Services]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+@pytest.fixture
+def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
+    """Starts a coordinator on the same store; the one before is closed, as at a restart."""
+    running: list[Coordinator] = []
+
+    def end() -> None:
+        while running:
+            coordinator = running.pop()
+            coordinator.close()
+            coordinator.store.close()
+
+    def start() -> Services:
+        end()
+        store = Store(tmp_path / "store")
+        services = build(
+            store, double_kinds(world), settings=Settings(roots=(write_code(tmp_path),), period=0, adapt=0)
+        )
+        running.append(services.coordinator)
+        services.coordinator.start()
+        return services
+
+    yield start
+    end()
+
+
+def carry_out(services: Services, desired: Composition, *, atomic: bool = False) -> Operation:
+    operation, _ = services.coordinator.apply(desired, atomic=atomic)
+    assert operation.wait(30)
+    return operation
+
+
+def heal(services: Services) -> None:
+    services.coordinator.reconciler.round()
+    services.coordinator.operations.join()
+
+
+def outcomes(services: Services) -> list[tuple[str, int | None]]:
+    return [(each["outcome"], each["by"]) for each in services.queries.revisions("traffic")]
+
+
+def test_a_revision_is_pending_then_applied(begin: Begin, world: World) -> None:
+    services = begin()
+    hold = world.hold("submit", name="a")
+    operation, _ = services.coordinator.apply(composition(A, B))
+    assert outcomes(services) == [("pending", None)]
+    hold.release()
+    assert operation.wait(30)
+    assert outcomes(services) == [("applied", None)]
+    assert services.queries.revisions("traffic")[0]["operation"] == operation.id
+    carry_out(services, composition(A, B))  # the same again
+    assert outcomes(begin()) == [("applied", None)]
+
+
+def test_a_revision_of_which_nothing_starts_has_failed(begin: Begin, world: World) -> None:
+    services = begin()
+    world.fail("submit", REFUSED, name="c")
+    carry_out(services, composition(C))
+    assert outcomes(services) == [("failed", None)]
+    carry_out(services, composition(A))
+    assert outcomes(services) == [("failed", None), ("applied", None)]
+
+
+def test_a_revision_is_partly_applied_until_the_rest_is_healed(begin: Begin, world: World) -> None:
+    services = begin()
+    away = replace(C, spe_address="sc://e2:1", source_topic="t8", sink_topic="t9")
+    world.down("sc://e2:1")
+    assert carry_out(services, composition(A, away)).state == "waiting"
+    assert outcomes(services) == [("partly applied", None)]
+    heal(services)
+    assert outcomes(services) == [("partly applied", None)]
+    world.up("sc://e2:1")
+    services.coordinator.backoff.forget(["c"])
+    heal(services)
+    assert outcomes(services) == [("applied", None)]
+
+
+def test_a_later_change_supersedes_and_the_operation_says_so(begin: Begin, world: World) -> None:
+    services = begin()
+    world.down(ENGINE)
+    first = carry_out(services, composition(A))
+    assert outcomes(services) == [("pending", None)]
+    world.up(ENGINE)
+    second = carry_out(services, composition(A, B))
+    assert outcomes(services) == [("superseded", 2), ("applied", None)]
+    assert services.queries.operations.data(first.id)["replaced_by"] == second.id
+    assert services.queries.operations.data(second.id)["replaced_by"] == ""
+    again = begin()
+    assert again.queries.operations.data(first.id)["replaced_by"] == second.id
+
+
+def test_a_rollback_is_noted_at_the_revision_that_it_undoes(begin: Begin) -> None:
+    services = begin()
+    carry_out(services, composition(A, B))
+    carry_out(services, composition(A, FASTER))
+    back, _ = services.coordinator.rollback("traffic")
+    assert back.wait(30)
+    assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
+
+
+# --- all or nothing
+
+
+@pytest.mark.parametrize("harm", ["refused", "away"])
+def test_an_atomic_apply_goes_back_when_a_job_fails_or_waits(begin: Begin, world: World, harm: str) -> None:
+    services = begin()
+    carry_out(services, composition(A, B))
+    added = replace(C, spe_address="sc://e2:1", source_topic="t8", sink_topic="t9")
+    if harm == "refused":
+        world.fail("submit", REFUSED, name="c")
+    else:
+        world.down("sc://e2:1")
+    operation = carry_out(services, composition(A, FASTER, added), atomic=True)
+    assert operation.state == ("failed" if harm == "refused" else "waiting")
+    back = services.coordinator.operations.live(operation.replaced_by)
+    assert back is not None
+    assert back.wait(30)
+    assert (back.kind, back.state, back.revision) == ("rollback", "succeeded", 3)
+    assert set(world.where()) == {"a", "b"}
+    assert [each.job.trigger for each in world.running("b")] == [None]
+    assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
+
+
+def test_an_atomic_first_apply_leaves_nothing(begin: Begin, world: World) -> None:
+    services = begin()
+    world.fail("submit", REFUSED, name="c")
+    operation = carry_out(services, composition(A, B, C), atomic=True)
+    back = services.coordinator.operations.live(operation.replaced_by)
+    assert back is not None
+    assert back.wait(30)
+    assert (back.kind, world.where(), services.queries.compositions()) == ("delete", {}, [])
+    assert [each["name"] for each in services.queries.deleted_compositions()] == ["traffic"]
+
+
+def test_an_atomic_apply_that_succeeds_stays(begin: Begin) -> None:
+    services = begin()
+    operation = carry_out(services, composition(A, B), atomic=True)
+    assert (operation.state, operation.replaced_by) == ("succeeded", "")
+    assert outcomes(services) == [("applied", None)]
+
+
+def test_an_atomic_apply_is_taken_back_after_a_restart(begin: Begin, world: World) -> None:
+    services = begin()
+    carry_out(services, composition(A))
+    hold = world.hold("submit", name="b")
+    world.fail("submit", REFUSED, name="c")
+    apart = replace(C, source_topic="t8", sink_topic="t9")
+    operation, _ = services.coordinator.apply(composition(A, B, apart), atomic=True)
+    services.coordinator.operations.refuse_new()  # as a shutdown does first
+    hold.release()
+    assert operation.wait(30)
+    assert (operation.replaced_by, operation.error) == ("", "")
+    assert set(world.where()) == {"a", "b"}
+    services = begin()
+    services.coordinator.operations.join()
+    assert set(world.where()) == {"a"}
+    assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
