@@ -1,33 +1,46 @@
 """Cost of measuring the load of jobs: ``python -m benchmarks.sampling [--json]``.
 
 A composition of 500 jobs runs on engines in memory that report counts as Flink's do.  ``cpu_share`` is the
-processor time of measuring them, as a share of a core: samples every 10 s, estimates and a write to the
-store once a minute.  ``store_bytes_per_job`` is the size of the keys and values of the profiles in the
-store.  ``profile_seconds`` is the processor time of an answer to ``GET /profile``.
+processor time of measuring them, as a share of a core: samples at the interval that the budget leaves (10 s
+at least), estimates and a write to the store once a minute.  ``store_bytes_per_job`` is the size of the keys
+and values of the profiles in the store.  ``profile_seconds`` is the processor time of an answer to
+``GET /profile``.
+
+The same with engines whose binders read each sample over HTTP, from a program that answers as Flink does, has
+the names ``http_...``; ``job_seconds`` is the processor time of a sample of one job, with its share of the
+rest, and ``interval`` the time between two samples.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
+from benchmarks.micro.flink_answers import job_ids
+from binders.flink.engine import FlinkEngine
+from speck.binder import Registry
 from speck.coordinator import Services, build
 from speck.core.inventory import Inventory, Uplink
 from speck.core.profile import AckSample, JobSample
+from speck.core.runtime import Handle
 from speck.core.settings import Settings
-from speck.observe.measures import PERIOD
+from speck.errors import BinderError
+from speck.observe.pace import LEAST
 from speck.store import Store
 from tests.support.doubles import World
 from tests.support.examples import one_site
 from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.profiled_engines import Profiled
+from tests.support.profiled_engines import Profiled, ProfilingEngine
 from tests.support.samples import BEGIN, flink_stream
 
 SITES = 10
@@ -40,8 +53,11 @@ class Bench:
     """Jobs whose rates change each minute; ``now`` is Unix time, s."""
 
     jobs: int
+    flink: str = ""  # the address of a program that answers as Flink does; empty: nothing is read over HTTP
     now: float = BEGIN
+    engines: list[FlinkEngine] = field(default_factory=list)
     streams: list[JobSample] = field(default_factory=list)
+    samples: int = 0
 
     def __post_init__(self) -> None:
         rates = [100 + 100 * (minute % 2) for minute in range(200) for _ in range(6)]
@@ -49,12 +65,13 @@ class Bench:
 
     def counts(self, name: str, engine_id: str, now: float) -> JobSample:
         """The counts of a job: the numbers of all jobs are the same."""
+        self.samples += 1
         acks = (AckSample(broker=CENTRE, least=0.02, median=0.03),)
         return replace(self.streams[round((now - BEGIN) / 10)], engine_id=engine_id, acks=acks)
 
     def run(self, minutes: int) -> dict[str, Any]:
         """Measure the jobs for some minutes."""
-        profiled = Profiled(lambda: self.now, self.counts)
+        profiled = Reading(lambda: self.now, self.counts, bench=self)
         with tempfile.TemporaryDirectory() as directory:
             root = write_code(Path(directory))
             with Store(root / "store") as store:
@@ -75,6 +92,7 @@ class Bench:
         sampler._begin_thread = lambda: None  # type: ignore[method-assign]  # rounds begin here
         services.profiles.measure("", (minutes + 1) * MINUTE)
         self._minute(services)  # the first one makes connections and caches
+        self.samples = 0
         shares = [_time(lambda: self._minute(services)) / MINUTE for _ in range(minutes)]
         answers = [_time(lambda: json.dumps(services.profiles.profile())) for _ in range(5)]
         known = services.profiles.profile()["jobs"]
@@ -83,6 +101,8 @@ class Bench:
         assert len(stored) == self.jobs
         return {
             "jobs": self.jobs,
+            "interval": services.profiles.measures.pace.interval,
+            "job_seconds": sum(shares) * MINUTE / max(1, self.samples),
             **dict(Figure.of(shares).named("cpu_share")),
             **dict(Figure.of(answers).named("profile_seconds")),
             "store_bytes_per_job": sum(len(key) + len(value) for key, value in stored) / self.jobs,
@@ -91,11 +111,68 @@ class Bench:
     def _minute(self, services: Services) -> None:
         """The rounds of the sampler in a minute."""
         sampler = services.coordinator.sampler
-        for _ in range(round(MINUTE / PERIOD)):
-            self.now += PERIOD
+        for _ in range(round(MINUTE / LEAST)):
+            self.now += LEAST
             sampler.sample()
             sampler.await_answers()
-            services.profiles.measures.write()
+            sampler.write()
+        for engine in self.engines:  # its jobs' checkpoints are read once a minute
+            for series in engine._cluster.metrics._series.values():
+                series.checkpoints_at = 0.0
+
+
+@dataclass
+class Reading(Profiled):
+    """Engines that read the counts of their jobs over HTTP, if the bench has an address for that."""
+
+    bench: Bench = field(kw_only=True)
+
+    def registry(self, world: World) -> Registry:
+        """The kinds of engines and brokers."""
+
+        def connect(address: str, inventory: Inventory) -> ProfilingEngine:
+            return ReadingEngine(world, address, self)
+
+        kinds = super().registry(world)
+        return replace(
+            kinds,
+            engines=tuple(
+                replace(each, connect=connect) if each.name == "flink" else each for each in kinds.engines
+            ),
+        )
+
+
+class ReadingEngine(ProfilingEngine):
+    """An engine in memory, and Flink's binder at the address of the bench."""
+
+    def __init__(self, world: World, address: str, reading: Reading) -> None:
+        super().__init__(world, address, reading)
+        self._flink: FlinkEngine | None = None
+        if reading.bench.flink:
+            self._flink = FlinkEngine(reading.bench.flink, Inventory())
+            reading.bench.engines.append(self._flink)
+
+    def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
+        """The counts, after those of as many jobs were read over HTTP."""
+        handles = list(handles)
+        if self._flink is not None:
+            read = self._flink.profile(
+                Handle(self._flink.address, each, {}) for each in job_ids(len(handles))
+            )
+            assert all(isinstance(each, JobSample) and each.vertices for each in read.values())
+        return super().profile(handles)
+
+
+@contextmanager
+def _flink(jobs: int) -> Iterator[str]:
+    """The address of a program that answers as Flink does until the block ends."""
+    command = [sys.executable, "-m", "benchmarks.micro.flink_answers", str(jobs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/"
+        finally:
+            process.terminate()
 
 
 def _sites() -> Inventory:
@@ -133,6 +210,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=10, metavar="N", help="of simulated time")
     options = parser.parse_args()
     row = Bench(options.jobs).run(options.minutes)
+    with _flink(options.jobs // SITES + 1) as address:
+        read = Bench(options.jobs, address).run(options.minutes)
+    row |= {f"http_{name}": read[name] for name in read if name.startswith(("cpu", "interval", "job_"))}
     if options.json:
         print(json.dumps({"sampling": row}))
         return

@@ -17,7 +17,9 @@ from speck.client import Client
 
 _LEAST, _MOST = 30.0, 86_400.0  # s
 _LAST_SAMPLES = 15.0  # s, for the last samples of jobs that are not measured yet
+_SAMPLES = 3  # that make a rate
 _PAUSE = 1.0  # s
+_LEAST_INTERVAL = 10.0  # s between two samples, at which measuring is within its budget
 
 
 @click.command()
@@ -54,12 +56,15 @@ def profile(
     if not as_json:
         err.print(f"measuring for {seconds:g} s")
     time.sleep(seconds)
-    data = _measured(client, name, measurement["jobs"])
+    data = _measured(client, name, measurement["jobs"], seconds)
     if links or sites:
         data = _probed(client, name)
     if links:
         data["links"] = client.links()
     show_data(data, _tables(data, links, sites), as_json)
+    if data["interval"] > _LEAST_INTERVAL:
+        share = f"{data['cores']:.2%} of a core"
+        err.print(f"each job is sampled every {data['interval']:g} s, so that measuring takes {share}")
     missing = _missing(data["jobs"], measurement["jobs"])
     missing += _without_result(data["probes"]) if links or sites else []
     for line in missing:
@@ -75,11 +80,15 @@ def _tables(data: dict[str, Any], links: bool, sites: bool) -> Iterator[Table]:
         yield render.site_profiles_table(data["sites"], data["observed"])
 
 
-def _measured(client: Client, composition: str, jobs: Sequence[str]) -> dict[str, Any]:
-    """The profiles, requested again while the last samples of some jobs may be on their way."""
-    until = time.monotonic() + _LAST_SAMPLES
+def _measured(client: Client, composition: str, jobs: Sequence[str], seconds: float) -> dict[str, Any]:
+    """The profiles, requested again while the last samples of some jobs may be on their way.
+
+    ``seconds`` have passed since the first sample.
+    """
+    begun = time.monotonic()
     while True:
         data = client.profile(composition)
+        until = begun + max(_LAST_SAMPLES, _SAMPLES * data["interval"] - seconds)
         mine = [each for each in data["jobs"] if each["job_name"] in jobs]
         if all(each["fresh"] or each["error"] for each in mine) or time.monotonic() > until:
             return data

@@ -30,6 +30,7 @@ from speck.observe.losses import LossRecorder
 from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
+from speck.observe.pace import Pace
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
 from speck.placement.profile import Inputs
@@ -92,7 +93,8 @@ def build(
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
     losses = LossRecorder(clock, partial(_write_events, store))
     store.on_event.append(losses.note_event)
-    measures = Measures(deployments, pool, inventory, clock, metrics.rejected)
+    pace = Pace(settings.measuring)
+    measures = Measures(deployments, pool, inventory, clock, metrics.rejected, pace=pace)
     observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures)
     prober = Prober(measures, pool, inventory, clock)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)

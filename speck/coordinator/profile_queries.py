@@ -52,6 +52,8 @@ class ProfileQueries:
         return {
             "observed": self.clock(),
             "until": self.measures.until,
+            "interval": self.measures.pace.interval,
+            "cores": self.measures.pace.used,
             "jobs": self.jobs(snapshots),
             "sites": [asdict(each) for each in self.measures.sites().values()],
             "probes": [asdict(each) for each in self.prober.probes()],
@@ -70,7 +72,8 @@ class ProfileQueries:
         if links or sites:
             places = self._places(snapshots) if composition else self._all_places()
             self.prober.begin(self._links(places) if links else (), self._sites(places) if sites else ())
-        self.sampler.measure(seconds + self.measures.period)
+        # Three samples at least: fewer make no rate.
+        self.sampler.measure(max(seconds + self.measures.pace.interval, 3 * self.measures.pace.interval))
         return {"composition": composition, "until": self.clock() + seconds, "jobs": sorted(jobs)}
 
     def _places(self, snapshots: list[Snapshot]) -> set[str]:

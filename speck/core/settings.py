@@ -148,7 +148,7 @@ class Settings:
 
     ``roots`` are the directories under which job files may lie, ``advertise`` is the URL at which engines
     fetch files (empty: they cannot).  ``drain``, ``period``, ``adapt`` and ``heal_patience`` are in s,
-    ``state_limit`` is in bytes.
+    ``measuring`` is in cores, ``state_limit`` in bytes.
     """
 
     roots: tuple[Path, ...] = setting(
@@ -195,6 +195,15 @@ class Settings:
         unit="SECONDS",
         least=0,
         most=3600,
+    )
+    measuring: float = setting(
+        0.01,
+        "--measuring",
+        "Processor time that measuring the load of jobs may take; beyond it they are sampled less often.",
+        kind=float,
+        unit="CORES",
+        least=0.0001,
+        most=1,
     )
     state_limit: int = setting(
         64 << 20,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from speck.core.inventory import Inventory, Site
+from speck.observe.pace import FRESH
 from speck.observe.profile.screening import Series
 from speck.placement.profile import Known, LinkProfile, Value
 from speck.store.profiles import MeasuredLink
@@ -22,7 +23,6 @@ FULL = 0.5  # share of time with a full window, above which the link is the limi
 BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s), assumed
 LATENCY = 0.01  # s one way between a site and the middle of the network, assumed
 _RETAINED = 30  # observations of a job: 5 minutes of one every 10 s
-_LOAD = 60.0  # s, for which a job counts towards the load
 _MEAN = 30.0  # s; a writer whose window is full sends in bursts, from one checkpoint to the next
 
 Link = tuple[str, str]  # the names of both sites
@@ -58,10 +58,13 @@ class Crossings:
         for link, crossings in list(self._of_links.items()):
             self._of_links[link] = {job: each for job, each in crossings.items() if job in retained}
 
-    def measured(self, now: float) -> dict[Link, LinkProfile]:
-        """The links with a crossing within the last five minutes."""
+    def measured(self, now: float, fresh: float = FRESH) -> dict[Link, LinkProfile]:
+        """The links with a crossing within the last five minutes.
+
+        A job counts towards the load for ``fresh`` seconds.
+        """
         found = {
-            link: _passive(link, [list(each) for each in jobs.values()], now)
+            link: _passive(link, [list(each) for each in jobs.values()], now, fresh)
             for link, jobs in self._of_links.items()
         }
         return {link: each for link, each in found.items() if each is not None}
@@ -105,19 +108,19 @@ def _written(series: Series) -> float | None:
     return None if bytes_out is None or messages is None else bytes_out + WIRE_OVERHEAD * messages
 
 
-def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> LinkProfile | None:
+def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float, fresh: float) -> LinkProfile | None:
     """A link as the crossings of its jobs show it.
 
     The window of unacknowledged messages of a writer is full most of the time where the link is the limit:
     then the load of all jobs, readers included, is its bandwidth.  Otherwise the bandwidth is at least that.
     """
-    recent = [[each for each in crossings if each.at >= now - PASSIVE] for crossings in jobs]
+    recent = [[each for each in crossings if each.at >= now - max(PASSIVE, fresh)] for crossings in jobs]
     known = [crossings for crossings in recent if crossings]
     if not known:
         return None
     until, count = max(each[-1].at for each in known), sum(map(len, known))
-    last = [each[-1] for each in known if each[-1].at >= now - _LOAD]
-    load = Value(sum(_mean_rate(each, now) for each in known), Known.MEASURED, until, count)
+    last = [each[-1] for each in known if each[-1].at >= now - fresh]
+    load = Value(sum(_mean_rate(each, now - fresh) for each in known), Known.MEASURED, until, count)
     times = [each.least for crossings in known for each in crossings if each.least is not None]
     return LinkProfile(
         source=link[0],
@@ -129,11 +132,11 @@ def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> Link
     )
 
 
-def _mean_rate(crossings: Sequence[Crossing], now: float) -> float:
-    """The mean rate of a job over the last half minute; 0 if it has not crossed within the last minute."""
+def _mean_rate(crossings: Sequence[Crossing], oldest: float) -> float:
+    """The mean rate of a job over its last half minute; 0 if it has not crossed since ``oldest``."""
     newest = crossings[-1].at
     rates = [each.bytes_rate for each in crossings if each.at > newest - _MEAN]
-    return sum(rates) / len(rates) if newest >= now - _LOAD else 0.0
+    return sum(rates) / len(rates) if newest >= oldest else 0.0
 
 
 # --- precedence
@@ -151,14 +154,16 @@ def with_former(present: LinkProfile, former: LinkProfile | None, now: float) ->
     return replace(present, bandwidth=full.bandwidth, at_least=False)
 
 
-def link_profile(link: Link, measured: MeasuredLink, declared: LinkProfile, now: float) -> LinkProfile:
+def link_profile(
+    link: Link, measured: MeasuredLink, declared: LinkProfile, now: float, fresh: float = FRESH
+) -> LinkProfile:
     """The best known values of a link.
 
     The order: a probe of the last hour, acknowledgements of the last five minutes, declared values, older
     measurements of the last week, assumptions.  A passive lower bound does not replace a larger value.
     """
     active, passive = measured.active, measured.passive
-    present = _since(passive, now - PASSIVE)
+    present = _since(passive, now - max(PASSIVE, fresh))
     candidates = [_since(active, now - ACTIVE), present, declared]
     candidates += [_since(active, now - LONGEST), _since(passive, now - LONGEST), _assumed(link)]
     known = [each for each in candidates if each is not None]
@@ -245,10 +250,12 @@ def links_of(inventory: Inventory) -> list[Link]:
 
 
 def link_profiles(
-    inventory: Inventory, measured: Mapping[Link, MeasuredLink], now: float
+    inventory: Inventory, measured: Mapping[Link, MeasuredLink], now: float, fresh: float = FRESH
 ) -> dict[Link, LinkProfile]:
     """All links of the inventory with their best known values, by the names of both ends."""
     return {
-        link: link_profile(link, measured.get(link, MeasuredLink()), declared_link(inventory, link), now)
+        link: link_profile(
+            link, measured.get(link, MeasuredLink()), declared_link(inventory, link), now, fresh
+        )
         for link in links_of(inventory)
     }

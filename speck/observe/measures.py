@@ -1,8 +1,9 @@
 """Measures jobs, links and sites: from the samples of binders to stored profiles.
 
 While a measurement runs, or somebody reads the profiles, the sampler (:mod:`speck.observe.sampler`) has each
-engine asked for the counts of its jobs every :data:`PERIOD` seconds.  The last six minutes are in memory;
-every :data:`WRITE_PERIOD` seconds the profiles are written to the store in one batch.
+engine asked for the counts of its jobs at the interval of :class:`~speck.observe.pace.Pace`: every 10 s, or
+as seldom as the budget of processor time requires.  The last 36 samples of a job are in memory; every
+:data:`WRITE_PERIOD` seconds the profiles are written to the store in one batch.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
 from speck.errors import SpeckError
 from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles, reading_of, with_former
+from speck.observe.pace import Pace, fresh_for
 from speck.observe.profile.estimates import PRESSED, Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
 from speck.observe.sites import site_profile
@@ -30,7 +32,6 @@ from speck.store.profiles import MeasuredLink
 
 _log = logging.getLogger(__name__)
 
-PERIOD = 10.0  # s between two questions to an engine
 CAPACITY_PERIOD = 60.0  # s between two questions for the capacity of an engine
 WRITE_PERIOD = 60.0  # s between two writes to the store
 ATTENTION = 60.0  # s, for which sampling goes on after the profiles were read
@@ -43,7 +44,8 @@ MISSING = SpeckError("the answer of its engine's binder does not include it")
 class JobMeasure:
     """The estimate of a job, completed by its stored profile and by assumptions.
 
-    ``fresh``: its rate is of the last minute.  ``error`` is the reason why there are no newer samples.
+    ``fresh``: its rate is of the last minute, or of the last three intervals where that is longer.
+    ``error`` is the reason why there are no newer samples.
     """
 
     estimate: Estimate
@@ -79,7 +81,7 @@ class Measures:
     clock: Callable[[], float]
     on_oddities: Callable[[Oddities], None] = _ignore
     on_request: Callable[[], None] = lambda: None
-    period: float = PERIOD
+    pace: Pace = field(default_factory=Pace)
     _until: float = field(default=0.0, init=False)
     _written: float = field(default=0.0, init=False)
     _copies: dict[str, _Copy] = field(default_factory=dict, init=False)
@@ -232,7 +234,7 @@ class Measures:
 
     def links(self) -> dict[Link, LinkProfile]:
         """All links between the places of the inventory, by the names of both ends."""
-        return link_profiles(self.inventory, self._measured_links(), self.clock())
+        return link_profiles(self.inventory, self._measured_links(), self.clock(), self._fresh)
 
     def sites(self) -> dict[str, SiteProfile]:
         """All sites of the inventory, by name."""
@@ -253,6 +255,7 @@ class Measures:
             history={name: rate_history(copy.series) for name, copy in copies.items()},
             fresh=frozenset(name for name, each in found.items() if each.fresh and not each.error),
             pressed=frozenset(name for name, each in found.items() if each.fresh and _is_pressed(each)),
+            interval=self.pace.interval,
         )
 
     def _measure(
@@ -266,7 +269,13 @@ class Measures:
         return JobMeasure(replace(found, profile=profile), found.profile.rate_in is not None, copy.error)
 
     def _estimate(self, copy: _Copy, stored: JobProfile | None, speeds: Mapping[str, float]) -> Estimate:
-        return estimate(copy.series, self.clock(), speeds.get(copy.handle.address, 1.0), stored)
+        speed = speeds.get(copy.handle.address, 1.0)
+        return estimate(copy.series, self.clock(), speed, stored, self._fresh)
+
+    @property
+    def _fresh(self) -> float:
+        """The time for which a sample is fresh, s."""
+        return fresh_for(self.pace.interval)
 
     def _speeds(self) -> dict[str, float]:
         """The speed of the cores of each engine's site, by the engine's address."""
@@ -287,7 +296,7 @@ class Measures:
         """The measurements of links: the present passive ones in place of the stored ones."""
         found, now = self.deployments.store.links(), self.clock()
         with self._lock:
-            passive = self._crossings.measured(now)
+            passive = self._crossings.measured(now, self._fresh)
         for link, profile in passive.items():
             stored = found.get(link, MeasuredLink())
             found[link] = replace(stored, passive=with_former(profile, stored.passive, now))
@@ -310,15 +319,19 @@ class Measures:
         with self.deployments.store.transaction() as transaction:
             transaction.put_site_profile(replace(stored, speed=profile.speed) if stored else profile)
 
-    def write(self, at_once: bool = False) -> None:
-        """Write the profiles measured since the last write, if that was a minute ago or ``at_once``."""
+    def write(self, at_once: bool = False) -> bool:
+        """Write the profiles measured since the last write, if that was a minute ago or ``at_once``.
+
+        Returns true if it was due.
+        """
         if not self._copies or not (at_once or self.clock() - self._written >= WRITE_PERIOD):
-            return
+            return False
         self._written = self.clock()
         try:
             self._write()
         except SpeckError as error:
             _log.warning("the profiles could not be written: %s", error)
+        return True
 
     def _write(self) -> None:
         """Write the fresh profiles, and delete those of former forms and of jobs that are gone."""

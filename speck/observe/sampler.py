@@ -6,7 +6,8 @@ has counted stays unseen (:mod:`speck.observe.losses`).
 
 An engine is asked for all of its jobs by one thread at a time, and then not again for a multiple of the time
 that its answer took.  So sampling takes a small share of an engine's work, however many jobs it runs, and a
-slow one delays no other.
+slow one delays no other.  The loads of jobs are sampled at an interval that keeps the processor time of the
+answers within a budget (:mod:`speck.observe.pace`).
 
 Apart from :mod:`speck.observe.observer`, which polls statuses at the pace of the reconciler: a call for
 metrics may take long, and must not take the threads by which a death is detected.
@@ -21,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from math import ceil
 
 from speck.binder import BatchMetrics, CountsDropped, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
@@ -29,7 +30,7 @@ from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.observe.losses import LossRecorder
-from speck.observe.measures import CAPACITY_PERIOD, Measures
+from speck.observe.measures import CAPACITY_PERIOD, WRITE_PERIOD, Measures
 from speck.observe.observer import until_silent
 from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
@@ -40,8 +41,6 @@ PERIOD = 5.0  # s between two questions to an engine, at least
 BROKER_PERIOD = 30.0  # s, likewise to a broker
 SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
 ATTENTION = 60.0  # s, for which sampling goes on after the readings were read
-BUDGET = 0.01  # of a core, for measuring the load of all jobs
-LONGEST_PERIOD = 17.5  # s, between two samples of a job's load beyond that budget: three within 40 s
 WATCH_PERIOD = 20.0  # s between two questions to an engine while nobody reads
 THREADS = 16  # engines that are asked at a time
 
@@ -91,6 +90,7 @@ class Sampler:
     attention: float = ATTENTION
     watch_period: float = WATCH_PERIOD
     now: Callable[[], float] = time.monotonic
+    processor: Callable[[], float] = time.thread_time  # s, of the calling thread
     _watching: bool = field(default=False, init=False)
     _wake: threading.Event = field(default_factory=threading.Event, init=False)
     _stored: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
@@ -191,7 +191,10 @@ class Sampler:
         """The time between two rounds, s."""
         if self._is_read() or self.measures is None:
             return self.period if self._is_read() else self.watch_period
-        return self.measures.period if self._is_measured() else self.watch_period
+        interval = self.measures.pace.interval
+        # Each sample begins with a round, and slower questions are not asked much later than they are due.
+        rounds = ceil(interval / self.watch_period)
+        return interval / rounds if self._is_measured() else self.watch_period
 
     def _attended(self) -> bool:
         return self._is_read() or self._is_measured()
@@ -211,13 +214,19 @@ class Sampler:
                 self.sample()
                 if self.losses is not None:
                     self.losses.report()
-                if self.measures is not None:
-                    self.measures.write()
+                self.write()
             except Exception:
                 _log.exception("sampling of the jobs' rates failed")
             self._wake.wait(max(0.0, pace - (self.now() - begun)))
         if self.measures is not None:
             self.measures.write(at_once=True)
+
+    def write(self) -> None:
+        """Write the profiles if that is due; its processor time counts as measuring."""
+        if self.measures is not None:
+            used = self.processor()
+            if self.measures.write():
+                self.measures.pace.spend_every("store", WRITE_PERIOD, self.processor() - used)
 
     def _goes_on(self) -> bool:
         with self._lock:
@@ -259,31 +268,32 @@ class Sampler:
         self, measures: Measures, grouped: Mapping[EngineKey, Sequence[Deployment]]
     ) -> dict[EngineKey, _Question]:
         """The questions for the counts of jobs, and for the capacities of all engines of the inventory."""
-        period = measures.period - self.period / 2  # rounds do not begin to the millisecond
-        budget = BUDGET / max(1, len(grouped))
+        pace = measures.pace
+        pace.forget_others(grouped)
+        pace.adapt(self.now())
+        period = pace.interval - self.period / 2  # rounds do not begin to the millisecond
         counts: dict[EngineKey, _Question] = {
-            (f"counts of {kind}", address): (
-                period,
-                partial(self._timed, budget, measures.ask, (kind, address), jobs),
-            )
-            for (kind, address), jobs in grouped.items()
+            (f"counts of {key[0]}", key[1]): (period, partial(self._ask_counts, measures, key, jobs))
+            for key, jobs in grouped.items()
         }
-        capacity = partial(self._timed, budget, measures.ask_capacity)
         return counts | {
-            ("capacity", address): (CAPACITY_PERIOD, partial(capacity, address))
+            ("capacity", address): (CAPACITY_PERIOD, partial(self._ask_capacity, measures, address))
             for address in measures.engines()
         }
 
-    def _timed(self, budget: float, ask: Callable[..., None], *arguments: Any) -> float:
-        """Ask an engine; returns how long that took, s.
+    def _ask_counts(self, measures: Measures, key: EngineKey, jobs: Sequence[Deployment]) -> float:
+        """Ask an engine for the counts of its jobs; returns how long that took, s."""
+        begun, used = self.now(), self.processor()
+        measures.ask(key, jobs)
+        measures.pace.spend(key, self.processor() - used)
+        return self.now() - begun
 
-        Where it took more processor time than a budget (a share of a core) allows, returns more, so that the
-        engine is asked again later, but within :data:`LONGEST_PERIOD`.
-        """
-        begun, used = self.now(), time.thread_time()
-        ask(*arguments)
-        pause = min((time.thread_time() - used) / budget, LONGEST_PERIOD)
-        return max(self.now() - begun, pause / SHARE)
+    def _ask_capacity(self, measures: Measures, address: str) -> float:
+        """Ask an engine for its capacity; returns how long that took, s."""
+        begun, used = self.now(), self.processor()
+        measures.ask_capacity(address)
+        measures.pace.spend_every(address, CAPACITY_PERIOD, self.processor() - used)
+        return self.now() - begun
 
     def await_answers(self) -> None:
         """Wait until the calls under way have ended."""

@@ -163,6 +163,7 @@ class _Builder:
             max_wan=options.max_wan,
             background=self._around.background,
             history=self._history(),
+            history_step=self._around.inputs.interval,
         )
         sources = {name: self._source(name) for name in self._names}
         keys = tuple(self._keys)

@@ -108,9 +108,9 @@ class SiteProfile:
 class Inputs:
     """All profiles: of jobs by name, of links by the names of both sites, of sites by name.
 
-    ``history`` has the past rates into jobs by name, messages/s, one every 10 s, the newest last.  ``fresh``
-    are the names of the jobs whose rate is of the last minute, ``pressed`` of those that wait for their sink
-    most of the time.
+    ``history`` has the past rates into jobs by name, messages/s, one every ``interval`` s, the newest last.
+    ``fresh`` are the names of the jobs whose rate is of the last minute, or of the last three intervals where
+    that is longer; ``pressed`` of those that wait for their sink most of the time.
     """
 
     jobs: Mapping[str, JobProfile] = field(default_factory=dict)
@@ -119,6 +119,7 @@ class Inputs:
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     fresh: frozenset[str] = frozenset()
     pressed: frozenset[str] = frozenset()
+    interval: float = 10.0
 
 
 def assumed_profile(engine: str) -> JobProfile:

@@ -19,7 +19,8 @@ from speck.core.profile import JobSample
 from speck.core.runtime import Handle
 from speck.errors import Unreachable
 from speck.observe.measures import Measures
-from speck.observe.profile.estimates import LEAST_SAMPLES, LEAST_SPAN, WINDOW
+from speck.observe.pace import FRESH
+from speck.observe.profile.estimates import LEAST_SAMPLES, LEAST_SPAN
 from speck.placement.adaptation.decide import Step, decide
 from speck.placement.adaptation.situation import Candidate, Situation
 from speck.placement.profile import JobProfile
@@ -110,9 +111,9 @@ class Stream:
     def is_fresh(self) -> bool:
         """True if the good samples of the last minute say the rate, as the documentation has it."""
         newest = self.valid[-1] if self.valid else -math.inf
-        recent = [each for each in self.valid if each >= newest - WINDOW]
+        recent = [each for each in self.valid if each >= newest - FRESH]
         return (
-            newest >= self.now - WINDOW
+            newest >= self.now - FRESH
             and len(recent) >= LEAST_SAMPLES
             and recent[-1] - recent[0] >= LEAST_SPAN
         )

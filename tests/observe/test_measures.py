@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,6 @@ from speck.core.profile import AckSample, JobSample
 from speck.core.runtime import Capacity
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, StoreFull
-from speck.observe import sampler as sampler_module
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.sites import site_profile
 from speck.placement.profile import FIXED, JobProfile, Known, Value
@@ -57,10 +57,12 @@ class Bench:
     world: World = field(default_factory=World)
     now: float = BEGIN
     acks: tuple[AckSample, ...] = ()
+    costs: float = 0.0  # s of the processor, of the counts of a job
 
     def __post_init__(self) -> None:
         self.profiled = Profiled(lambda: self.now, self.counts)
         self.write_code = write_code(self.directory)
+        self._used = threading.local()
         self.begin()
 
     def begin(self) -> None:
@@ -71,13 +73,19 @@ class Bench:
         self.services: Services = build(self.store, registry, SITES, settings, clock=lambda: self.now)
         sampler = self.services.coordinator.sampler
         sampler.now = lambda: self.now
+        sampler.processor = self.processor
         sampler._begin_thread = lambda: None  # type: ignore[method-assign]  # nobody asks but the test
+
+    def processor(self) -> float:
+        """The processor time of this thread so far, s."""
+        return float(getattr(self._used, "seconds", 0.0))
 
     def end(self) -> None:
         self.services.coordinator.close()
         self.store.close()
 
     def counts(self, name: str, engine_id: str, now: float) -> JobSample:
+        self._used.seconds = self.processor() + self.costs
         ticks = round((now - BEGIN) / 10)
         stream = flink_stream([100] * ticks, COST, begin=BEGIN, engine_id=engine_id)
         return replace(stream[-1], acks=self.acks)
@@ -151,24 +159,30 @@ def test_reading_keeps_the_engines_asked_for_a_minute(bench: Bench) -> None:
     assert len(bench.profiled.asked) == 6
 
 
-def test_an_engine_is_asked_once_for_all_of_its_jobs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler_module.time, "thread_time", lambda: 0.0)  # an answer costs nothing
+def test_an_engine_is_asked_once_for_all_of_its_jobs(bench: Bench) -> None:
     bench.apply(*(flink_job(f"a{number}") for number in range(20)), flink_job("d", D))
     bench.measure(60)
     assert sorted(bench.profiled.asked) == [A] * 7 + [D] * 7
 
 
-def test_answers_that_take_long_to_read_are_asked_for_less_often(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+def test_answers_that_take_long_to_read_are_asked_for_less_often_and_are_fresh_for_longer(
+    bench: Bench,
 ) -> None:
-    """One that takes half a second of the processor: every 20 s, which is enough for three samples."""
-    used = iter(number * 0.5 for number in range(1000))
-    monkeypatch.setattr(sampler_module.time, "thread_time", lambda: next(used))
-    bench.apply(flink_job("a"))
-    bench.measure(30)
-    bench.sample()
-    assert len(bench.profiled.asked) == 3  # at 0, 20 and 40 s
-    assert bench.found(flink_job("a")).fresh
+    """Each takes a second of the processor: every 100 s, where 1% of a core may be used."""
+    job, asked = flink_job("a"), []
+    bench.costs = 1.0
+    bench.apply(job)
+    bench.services.profiles.measure("", 900)
+    for _ in range(60):
+        before = len(bench.profiled.asked)
+        bench.sample()
+        asked += [round(bench.now - BEGIN)] * (len(bench.profiled.asked) - before)
+        assert bench.found(job).fresh == (len(bench.profiled.asked) >= 3)
+        assert bench.measures.inputs().fresh == ({"a"} if len(bench.profiled.asked) >= 3 else set())
+    assert asked == [10, 20, 120, 220, 320, 420, 520]
+    data = bench.services.profiles.profile()
+    assert (data["interval"], data["cores"]) == (100, pytest.approx(0.01))
+    assert bench.measures.inputs().interval == 100
 
 
 def test_the_profile_of_a_job_that_runs(bench: Bench) -> None:

@@ -15,6 +15,7 @@ from speck.core.placement import PlacementOptions
 from speck.placement.adaptation import limits, triggers, verdict
 from speck.placement.adaptation.decide import Advise, Back, Hold, Step, decide
 from speck.placement.adaptation.situation import Candidate, Progress, Realised, Situation
+from speck.placement.adaptation.triggers import Watch
 from speck.placement.profile import Known, LinkProfile, Value
 from speck.store.codec import decode_adaptation, encode_adaptation
 
@@ -275,6 +276,27 @@ def test_a_step_that_holds_is_kept_after_three_windows() -> None:
     assert memory.pending is None
     assert memory.steps[-1].outcome is Outcome.KEPT
     assert (memory.steps[-1].windows, memory.steps[-1].good) == (3, 3)
+
+
+def test_each_window_has_a_sample_of_its_own() -> None:
+    """Where jobs are sampled every 100 s, a window is as long."""
+    memory = Memory(revision=3, steps=(STEP,))
+    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=REALISED, interval=100.0)
+    due = NOW + 5 + 30
+    _, memory = decide(memory, seen, NOW + 6)
+    for seconds, windows in ((20, 0), (99, 0), (100, 1), (150, 1), (199, 1), (200, 2)):
+        _, memory = decide(memory, seen, due + seconds)
+        assert memory.steps[-1].windows == windows
+    answer, _ = decide(memory, seen, due + 300)
+    assert "the step is kept" in answer.reason
+
+
+@pytest.mark.parametrize(("interval", "lasting"), [(10.0, 30.0), (25.0, 50.0), (100.0, 200.0)])
+def test_a_trigger_has_lasted_for_three_samples(interval: float, lasting: float) -> None:
+    watch, full = Watch(), (Trigger.LINK, "A")
+    watch, _ = watch.with_next([full], NOW, interval)
+    for seconds, reported in ((lasting - 1, []), (lasting, [full])):
+        assert watch.with_next([full], NOW + seconds, interval)[1] == reported
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from binders.flink.metrics.profile import (
@@ -58,12 +59,16 @@ class _Vertex:
     profiled: tuple[str, ...]  # further metrics of a profile, of its sources and sinks
     brokers: tuple[str, ...]  # of its sinks, texts
 
-    @property
-    def metrics(self) -> str:
-        """The names of all that is read, with commas."""
+    @cached_property
+    def of_profile(self) -> str:
+        """The names of all that a profile needs, with commas."""
+        return ",".join(sorted({*COUNTERS, self.emitted, *self.sent, *self.profiled}))
+
+    @cached_property
+    def all(self) -> str:
+        """The names of all that is read for metrics, those of a profile among them."""
         connectors = [name for names in self.connectors.values() for name in names]
-        names = {*COUNTERS, self.emitted, *self.sent, *self.pending, *self.profiled, *connectors}
-        return ",".join(sorted(names))
+        return ",".join(sorted({*self.of_profile.split(","), *self.pending, *connectors}))
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ class MetricsCollector:
         not asked twice.  ``observed`` is by the clock of the job's sources: Flink fetches the counters of all
         tasks every 10 s, and the difference of two samples is that of the times when they were counted.
         """
-        found = self._recent(job) or self._read(rest, job, checkpoints_for=CHECKPOINTS)
+        found = self._recent(job) or self._read(rest, job, for_profile=True)
         if found is None:
             return None
         series, reading = found
@@ -184,14 +189,12 @@ class MetricsCollector:
             return None
         return series, series.reading
 
-    def _read(
-        self, rest: FlinkRest, job: str, checkpoints_for: float = 0.0
-    ) -> tuple[_Series, _Reading] | None:
-        """Read the metrics of a job; its checkpoints may have been read ``checkpoints_for`` seconds ago."""
+    def _read(self, rest: FlinkRest, job: str, for_profile: bool = False) -> tuple[_Series, _Reading] | None:
+        """Read the metrics of a job; of a profile alone, its checkpoints may be :data:`CHECKPOINTS` old."""
         with self._guard:
             series = self._series.setdefault(job, _Series())
-        checkpoints = series.checkpoints
-        if checkpoints is None or time.time() - series.checkpoints_at >= checkpoints_for:
+        checkpoints, holding = series.checkpoints, CHECKPOINTS if for_profile else 0.0
+        if checkpoints is None or time.time() - series.checkpoints_at >= holding:
             checkpoints, series.checkpoints_at = rest.checkpoints(job), time.time()
             series.checkpoints = checkpoints
         if checkpoints is None:
@@ -203,7 +206,7 @@ class MetricsCollector:
         waiting, counted, at = [], Counter[str](), time.time()
         for each in series.vertices:
             try:
-                values = rest.vertex_values(job, each.id, each.metrics)
+                values = rest.vertex_values(job, each.id, each.of_profile if for_profile else each.all)
             except FlinkRefused:
                 values = {}  # the job ended in between
             sums = {name: value.sum for name, value in values.items()}

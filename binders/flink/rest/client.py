@@ -6,29 +6,24 @@ request is unknown.
 
 from __future__ import annotations
 
-import io
-import threading
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
-from requests.adapters import HTTPAdapter
-from requests.auth import AuthBase, HTTPBasicAuth
+from urllib3 import BaseHTTPResponse, encode_multipart_formdata
 
-from binders.common.bearer import checked_token
-from binders.common.http_errors import FAILURES, never_sent
 from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
+from binders.flink.rest.connections import CUT, FAILURE, LATE, NEVER_SENT, TLS, Connections, to_json
 from binders.flink.rest.overviews import JobLine, Overview
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import Aggregate, text
 from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
-CONNECT = 5.0  # s, to open a connection
 QUICK = 30.0  # s, for an answer that Flink has in memory
 SLOW = 120.0  # s, for running a job's main method, and for uploading a jar
 
@@ -36,7 +31,6 @@ MAX_LOG = 4 << 20  # bytes of a log's end that are retained
 MAX_DOWNLOAD = 256 << 20  # bytes
 
 _CHUNK = 256 << 10  # bytes read at once
-_CONNECTIONS = 32  # pooled; more than concurrent actions on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 _NOT_READY = "UnavailableDispatcherOperationException"
 _AVAILABILITY = ("high-availability.type", "high-availability")
@@ -76,11 +70,9 @@ class FlinkRest:
     def __init__(self, address: str, login: Login = Login()) -> None:  # noqa: B008 - frozen
         self.address = address
         self.quick, self.slow = QUICK, SLOW
-        self._base = _base_of(address)
         self._login = login
-        self._session: requests.Session | None = None
+        self._connections = Connections(address, login)
         self._answered = False
-        self._guard = threading.Lock()
 
     # -- the cluster
 
@@ -135,11 +127,11 @@ class FlinkRest:
     def upload(self, content: Path | bytes, name: str) -> str:
         """Upload a file, or bytes, as a jar of this name (``*.jar``); return its id."""
         try:
-            with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
-                part = {"jarfile": (name, file, "application/java-archive")}
-                answer = self._ask("POST", "/jars/upload", timeout=self.slow, files=part)
+            archive = content if isinstance(content, bytes) else content.read_bytes()
         except OSError as error:
             raise Rejected(f"{content!s} cannot be read: {error.strerror}", address=self.address) from error
+        part = {"jarfile": (name, archive, "application/java-archive")}
+        answer = self._ask("POST", "/jars/upload", *encode_multipart_formdata(part), timeout=self.slow)
         with self._validated("/jars/upload"):
             return str(answer["filename"]).replace("\\", "/").rpartition("/")[2]
 
@@ -149,13 +141,13 @@ class FlinkRest:
 
     def run(self, jar: str, body: Mapping[str, Any]) -> str:
         """Run a jar's main method, which starts one job; return the job's id."""
-        answer = self._ask("POST", f"/jars/{jar}/run", timeout=self.slow, json=body)
+        answer = self._ask("POST", f"/jars/{jar}/run", *to_json(body), timeout=self.slow)
         with self._validated("/jars/:id/run"):
             return text(answer["jobid"])
 
     def plan(self, jar: str, body: Mapping[str, Any]) -> None:
         """Run a jar's main method without starting a job."""
-        self._ask("POST", f"/jars/{jar}/plan", timeout=self.slow, json=body)
+        self._ask("POST", f"/jars/{jar}/plan", *to_json(body), timeout=self.slow)
 
     # -- jobs
 
@@ -223,17 +215,16 @@ class FlinkRest:
         """
         end, size = b"", 0
         try:
-            with self._opened().get(
-                f"{self._base}{path}", timeout=(CONNECT, self.quick), stream=True, allow_redirects=False
-            ) as response:
-                if not response.ok or "json" in response.headers.get("Content-Type", ""):
+            with self._connections.request("GET", path, self.quick, preload_content=False) as response:
+                if not _is_ok(response) or "json" in response.headers.get("Content-Type", ""):
                     self._read(response)
                     raise self._unexpected(path)
-                for chunk in response.iter_content(_CHUNK):
+                for chunk in response.stream(_CHUNK):
                     end, size = (end + chunk)[-MAX_LOG:], size + len(chunk)
                     if size > MAX_DOWNLOAD:
                         raise Rejected(f"{self.address}{path} is too large", address=self.address)
-        except FAILURES as error:
+                response.release_conn()
+        except FAILURE as error:
             raise self._unanswered(error, self.quick) from error
         return end.decode(errors="replace")
 
@@ -267,7 +258,7 @@ class FlinkRest:
             "formatType": "CANONICAL",
             "triggerId": trigger,
         }
-        self._ask("POST", f"/jobs/{job}/stop", json=body)
+        self._ask("POST", f"/jobs/{job}/stop", *to_json(body))
 
     def savepoint(self, job: str, trigger: str) -> dict[str, Any] | None:
         """The outcome of :meth:`stop`: ``location`` or ``failure-cause``; ``None`` while in progress."""
@@ -277,7 +268,7 @@ class FlinkRest:
 
     def dispose(self, location: str) -> str:
         """Request the deletion of a savepoint or checkpoint; return the request's id."""
-        answer = self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
+        answer = self._ask("POST", "/savepoint-disposal", *to_json({"savepoint-path": location}))
         with self._validated("/savepoint-disposal"):
             return str(answer["request-id"])
 
@@ -291,10 +282,7 @@ class FlinkRest:
 
     def close(self) -> None:
         """Close all connections."""
-        with self._guard:
-            if self._session is not None:
-                self._session.close()
-                self._session = None
+        self._connections.close()
 
     # -- requests and errors
 
@@ -302,7 +290,7 @@ class FlinkRest:
         try:
             return self._ask("GET", path)
         except OutcomeUnknown as error:
-            if not isinstance(error.__cause__, requests.ConnectionError):
+            if not isinstance(error.__cause__, CUT):
                 raise
             # A pooled connection may have been closed in the meantime; a GET is safe to repeat.
             return self._ask("GET", path)
@@ -320,51 +308,41 @@ class FlinkRest:
             raise self._unexpected(f"/jobs/:id{path}")
         return answer
 
-    def _ask(self, method: str, path: str, *, timeout: float | None = None, **content: Any) -> Any:
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "", timeout: float | None = None
+    ) -> Any:
         timeout = self.quick if timeout is None else timeout
         try:
-            response = self._opened().request(
-                method,
-                f"{self._base}{path}",
-                timeout=(CONNECT, timeout),
-                allow_redirects=False,  # the login is for this address only
-                **content,
-            )
-        except FAILURES as error:
+            response = self._connections.request(method, path, timeout, body, kind)
+        except FAILURE as error:
             raise self._unanswered(error, timeout) from error
         return self._read(response)
 
-    def _opened(self) -> requests.Session:
-        with self._guard:
-            if self._session is None:
-                self._session = _session(self.address, self._login)
-            return self._session
-
-    def _read(self, response: requests.Response) -> Any:
+    def _read(self, response: BaseHTTPResponse) -> Any:
         try:
-            body = response.json()
+            body = json.loads(response.data)
         except (ValueError, RecursionError) as error:
             body = None
             cause: Exception | None = error
         else:
             cause = None
-        if response.ok and cause is None:
+        if _is_ok(response) and cause is None:
             self._answered = True
             return body
-        if response.status_code in (401, 403):
+        if response.status in (401, 403):
             raise Rejected(
-                f"{self.address} rejects the login (HTTP {response.status_code}; expected engine_login "
+                f"{self.address} rejects the login (HTTP {response.status}; expected engine_login "
                 "of the site with a username and password, or a token, that are valid there)",
                 address=self.address,
             )
         errors = body.get("errors") if isinstance(body, dict) else None
-        if not isinstance(errors, list) or response.status_code in (502, 503, 504):
-            raise self._unexpected(f"HTTP {response.status_code}") from cause
+        if not isinstance(errors, list) or response.status in (502, 503, 504):
+            raise self._unexpected(f"HTTP {response.status}") from cause
         trace = "\n".join(str(each) for each in errors)
         raise FlinkRefused(
             f"{self.address}: {root_cause(trace)}",
             address=self.address,
-            status=response.status_code,
+            status=response.status,
             trace=trace,
         )
 
@@ -386,12 +364,12 @@ class FlinkRest:
             host = urlsplit(self.address).hostname or ""
             reason = explain_tls_error(fault, host, self._login)
             return Unreachable(f"{self.address}: no TLS connection: {reason}", address=self.address)
-        if isinstance(error, requests.exceptions.SSLError):
+        if isinstance(error, TLS):
             return Unreachable(f"{self.address}: no TLS connection: {why}", address=self.address)
-        if never_sent(error):
+        if isinstance(error, NEVER_SENT):
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
         hint = "" if self._answered else f" ({_HINT})"
-        if isinstance(error, requests.Timeout):
+        if isinstance(error, LATE):
             return OutcomeUnknown(
                 f"{self.address} did not answer in {timeout:g} s{hint}", address=self.address
             )
@@ -404,60 +382,8 @@ def _line(job: Mapping[str, Any]) -> JobLine:
     return JobLine(text(job["jid"]), name, state, validation.number(job["duration"]) / 1000, tasks)
 
 
-def _base_of(address: str) -> str:
-    try:
-        parts = urlsplit(address)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if good and (parts.username is not None or parts.password is not None):
-        # The address is not repeated, because it contains a secret.
-        raise Rejected("a Flink address must not contain a login (expected engine_login of the site)")
-    if not good or parts.query or parts.fragment:
-        raise Rejected(
-            f"{address!r} is not a Flink address (expected http://HOST:PORT or https://HOST:PORT)",
-            address=address,
-        )
-    return address.rstrip("/")
-
-
-def _session(address: str, login: Login) -> requests.Session:
-    session = requests.Session()
-    # No login of a .netrc and no proxy of the environment: only the inventory counts.
-    session.trust_env = False
-    adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
-    session.mount("http://", adapter)
-    session.mount("https://", adapter)
-    session.verify = _file(address, login, "ca_file") or True
-    certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
-    session.cert = (certificate, key) if certificate is not None and key is not None else None
-    session.auth = _Login(address, login)
-    return session
-
-
-class _Login(AuthBase):
-    """Adds the login to each request, with the secret's current value."""
-
-    def __init__(self, address: str, login: Login) -> None:
-        self._address, self._login = address, login
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        login = self._login
-        if login.token is not None:
-            token = checked_token(self._address, login.token.reveal())
-            request.headers["Authorization"] = f"Bearer {token}"
-        elif login.username is not None:
-            password = login.password.reveal() if login.password else ""
-            HTTPBasicAuth(login.username.encode(), password.encode())(request)
-        return request
-
-
-def _file(address: str, login: Login, name: str) -> str | None:
-    path: str | None = getattr(login, name)
-    if path is not None and not Path(path).is_file():
-        message = f"{address}: {name} {path!r} of engine_login does not exist (expected a PEM file)"
-        raise Rejected(message, address=address)
-    return path
+def _is_ok(response: BaseHTTPResponse) -> bool:
+    return response.status < 400
 
 
 def _innermost(error: BaseException) -> str:

@@ -46,7 +46,9 @@ class DriverStatus(Protocol):
 def run(
     submission: Mapping[str, Any], files: Mapping[str, Path], status: DriverStatus, driver_id: str
 ) -> int:
-    """Run the query that the submission specifies; returns the exit code."""
+    """Run the query that the submission specifies, or its probe; returns the exit code."""
+    if "probe" in submission:
+        return _probe(submission["probe"], str(files["connector"]), status)
     spec = QuerySpec(**{**submission["orders"], "path": str(files["job"])})
     try:
         SparkContext._ensure_initialized()
@@ -66,6 +68,22 @@ def run(
     except OwnerUnknown as error:
         status.write("starting", str(error))
         return AGAIN
+
+
+def _probe(options: Mapping[str, str], connector: str, status: DriverStatus) -> int:
+    """Run one task of the connector's probe, and write its figures to the status."""
+    try:
+        SparkContext._ensure_initialized()
+        session = _session(connector)
+        try:
+            row = session.read.format("mqtt-probe").options(**options).load().collect()[0]
+        finally:
+            with contextlib.suppress(Py4JError, ConnectionError):
+                session.stop()
+        status.write("finished", figures=row.asDict())
+    except Exception as error:
+        status.write("failed", failure_line(str(error)))
+    return DONE
 
 
 def _start_fault(submission: Mapping[str, Any], spec: QuerySpec, driver_id: str) -> tuple[str, str] | None:

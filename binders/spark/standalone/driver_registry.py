@@ -123,6 +123,11 @@ class DriverRegistry:
         attempt, job = _ATTEMPT.search(head), _JOB.search(head)
         return (attempt[1], job[1]) if attempt and job else ("", "")
 
+    def observed(self, identifier: str, cluster: Cluster) -> tuple[Driver | None, DriverStatus | None]:
+        """The driver with this id and its status, as far as there are any."""
+        driver = next((each for each in cluster.drivers if each.id == identifier), None)
+        return driver, None if driver is None else self._read_status(driver, cluster)
+
     def active_jobs(self, cluster: Cluster) -> list[str]:
         """The names of the jobs that have an active driver; empty names for unidentified drivers."""
         self.identify(cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,7 @@ class DriverStatus:
     ran: bool = False
     progress: str | None = None
     control: str = ""
+    figures: Mapping[str, float] | None = None  # of a probe
 
 
 def read_status(text: str, read_at: float) -> DriverStatus | None:
@@ -57,9 +58,15 @@ def read_status(text: str, read_at: float) -> DriverStatus | None:
             ran=bool(fields["ran"]),
             progress=fields.get("progress"),
             control=str(fields.get("control", "")),
+            figures=_figures(fields.get("figures")),
         )
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _figures(found: Any) -> Mapping[str, float] | None:
+    """The figures of a probe; ``None`` for a driver without any.  Raises ``ValueError`` and ``TypeError``."""
+    return None if found is None else {str(name): float(value) for name, value in dict(found).items()}
 
 
 def state_of(driver: Driver, status: DriverStatus | None, waits: bool) -> tuple[JobState, str]:

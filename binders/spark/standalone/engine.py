@@ -30,11 +30,12 @@ from binders.spark.standalone.driver_registry import HEAD, HEAD_END, DriverRegis
 from binders.spark.standalone.driver_status import DriverStatus, last_error_line, state_of
 from binders.spark.standalone.healthcheck import standalone_checkup
 from binders.spark.standalone.master import Cluster, Driver, Master
+from binders.spark.standalone.measurements import Measurements
 from binders.spark.standalone.submission import Submitter
 from speck.binder import ArtifactServer
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.profile import JobSample
+from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -79,6 +80,7 @@ class StandaloneEngine:
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._drivers = DriverRegistry(address, self._master)
+        self._measurements = Measurements(self._master, self._submitter, self._drivers, inventory)
         self._batches = BatchHistory()
         self._stopped: set[str] = set()  # attempts that were stopped here, which the master may still list
 
@@ -256,6 +258,14 @@ class StandaloneEngine:
             raise Rejected(f"{self.address} runs no driver of job {name!r}", address=self.address)
         status = chosen[1]
         return status.progress if status is not None else None
+
+    def probe_link(self, broker: str) -> LinkProbe:
+        """See :class:`~binders.spark.standalone.measurements.Measurements`."""
+        return self._measurements.link(broker)
+
+    def probe_core(self) -> CoreProbe:
+        """See :class:`~binders.spark.standalone.measurements.Measurements`."""
+        return self._measurements.core()
 
     def capacity(self) -> Capacity:
         """Cores and memory of the workers that are alive; ``slots`` are the inventory's, if it has them."""

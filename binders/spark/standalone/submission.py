@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,22 +84,32 @@ class Submitter:
     def submit(self, job: Job, attempt: Attempt, stop_grace: float) -> str:
         """Submit a driver for the attempt; returns its id."""
         self.check()
-        server = self._served()
-        content = json.dumps(self._submission(job, attempt, stop_grace))
-        submission = base64.b64encode(content.encode()).decode()
+        submission = _encoded(self._submission(job, attempt, stop_grace))
         if len(submission) > _MAX_SUBMISSION:
             size = f"{len(submission)} bytes with the rest, expected at most {_MAX_SUBMISSION}"
             message = f"job {job.job_name!r}: its arguments are too long ({size})"
             raise Rejected(message, address=self.address)
+        return self._create(submission, self._properties(job, attempt))
+
+    def submit_probe(self, name: str, options: Mapping[str, str]) -> str:
+        """Submit a driver that measures (``options`` of the data source ``mqtt-probe``); returns its id.
+
+        ``name`` is that of its application.
+        """
+        self.check()
+        content = {"artifacts": self._offered(self._files()), "probe": dict(options)}
+        return self._create(_encoded(content), self._base_properties(f"speck {name}", supervise=False))
+
+    def _create(self, submission: str, properties: Mapping[str, str]) -> str:
         return self._master.create(
             {
                 "action": "CreateSubmissionRequest",
                 "clientSparkVersion": pyspark.__version__,
-                "appResource": server.offer(SCRIPT_NAME, script()).url,
+                "appResource": self._served().offer(SCRIPT_NAME, script()).url,
                 "mainClass": MAIN_CLASS,
                 "appArgs": ["--master", self._master.url, SCRIPT_NAME],
                 "environmentVariables": {VARIABLE: submission},
-                "sparkProperties": self._properties(job, attempt),
+                "sparkProperties": dict(properties),
             }
         )
 
@@ -116,31 +127,38 @@ class Submitter:
         return self.server
 
     def _properties(self, job: Job, attempt: Attempt) -> dict[str, str]:
-        tasks = str(job.parallelism or 1)
-        return _PROPERTIES | {
-            "spark.app.name": f"speck {job.job_name} {attempt.id}",
-            "spark.master": self._master.url,
-            "spark.driver.supervise": "true" if job.restart == "always" else "false",
-            "spark.cores.max": tasks,
-            "spark.sql.shuffle.partitions": tasks,
+        name, supervise = f"speck {job.job_name} {attempt.id}", job.restart == "always"
+        return self._base_properties(name, supervise, tasks=job.parallelism or 1) | {
             "spark.speck.attempt": attempt.id,  # read from the head of the driver's log
             "spark.speck.job": job.job_name,
         }
 
+    def _base_properties(self, name: str, supervise: bool, tasks: int = 1) -> dict[str, str]:
+        return _PROPERTIES | {
+            "spark.app.name": name,
+            "spark.master": self._master.url,
+            "spark.driver.supervise": "true" if supervise else "false",
+            "spark.cores.max": str(tasks),
+            "spark.sql.shuffle.partitions": str(tasks),
+        }
+
+    def _files(self) -> dict[str, tuple[str, bytes]]:
+        """The files of any driver.  Raises :class:`OSError`."""
+        return {"bundle": (BUNDLE_NAME, bundle()), "connector": (CONNECTOR.name, CONNECTOR.read_bytes())}
+
+    def _offered(self, files: Mapping[str, tuple[str, bytes]]) -> dict[str, dict[str, str]]:
+        server = self._served()
+        return {key: _plain(server.offer(*file)) for key, file in files.items()}
+
     def _submission(self, job: Job, attempt: Attempt, stop_grace: float) -> dict[str, Any]:
         code = Path(job.job_path)
         try:
-            files = {
-                "bundle": (BUNDLE_NAME, bundle()),
-                "connector": (CONNECTOR.name, CONNECTOR.read_bytes()),
-                "job": (code.name, code.read_bytes()),
-            }
+            files = self._files() | {"job": (code.name, code.read_bytes())}
         except OSError as error:
             message = f"job {job.job_name!r}: {error.filename!r} cannot be read: {error.strerror}"
             raise Rejected(message, address=self.address) from error
-        server = self._served()
         return {
-            "artifacts": {key: _plain(server.offer(*file)) for key, file in files.items()},
+            "artifacts": self._offered(files),
             "orders": self._query_spec(job, attempt).to_dict(),
             "attempt": attempt.id,
             "has_state": attempt.state is not None,
@@ -165,6 +183,10 @@ class Submitter:
             sink_format=CONNECTOR_FORMAT,
             sink_options=sink_options(job, self._inventory),
         )
+
+
+def _encoded(content: Mapping[str, Any]) -> str:
+    return base64.b64encode(json.dumps(content).encode()).decode()
 
 
 def _plain(artifact: Artifact) -> dict[str, str]:

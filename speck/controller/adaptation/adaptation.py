@@ -26,6 +26,7 @@ from speck.core.plan import Plan
 from speck.errors import Busy, NotFound, SpeckError, StaleRevision
 from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
+from speck.observe.pace import FRESH, LEAST, fresh_for
 from speck.observe.sampler import Sampler
 from speck.placement.adaptation import limits, verdict
 from speck.placement.adaptation.decide import Answer, Back, Step, decide, with_hold, with_last
@@ -226,7 +227,9 @@ class Adaptation:
             return
         sight, now = self._sight(name), self.clock()
         sight.take(present, self.sampler.waiting(), self.store.adaptation(name).rates, now)
-        trigger = sight.due(self.store.adaptation(name), self._silent_sites(name), self.period, now)
+        # Each decision has samples of its own.
+        period = max(self.period, present.inputs.interval) if present.inputs.interval > LEAST else self.period
+        trigger = sight.due(self.store.adaptation(name), self._silent_sites(name), period, now)
         if trigger is not None:
             self.decide(name, trigger, present)
 
@@ -312,6 +315,7 @@ class Adaptation:
             moving=self._moving(name),
             lag_grows=bool(sight.lagging),
             draining=sight.draining,
+            interval=present.inputs.interval,
             progress=None if pending is None else self._progress(name, pending, head),
             realised=None if pending is None or hold else self._realised(pending, present, sight),
         )
@@ -334,13 +338,15 @@ class Adaptation:
         drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
         waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
         used = {job.spe_address for job in jobs.values()}
+        span = fresh_for(present.inputs.interval)
+        fresh = "minute" if span == FRESH else f"{span:.0f} s"
         reasons = {
             "an operation is at work": not self.operations.is_idle(name),
             f"job {_few(drifted)} is not as desired": bool(drifted),
             f"job {_few(waiting)} waits for its next try": bool(waiting),
             "the server started, or a job was healed, within the last minute": since_heal < AFTER_HEAL,
             "an engine of its jobs does not answer": bool(used & self._silent.keys()),
-            f"the rate of job {_few(stale)} is not of the last minute": bool(stale),
+            f"the rate of job {_few(stale)} is not of the last {fresh}": bool(stale),
         }
         return next((reason for reason, applies in reasons.items() if applies), "")
 

@@ -46,7 +46,7 @@ class Sight:
             *triggers.rates(rates, present.rates),
             *((Trigger.LAG, name) for name in present.inputs.pressed & present.rates.keys()),
         ]
-        self._watch, due = self._watch.with_next(holding, now)
+        self._watch, due = self._watch.with_next(holding, now, present.inputs.interval)
         self._reported += [trigger for trigger, _ in due]
 
     def _take_waiting(self, present: Present, waiting: Mapping[str, int], now: float) -> None:

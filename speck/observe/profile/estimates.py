@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from speck.core.profile import BatchSample, JobSample, VertexSample
+from speck.observe.pace import FRESH
 from speck.observe.profile.fits import Point, least_squares, theil_sen, through_origin
 from speck.observe.profile.screening import Received, Series
 from speck.placement.profile import BATCH_OVERHEAD, FIXED, JobProfile, Known, Value
 
-WINDOW = 60.0  # s, over which rates are computed; older samples are not fresh
 LEAST_SAMPLES = 3
 LEAST_SPAN = 30.0  # s
 SPREAD = 1.5  # times; rates that differ by less do not separate cost from fixed share
@@ -80,24 +80,31 @@ class _Span:
         return Value(value, Known.MEASURED, self.until, self.count) if valid else None
 
 
-def estimate(series: Series, now: float, speed: float = 1.0, former: JobProfile | None = None) -> Estimate:
+def estimate(
+    series: Series,
+    now: float,
+    speed: float = 1.0,
+    former: JobProfile | None = None,
+    fresh: float = FRESH,
+) -> Estimate:
     """The measured part of a job's profile; empty while there are too few fresh samples.
 
     ``speed`` is that of the cores of its site, ``former`` an earlier profile, whose fixed share is used until
-    the rates differ enough to measure it.
+    the rates differ enough to measure it.  Rates are those of the last ``fresh`` seconds.
     """
-    span, recent = _span(series.samples), _span(_recent(series, now))
+    latest = _recent(series, now, fresh)
+    span, recent = _span(series.samples), _span(latest)
     if span is None or recent is None:
         return Estimate(JobProfile())
     rates = JobProfile(
-        rate_in=_rate(_recent(series, now), "messages_in"),
-        rate_out=_rate(_recent(series, now), "messages_out"),
+        rate_in=_rate(latest, "messages_in"),
+        rate_out=_rate(latest, "messages_out"),
         bytes_in=_ratio(series.samples, "bytes_in", "messages_in"),
         bytes_out=_ratio(series.samples, "bytes_out", "messages_out"),
         selectivity=_ratio(series.samples, "messages_out", "messages_in"),
         state=None if span.last.state_bytes is None else span.measured(span.last.state_bytes),
     )
-    worked, working = _span(_with_vertices(series.samples)), _span(_with_vertices(_recent(series, now)))
+    worked, working = _span(_with_vertices(series.samples)), _span(_with_vertices(latest))
     if worked is None or working is None:
         return Estimate(_with_spark_cost(rates, series, span, speed))
     vertices = tuple(_vertex_loads(working))
@@ -116,12 +123,12 @@ def rate_history(series: Series) -> list[float]:
     return [(span.growth("messages_in") or 0) / span.seconds for span in spans if span.seconds > 0]
 
 
-def _recent(series: Series, now: float) -> Sequence[Received]:
-    """The samples of the window; none if the newest is older."""
-    if not series.samples or series.samples[-1].at < now - WINDOW:
+def _recent(series: Series, now: float, fresh: float) -> Sequence[Received]:
+    """The samples of the last seconds; none if the newest is older."""
+    if not series.samples or series.samples[-1].at < now - fresh:
         return ()
     newest = series.samples[-1].sample.observed
-    return [each for each in series.samples if each.sample.observed >= newest - WINDOW]
+    return [each for each in series.samples if each.sample.observed >= newest - fresh]
 
 
 def _span(samples: Sequence[Received]) -> _Span | None:

@@ -162,7 +162,8 @@ def _await(memory: Memory, step: StepRecord, progress: Progress | None, now: flo
 
 def _judge_window(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Look at the step in one of its windows, and judge it in the last."""
-    if now < step.looked + verdict.WINDOW:
+    # Each window has samples of its own.
+    if now < step.looked + max(verdict.WINDOW, seen.interval):
         return Hold("the step settles" if now < step.due else "the step is judged"), memory
     if seen.hold or seen.realised is None:
         return Hold(f"the step cannot be judged yet: {seen.hold or 'no fresh figures'}"), memory

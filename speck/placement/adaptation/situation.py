@@ -90,7 +90,8 @@ class Situation:
     uses that do not answer, with their reasons.  ``moving`` counts the steps at work on other compositions.
     ``draining`` are the jobs that work off a backlog.  ``rewires`` is the gain of advice that also moves
     topics, which is a user's to accept.  ``progress`` is that of the pending step's operation (``None``:
-    there is none), ``realised`` its effect (``None``: not measured).
+    there is none), ``realised`` its effect (``None``: not measured).  ``interval`` is the time between two
+    samples of a job, s.
     """
 
     revision: int
@@ -113,3 +114,4 @@ class Situation:
     rewires: float = 0.0
     progress: Progress | None = None
     realised: Realised | None = None
+    interval: float = 0.0

@@ -29,10 +29,16 @@ class Watch:
     since: Mapping[Condition, float] = field(default_factory=dict)
     reported: frozenset[Condition] = frozenset()
 
-    def with_next(self, holding: Collection[Condition], now: float) -> tuple[Watch, list[Condition]]:
-        """The conditions that hold now, and those to report: once, when they have held for a while."""
+    def with_next(
+        self, holding: Collection[Condition], now: float, interval: float = 0.0
+    ) -> tuple[Watch, list[Condition]]:
+        """The conditions that hold now, and those to report: once, when they have held for a while.
+
+        That is three samples at least, one of which is taken every ``interval`` s.
+        """
         since = {each: self.since.get(each, now) for each in holding}
-        due = [each for each in since if now - since[each] >= LASTING and each not in self.reported]
+        lasting = max(LASTING, 2 * interval)
+        due = [each for each in since if now - since[each] >= lasting and each not in self.reported]
         return Watch(since, frozenset(self.reported & since.keys()) | frozenset(due)), due
 
 

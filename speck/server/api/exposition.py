@@ -16,6 +16,7 @@ import speck
 from speck.apply.operation import Operation
 from speck.coordinator import Queries, Services
 from speck.observe.losses import LossCount
+from speck.observe.measures import Measures
 from speck.observe.metrics import OPERATIONS
 from speck.server.api.placement.metrics import placement_metrics
 from speck.server.api.split.metrics import split_metrics
@@ -62,6 +63,7 @@ class _ScrapeCollector(Collector):
         yield from families
         yield from _rates(queries.rates(snapshots)["jobs"], sites, queries.clock() - FRESH)
         yield _costs(self._services.profiles.measures.costs(), jobs, sites)
+        yield from _measuring(self._services.profiles.measures)
         yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(snapshots))
         yield _losses(queries.losses.counts())
         yield _running(queries.operations.running())
@@ -112,6 +114,20 @@ def _costs(costs: Mapping[str, float], jobs: Iterable[Mapping[str, Any]], sites:
         name = each["job_name"]
         family.add_metric((each["composition"], name, sites.get(name, "")), costs[name])
     return family
+
+
+def _measuring(measures: Measures) -> Iterator[Metric]:
+    attended = measures.is_attended()
+    yield GaugeMetricFamily(
+        "speck_measuring_interval_seconds",
+        "Time between two samples of the load of a job, while jobs are measured",
+        value=measures.pace.interval,
+    )
+    yield GaugeMetricFamily(
+        "speck_measuring_cores",
+        "Processor time of measuring the load of jobs, as a share of a core (0: nothing is measured)",
+        value=measures.pace.used if attended else 0.0,
+    )
 
 
 def _losses(counts: Iterable[LossCount]) -> Metric:

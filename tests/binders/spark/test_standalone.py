@@ -34,10 +34,12 @@ from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.schema.inventory import load_inventory
 from tests.support import ROOT
 from tests.support.binder_contract import EngineContract, attempt_of, await_state, eventually
+from tests.support.measured_links import check_core
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.password_broker import VARIABLE, PasswordBroker
+from tests.support.real_server import free_port
 from tests.support.rest_server import rest_server
-from tests.support.spark_bench import JOBS, SparkBench, gone
+from tests.support.spark_bench import JOBS, MqttFriend, SparkBench, gone
 from tests.support.spark_server import SparkServer
 from tests.support.standalone_bench import StandaloneBench
 from tests.support.standalone_server import LooseCluster, StandaloneServer
@@ -441,3 +443,20 @@ def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
         engine.close()
         started = [server.pid for server in sites.servers]
     assert all(gone(pid) for pid in started if pid is not None)
+
+
+def test_a_link_and_a_core_are_measured_by_drivers_that_end(bench: StandaloneBench) -> None:
+    engine, port = bench.binder(), free_port()
+    friend = MqttFriend(bench.broker.port, "speck/probe/#")
+    probe = engine.probe_link(bench.broker.address)
+    assert 0 < probe.rtt < 5
+    assert probe.bandwidth > 0
+    assert sum(len(payload) for _, payload in friend.received if len(payload) > 1) == probe.bytes_sent
+    friend.close()
+    check_core(engine)
+    with pytest.raises(Rejected, match=f"cannot write to broker tcp://127.0.0.1:{port}"):
+        engine.probe_link(f"tcp://127.0.0.1:{port}")
+    cluster = bench.master.cluster()
+    assert not [each for each in cluster.applications if each.startswith("speck probe")]
+    assert not [each for each in cluster.drivers if each.active]
+    assert engine.running() == []

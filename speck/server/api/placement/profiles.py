@@ -50,7 +50,9 @@ class JobProfileSchema(Schema):
     job_name = text("the job's name")
     composition = text("the composition that it belongs to")
     site = text("of the inventory", allow_none=True)
-    fresh = fields.Boolean(metadata={"description": "true if its rates are of the last minute"})
+    fresh = fields.Boolean(
+        metadata={"description": "true if its rates are of the last minute, or of the last three intervals"}
+    )
     error = text("the reason why there are no newer samples", allow_none=True)
     rate_in = _value("messages/s in")
     rate_out = _value("messages/s out")
@@ -93,6 +95,8 @@ class ProfilesSchema(Schema):
 
     observed = fields.Float(metadata=UNIX)
     until = fields.Float(metadata={"description": "the end of the sampling, as of now (Unix time, s)"})
+    interval = fields.Float(metadata={"description": "time between two samples of a job, s"})
+    cores = fields.Float(metadata={"description": "processor time of measuring, as a share of a core"})
     jobs = fields.List(fields.Nested(JobProfileSchema))
     sites = fields.List(fields.Nested(SiteProfileSchema))
     probes = fields.List(
