@@ -101,24 +101,45 @@ def test_the_first_batch_of_a_new_form_is_routed_as_before() -> None:
     assert {output.topic for output in third} == {"rows/0", "rows/1", "rows/2"}
 
 
+CONTROL = b'{"end": 1, "workers": [{"rows": 9, "busy": 4, "wall": 4}, {"rows": 9, "busy": 1, "wall": 1}]}'
+
+
+def with_policy(*names: str) -> RouterSetting:
+    kind = partitioner_of("saspartitioner")
+    policies = tuple(map(shipped_text, names))
+    return replace(routed_to(1, 1), name="saspartitioner", partitioner=kind, policies=policies)
+
+
+def policy_of(router: RoutedRouter) -> str:
+    return str(json.loads(router.report(0, 0).value[1:])["policy"])
+
+
 def test_another_policy_routes_from_the_second_batch_on() -> None:
-    """A routing with a policy, from a state of one without: of version 0.2 before there were any."""
-    former = replace(routed_to(1, 1), name="saspartitioner", partitioner=partitioner_of("saspartitioner"))
-    new = replace(former, policies=(shipped_text("zipf-1.5"),))
-    batches = [rows(*((f"k{key}", start + key % 9, key) for key in range(50))) for start in (1, 31, 61)]
-    router = RoutedRouter.begin(former)
-    router.step(batches[0])
+    batches = [rows(*((f"k{key}", start + key % 9, key) for key in range(50))) for start in (1, 31, 61, 91)]
+    router = RoutedRouter.begin(with_policy("zipf-1.5"))
+    control = pa.array([CONTROL, *[None] * 49], pa.binary())
+    router.step(batches[0].append_column("_control", control))
+    router.step(batches[1])
+    repeated = RoutedRouter.load(with_policy("zipf-2"), router.dump(), partitioner_of)
+    assert repeated.step(batches[2]) == router.step(batches[2])
+    assert policy_of(repeated) == policy_of(router) == "zipf-1.5"
+    last = RoutedRouter.load(with_policy("zipf-2"), repeated.dump(), partitioner_of)
+    last.step(batches[3])
+    assert policy_of(last) == "none: no work was measured yet"
+
+
+def test_a_state_from_before_there_were_policies_is_read() -> None:
+    router = RoutedRouter.begin(with_policy())
+    router.step(rows(("a", 1, 1)))
     state = router.dump()
     size = int.from_bytes(state[:4], "big")
     head = json.loads(state[4 : 4 + size])
     del head["policies"]
     written = json.dumps(head).encode()
     older = len(written).to_bytes(4, "big") + written + state[4 + size :]
-    repeated = RoutedRouter.load(new, older, partitioner_of)
-    assert repeated.step(batches[1]) == RoutedRouter.load(former, state, partitioner_of).step(batches[1])
-    last = RoutedRouter.load(new, repeated.dump(), partitioner_of)
-    last.step(batches[2])
-    assert json.loads(last.report(0, 0).value[1:])["policy"] == "none: no work was measured yet"
+    found = RoutedRouter.load(with_policy(), older, partitioner_of)
+    assert found.step(rows(("a", 2, 1))) == router.step(rows(("a", 2, 1)))
+    assert found.dump() == router.dump()
 
 
 def test_a_form_with_fewer_workers_fails_in_its_first_batch() -> None:
@@ -228,12 +249,11 @@ def test_the_policies_go_along(tmp_path: Path) -> None:
     """The site has none of their files, and takes measurements in the first batch already."""
     described = {"of": "greatest", "window_us": 10 * SECOND, "slide_us": 10 * SECOND, "seed": 1, "workers": 2}
     part = Part.of_split({"role": "partitioner", "partitioner": "saspartitioner-adaptive", **described})
-    control = b'{"end": 1, "workers": [{"rows": 9, "busy": 4, "wall": 4}, {"rows": 9, "busy": 1, "wall": 1}]}'
     frames = []
     for start in (1, 31, 61):
         batch = rows(*((f"k{key % 5}", start, key) for key in range(50)))
         frame = batch.to_pandas()
-        frame["_control"] = [control, *[None] * 49] if start == 31 else [None] * 50
+        frame["_control"] = [CONTROL, *[None] * 49] if start == 31 else [None] * 50
         frames.append(frame)
     schema = batch.schema.append(pa.field("_control", pa.binary()))
     load = split_query._router(part)
