@@ -1,12 +1,18 @@
-"""``python -m benchmarks.key_split simulate | spark | hot-towns [...]``: see each one's ``--help``."""
+"""``python -m benchmarks.key_split MEASUREMENT [...]``: see each one's ``--help``."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks.key_split import hot_towns, simulate, spark
+from benchmarks.key_split import hot_towns, simulate, spark, train
 
-MEASUREMENTS = {"simulate": simulate.main, "spark": spark.main, "hot-towns": hot_towns.main}
+MEASUREMENTS = {
+    "simulate": simulate.main,
+    "spark": spark.main,
+    "hot-towns": hot_towns.main,
+    "steps": train.write_steps,
+    "train": train.main,
+}
 
 
 def main() -> int:

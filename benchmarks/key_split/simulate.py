@@ -15,6 +15,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from benchmarks.key_split import bypass, model
 from benchmarks.key_split.stream import Run, Stream, imbalance, run
 from jars_and_apps.key_split.partitioners.protocol import Partitioner
 from jars_and_apps.key_split.partitioners.table import PARTITIONERS
+from jars_and_apps.key_split.policy import shipped, shipped_text
 
 EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0)
 UNEVEN_EXPONENTS = (0.5, 1.5)
@@ -46,6 +49,25 @@ LINES: Mapping[str, tuple[str, dict[str, float]]] = {
     "dalton-original-cap-n": ("dalton-original", {"cap": 0}),
     "saspartitioner": ("saspartitioner", {}),
     "balanced": ("balanced", {}),
+}
+
+
+class Measured(NamedTuple):
+    """A row of the tables about unequal speeds, whose partitioner takes measured work."""
+
+    partitioner: str
+    policies: tuple[str, ...] = ()
+    options: Mapping[str, float] = MappingProxyType({})
+
+
+MORE_KEYS = MappingProxyType({"hot_keys": 40})
+MEASURED: Mapping[str, Measured] = {
+    "balanced-measured": Measured("balanced"),
+    "dalton-metrics": Measured("dalton-metrics"),
+    "saspartitioner-trained": Measured("saspartitioner", ("zipf-1.5",)),
+    "saspartitioner-trained-40": Measured("saspartitioner", ("zipf-1.5",), MORE_KEYS),
+    "saspartitioner-adaptive": Measured("saspartitioner-adaptive", shipped()),
+    "saspartitioner-adaptive-40": Measured("saspartitioner-adaptive", shipped(), MORE_KEYS),
 }
 FEW = ("hash", "shuffle", "two-choices", "balanced")  # at n = 1000: the others take minutes
 SKEWED = ("dagreedy",)  # at n = 128 for z of 1 and more: below, each of 10,000 keys is hot
@@ -161,9 +183,20 @@ def _uneven(runs: Mapping[str, Run], z: float, seed: int) -> Iterator[tuple[str,
     for profile, speed in speeds.items():
         for name, found in runs.items():
             yield f"hetero.{profile}.z{z:g}.{name}.ideal_share", _ideal_share(found, speed)
-        for title, name in (("balanced-measured", "balanced"), ("dalton-metrics", "dalton-metrics")):
-            found = run(PARTITIONERS[name].partitioner, stream, WORKERS, {}, speed, first=8)
-            yield f"hetero.{profile}.z{z:g}.{title}.ideal_share", _ideal_share(found, speed)
+        for title, measured in MEASURED.items():
+            found = _measured(measured, stream, speed)
+            key = f"hetero.{profile}.z{z:g}.{title}"
+            yield f"{key}.ideal_share", _ideal_share(found, speed)
+            yield f"{key}.replication", found.mean(lambda slide: slide.partials.sum() / slide.keys)
+
+
+def _measured(
+    measured: Measured, stream: Stream, speeds: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> Run:
+    """A run in which the partitioner is told the work of each slide; the first 8 slides are left out."""
+    policies = tuple(map(shipped_text, measured.policies))
+    kind = PARTITIONERS[measured.partitioner].partitioner
+    return run(kind, stream, WORKERS, dict(measured.options), speeds, first=8, policies=policies)
 
 
 def _ideal_share(found: Run, speeds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

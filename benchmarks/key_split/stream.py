@@ -92,9 +92,10 @@ def run(
     speeds: Floats | None = None,
     *,
     first: int = WINDOW,
+    policies: tuple[str, ...] = (),
 ) -> Run:
     """Route the stream.  With ``speeds`` (rows/s, one a worker) each slide's busy times are observed."""
-    setting = Setting(np.ones(workers), stream.seed, WINDOW, options or {})
+    setting = Setting(np.ones(workers), stream.seed, WINDOW, options or {}, policies)
     routed, books = partitioner.begin(setting), _Books(stream, setting)
     hashes, found, seconds, batch = stream.hashes(), Run(), 0.0, 0
     for number, ranks in enumerate(stream.ranks()):

@@ -49,6 +49,17 @@ def sample_split(
     return sampled(path, entry_class, arguments, lines, slide_us)
 
 
+def policy_fault(data: bytes) -> str | None:
+    """The fault of a policy's file; see :attr:`speck.binder.EngineKind.policy_fault`."""
+    from jars_and_apps.key_split.policy import Policy
+
+    try:
+        Policy.of_bytes(data)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
 ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
@@ -65,6 +76,7 @@ CONNECT = EngineKind(
     on_error=ON_ERROR,
     aggregation=aggregation,
     sample_split=sample_split,
+    policy_fault=policy_fault,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -78,4 +90,5 @@ STANDALONE = EngineKind(
     on_error=ON_ERROR,
     aggregation=aggregation,
     sample_split=sample_split,
+    policy_fault=policy_fault,
 )

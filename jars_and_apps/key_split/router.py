@@ -52,7 +52,9 @@ class Router:
         self._weights = np.array(setting.weights, np.float64)
         self._shards = np.array(setting.shards or [1] * len(setting.weights), np.int64)
         self._starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._shards)))
-        self._partition = Setting(self._weights, setting.seed, self._windows.slides, setting.options)
+        self._partition = Setting(
+            self._weights, setting.seed, self._windows.slides, setting.options, setting.policies
+        )
         self._partitioner: Partitioner = setting.partitioner.begin(self._partition)
         self._keys = Keys(self._weights, setting.seed)
         self._origin = setting.origin
@@ -265,6 +267,8 @@ class Router:
         self._fields |= {"hot": len(hot), "true_hot": int(np.isin(hot, shared).sum())}
         self._fields |= {"weights": self._shares(), "observed": self._windows_observed}
         self._fields["observed_end"] = self._observed_end or None
+        if (policy := getattr(self._partitioner, "policy", None)) is not None:
+            self._fields["policy"] = policy()
 
     def _shares(self) -> list[float]:
         """The workers' shares of the rows in this step; they sum to 1."""
@@ -279,7 +283,8 @@ class Router:
     def _routing(self) -> list[Any]:
         """Everything that decides on homes and workers; another one begins the partitioner anew."""
         setting = self._setting
-        return [setting.name, list(setting.weights), setting.seed, dict(setting.options), setting.measured]
+        found = [setting.name, list(setting.weights), setting.seed, dict(setting.options), setting.measured]
+        return [*found, list(setting.policies)] if setting.policies else found
 
     def _check_shards(self, former: list[int]) -> None:
         if self._shards[: len(former)].tolist() != former:

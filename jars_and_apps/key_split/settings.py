@@ -26,11 +26,11 @@ class Output(NamedTuple):
 class RouterSetting:
     """The parameters of a Router.
 
-    ``weights``: the workers' shares, one a worker.  ``shards``: the groups of keys of each combiner (empty:
-    one each).  ``measured``: the partitioner takes measured speeds in place of the weights.  ``origin`` names
-    the attempt that begins a state; a loaded state keeps its own.  ``name`` is the partitioner's, compared
-    with that of a loaded state.  ``succeeds``: a router came before whose state is lost, and whose windows
-    are partly out.
+    ``weights``: the workers' shares, one a worker.  ``policies``: trained ones of the partitioner, files as
+    Base64.  ``shards``: the groups of keys of each combiner (empty: one each).  ``measured``: the partitioner
+    takes measured speeds in place of the weights.  ``origin`` names the attempt that begins a state; a loaded
+    state keeps its own.  ``name`` is the partitioner's, compared with that of a loaded state.  ``succeeds``:
+    a router came before whose state is lost, and whose windows are partly out.
     """
 
     windows: Windows
@@ -39,6 +39,7 @@ class RouterSetting:
     weights: tuple[float, ...]
     seed: int = 0
     options: Mapping[str, float] = field(default_factory=dict)
+    policies: tuple[str, ...] = ()
     shards: tuple[int, ...] = ()
     measured: bool = False
     origin: str = ""

@@ -41,6 +41,7 @@ class EngineKind:
     the faults of faultless code as the class of a split by keys (``None``: the engine runs no such splits).
     ``sample_split(path, entry_class, arguments, messages, slide_us)`` runs such a class on messages, here, to
     measure it; ``slide_us`` ``None`` is a day.  It raises :class:`~speck.errors.Rejected` for one that fails.
+    ``policy_fault(data)`` returns the fault of the file of a trained policy for such splits, as a predicate.
     """
 
     name: str
@@ -56,6 +57,7 @@ class EngineKind:
     settle: InitVar[float | None] = None  # startup_seconds, as binders of other packages name it since 0.1
     aggregation: Callable[[Path, str], Sequence[str]] | None = None
     sample_split: SampleSplit | None = None
+    policy_fault: Callable[[bytes], str | None] | None = None
 
     def __post_init__(self, settle: float | None) -> None:
         if settle is not None:

@@ -19,6 +19,7 @@ from speck.core.split.metrics import Work, WorkWindow, imbalance
 MARK = b"\xff"
 MOST_SOURCES = 4096  # shards of parts whose last report is stored
 MOST_COUNT = 2**53
+MOST_WORDS = 200  # characters of a text in a report
 MOST_WINDOWS, MOST_CELLS = 360, 100_000  # past windows of a split, and of combiners in them
 
 # Faults in reports that are losses, and their reasons (speck.observe.losses).
@@ -194,6 +195,7 @@ class SplitMeter:
             "bad_rows": self.faults["bad"],
             "lost_frames": self.faults["lost_frames"],
             "weights": list(self.weights()),
+            "policy": router.get("policy"),
             "table_age_seconds": None if observed is None else max(0.0, now - observed),
         }
 
@@ -223,6 +225,7 @@ def _parsed(payload: bytes) -> dict[str, Any] | None:
             "weights": [_number(each) for each in found.get("weights", ())],
             **{name: _count(found[name]) for name in ("hot", "true_hot", "shared_keys") if name in found},
             **({} if found.get("observed_end") is None else {"observed_end": _number(found["observed_end"])}),
+            **({} if found.get("policy") is None else {"policy": _words(found["policy"])}),
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
@@ -231,6 +234,12 @@ def _parsed(payload: bytes) -> dict[str, Any] | None:
 def _count(value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value <= MOST_COUNT:
         raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _words(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > MOST_WORDS or not value.isprintable():
+        raise ValueError("the text is too long, or has control characters")
     return value
 
 

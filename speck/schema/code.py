@@ -11,8 +11,9 @@ from typing import Any
 
 from speck.binder import EngineKind, Parameter, Registry
 from speck.core.job import Scalar
+from speck.core.split import MOST_POLICY
 from speck.schema.fault_report import FaultReport
-from speck.store.jobfile import BadFile, content_hash, locate, type_fault
+from speck.store.jobfile import BadFile, content_hash, locate, open_located, type_fault
 
 _KINDS: Mapping[type, str] = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
 
@@ -76,6 +77,20 @@ class CodeChecker:
         parameters = self._parameters(kind, path, entry_class)
         optional = [replace(each, needed=False) for each in parameters or ()]
         return [] if parameters is None else list(argument_faults(entry_class, optional, arguments))
+
+    def policy(self, path: str, engine: str) -> tuple[bytes, str]:
+        """The content of the file of a trained policy below the roots, and its fault as a predicate."""
+        try:
+            with open_located(locate(path, self._roots), self._roots) as file:
+                data = file.read(MOST_POLICY + 1)
+        except (BadFile, OSError) as error:
+            return b"", str(error)
+        if len(data) > MOST_POLICY:
+            return b"", f"is too large for a policy (at most {MOST_POLICY:,} bytes)"
+        kinds = (each for each in self._registry.engines if each.engine == engine and each.policy_fault)
+        kind = next(kinds, None)
+        fault = None if kind is None or kind.policy_fault is None else kind.policy_fault(data)
+        return data, fault or ""
 
     def _find_code(self, job_path: str) -> tuple[Path | None, str]:
         """The path of a file below the roots and its hash, or ``None`` and its fault."""

@@ -14,7 +14,7 @@ from fractions import Fraction
 from marshmallow import fields, validate
 
 from speck.core.job import JOB_NAME
-from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS
+from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS, POLICIES
 from speck.core.topic import filter_fault, name_fault
 from speck.core.units import (
     BIT_RATE,
@@ -142,6 +142,11 @@ class KeySplitSchema(StrictSchema):
         Fraction,
     )
     options = Numbers("options of the partitioner", example={"tolerance": 0.05})
+    policy = Text(
+        f"trained policy of saspartitioner: {', '.join(POLICIES)}, or a file (.npz) beside those of jobs",
+        expected="a policy",
+        example="zipf-1.5",
+    )
     reducer = NameOrPlace(PlaceSchema, "place of the reducer; by default the job's engine", example="D")
     weights = Choice("shares of the combiners: as given, or by measured speed", ["fixed", "measured"])
     metrics = fields.Nested(MetricsSchema, metadata={"description": "the windows of measured work"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from fractions import Fraction
@@ -16,6 +17,7 @@ from speck.core.split import (
     MOST_NAME,
     MOST_SLIDES,
     PARTITIONERS,
+    POLICIES,
     Option,
     Place,
     Split,
@@ -90,6 +92,7 @@ class _SplitReader:
         partitioner = self._partitioner()
         options = self._options(partitioner)
         measured = self._measured(partitioner)
+        policy, policy_data = self._policy(partitioner)
         metrics = self._metrics()
         combiners, reducer = self._combiners(), self._reducer()
         if not self._report.sound or combiners is None:
@@ -106,6 +109,8 @@ class _SplitReader:
             metrics_window_us=metrics[0],
             metrics_slide_us=metrics[1],
             seed=self._block.get("seed"),
+            policy=policy,
+            policy_data=policy_data,
         )
 
     def _add(self, path: str | Steps, predicate: str, *, shown: str | None = None) -> None:
@@ -233,6 +238,26 @@ class _SplitReader:
             weighing = " or ".join(name for name, kind in PARTITIONERS.items() if kind.weighs)
             self._add("weights", f"does not fit partitioner {partitioner!r} (expected fixed, or {weighing})")
         return measured
+
+    def _policy(self, partitioner: str) -> tuple[str, str]:
+        """The policy by name or path, and the content of its file as Base64; both empty without one."""
+        policy = str(self._block.get("policy", ""))
+        if not policy:
+            return "", ""
+        if not PARTITIONERS[partitioner].policy:
+            taking = " or ".join(name for name, kind in PARTITIONERS.items() if kind.policy)
+            self._add("policy", f"does not fit partitioner {partitioner!r} (expected partitioner: {taking})")
+        elif policy not in POLICIES:
+            return policy, self._policy_file(policy)
+        return policy, ""
+
+    def _policy_file(self, policy: str) -> str:
+        data, fault = self._resolver.code.policy(policy, ENGINE)
+        if fault:
+            near = get_close_matches(policy, POLICIES, n=1)
+            right = f"did you mean {near[0]!r}?" if near else f"expected a file, or {', '.join(POLICIES)}"
+            self._add("policy", f"{fault} ({right})")
+        return base64.b64encode(data).decode()
 
     # --- the places
 

@@ -107,6 +107,15 @@ def test_faults_are_counted_once(meter: SplitMeter) -> None:
     assert meter.data(200.0)["lost_frames"] == 4
 
 
+def test_the_policy_in_force_is_shown(meter: SplitMeter) -> None:
+    take(meter, "partitioner", report(30, 0.1, policy="none: no work was measured yet"))
+    assert meter.data(105.0)["policy"] == "none: no work was measured yet"
+    take(meter, "partitioner", report(30, 0.1, policy="zipf-1.5"))
+    for bad in ("a" * 201, "a\nb", 7):
+        take(meter, "partitioner", report(30, 0.1, policy=bad))
+    assert meter.data(105.0)["policy"] == "zipf-1.5"
+
+
 def test_the_imbalance_is_that_of_the_slides_by_weight(meter: SplitMeter) -> None:
     even = {"loads": [10, 20], "weights": [1 / 3, 2 / 3]}
     take(meter, "partitioner", report(30, 0.1, **even, hot=3, true_hot=1, shared_keys=2, observed_end=90.0))
@@ -116,6 +125,7 @@ def test_the_imbalance_is_that_of_the_slides_by_weight(meter: SplitMeter) -> Non
     assert (shown["hot"], shown["true_hot"], shown["shared_keys"]) == (3, 1, 2)
     assert shown["rows_per_second"] == 30.0
     assert shown["table_age_seconds"] == 15.0
+    assert shown["policy"] is None
     take(meter, "partitioner", report(20, 0.1, **{**even, "loads": [20, 0]}))
     meter.advance(102.0)
     assert meter.data(105.0)["imbalance"] == pytest.approx(1.0)  # 0 and 2, of the two slides

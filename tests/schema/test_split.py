@@ -6,15 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from binders.common.aggregation import aggregation_faults
 from binders.common.signature import parameters_of
+from binders.spark import policy_fault
+from jars_and_apps.key_split.policy import FEATURES, Policy, packed
 from speck.binder import Registry
 from speck.core.graph import Graph
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job
-from speck.core.split import MOST_COMBINERS, Part, Role, groups, part_of, shown_job
+from speck.core.split import MOST_COMBINERS, MOST_POLICY, Part, Role, groups, part_of, shown_job
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition, load_job
 from tests.support.examples import FLINK, MQTT, SPARK, make_jar, one_site
@@ -45,6 +48,7 @@ REGISTRY = Registry.of(
             check_code=lambda path, entry: None,
             parameters=lambda path, entry: parameters_of(path.read_bytes(), entry),
             aggregation=lambda path, entry: aggregation_faults(path.read_bytes(), entry),
+            policy_fault=policy_fault,
         ),
         FLINK,
         MQTT,
@@ -83,6 +87,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("root")
     (directory / "towns.py").write_text(CODE)
     make_jar(directory / "test-1.jar", "package.ExampleJob")
+    (directory / "large.npz").write_bytes(bytes(MOST_POLICY + 1))
     return directory
 
 
@@ -107,6 +112,30 @@ def part(job: Job) -> Part:
 
 
 # --- expansion
+
+
+def test_a_policy_is_part_of_the_partitioner_alone(root: Path) -> None:
+    by_name = BLOCK + "    partitioner: saspartitioner\n    policy: zipf-1.5\n"
+    jobs = jobs_of(root, by_name)
+    routing = part(jobs["hot.partitioner"])
+    assert (routing.policy, routing.policy_data, routing.metered) == ("zipf-1.5", "", True)
+    assert "policy" not in jobs["hot.combiner-0"].split
+    closed_form = part(jobs_of(root, by_name.replace("    policy: zipf-1.5\n", ""))["hot.partitioner"])
+    assert (closed_form.policy, closed_form.metered) == ("", False)
+    adaptive = BLOCK + "    partitioner: saspartitioner-adaptive\n"
+    assert part(jobs_of(root, adaptive)["hot.partitioner"]).metered
+
+
+def test_the_file_of_a_policy_travels_with_the_job(root: Path) -> None:
+    block = BLOCK + "    partitioner: saspartitioner\n    policy: own.npz\n"
+    found = []
+    for value in (0.0, 1.0):
+        layers = ((np.full((FEATURES, 1), value), np.zeros(1)),)
+        (root / "own.npz").write_bytes(packed({"name": "own", "ranks": [0.5]}, layers))
+        found.append(jobs_of(root, block)["hot.partitioner"])
+    assert [part(each).policy for each in found] == ["own.npz"] * 2
+    assert [Policy.of_text(part(each).policy_data).name for each in found] == ["own"] * 2
+    assert found[0].split != found[1].split
 
 
 def test_a_split_over_sites_becomes_its_jobs(root: Path) -> None:
@@ -307,6 +336,25 @@ FAULTS: list[tuple[str, str]] = [
     ("metrics: {slid: 1 s}", "unknown field 'key_split.metrics.slid' (did you mean 'slide'?)"),
     ("reducer: Q", "reducer 'Q' is not a site of the inventory"),
     ("reducer: {site: D, weight: 1}", "unknown field 'key_split.reducer.weight'"),
+    (
+        "policy: zipf-1.5",
+        "policy 'zipf-1.5' does not fit partitioner 'balanced' (expected partitioner: saspartitioner)",
+    ),
+    (
+        "partitioner: saspartitioner\n    policy: zipf-1.6",
+        "policy 'zipf-1.6' does not exist (searched in",
+    ),
+    (
+        "partitioner: saspartitioner\n    policy: zipf1.5",
+        "(did you mean 'zipf-1.5'?)",
+    ),
+    (
+        "partitioner: saspartitioner\n    policy: towns.py",
+        "policy 'towns.py' is no .npz file (expected a file, or zipf-0.5, zipf-1, zipf-1.5, zipf-2)",
+    ),
+    ("partitioner: saspartitioner\n    policy: ../x.npz", "policy '../x.npz' is outside of"),
+    ("partitioner: saspartitioner\n    policy: large.npz", "policy 'large.npz' is too large for a policy"),
+    ("partitioner: saspartitioner\n    policy: 5", "policy 5 is a number"),
     ("windows: 5 s", "unknown field 'key_split.windows' (did you mean 'window'?)"),
     ("output_mode: update", "unknown field 'key_split.output_mode' (the fields are"),
 ]

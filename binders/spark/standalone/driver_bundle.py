@@ -65,12 +65,12 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 def _sources(package: str) -> Iterator[tuple[str, bytes]]:
-    """All modules of a package: their paths in an archive, and their sources."""
+    """All modules and policies of a package: their paths in an archive, and their contents."""
     specification = importlib.util.find_spec(package)
     if specification is None or specification.origin is None:
         raise ModuleNotFoundError(f"{package} is not installed with its source")
     folder = Path(specification.origin).parent
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.npz"))):
         yield f"{package.replace('.', '/')}/{path.relative_to(folder)}", path.read_bytes()
 
 

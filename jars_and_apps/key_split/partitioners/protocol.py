@@ -17,13 +17,14 @@ class Setting:
     """The parameters of a partitioner that are constant while it runs.
 
     ``weights`` (float64, one a worker, at least one above 0) are the workers' shares, in any unit; ``slides``
-    the slides of a window; ``options`` the partitioner's own.
+    the slides of a window; ``options`` the partitioner's own; ``policies`` trained ones, files as Base64.
     """
 
     weights: NDArray[np.float64]
     seed: int
     slides: int = 1
     options: Mapping[str, float] = field(default_factory=dict)
+    policies: tuple[str, ...] = ()
 
     @property
     def workers(self) -> int:
@@ -62,6 +63,7 @@ class Partitioner(Protocol):
     """Gives rows to workers, deterministically in its state and the rows.
 
     One whose workers' shares are not those of the setting has a method ``shares()``: float64, one a worker.
+    One that takes policies has a method ``policy()``: the name of that in force, or the reason for none.
     """
 
     @classmethod

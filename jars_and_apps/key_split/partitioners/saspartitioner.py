@@ -13,6 +13,7 @@ from jars_and_apps.key_split.partitioners.options import Option, Options, read
 from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
 from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 from jars_and_apps.key_split.partitioners.ranks import hottest, masks, true_hot
+from jars_and_apps.key_split.policy import Policy
 
 Floats = NDArray[np.float64]
 _PASSES = 6
@@ -22,8 +23,10 @@ class SasPartitioner:
     """The hottest keys of the last slide go to slices of the workers, by shares; other keys to their homes.
 
     After auroflow's SaSPartitioner.  The first of the ``hot_keys`` hottest, until one whose part of them is
-    less than a worker's, are split over slices; the rest of them evenly over all workers.  The shares in a
-    slice are set in closed form: they level the rows of the last slide.
+    less than a worker's, are split over slices; the rest of them over all workers.  The shares in a slice are
+    set in closed form: they bring the rows of the last slide nearest to the workers' weights.  With a
+    ``policy`` the weights of the hot keys are those that it computes from the measured work, from the first
+    metrics window on.
     """
 
     OPTIONS: ClassVar[Options] = {
@@ -35,6 +38,9 @@ class SasPartitioner:
     def __init__(self, setting: Setting, counts: Counts) -> None:
         self._setting, self._counts = setting, counts
         self._options = {name: int(value) for name, value in read(self.OPTIONS, setting.options).items()}
+        self._policies = tuple(map(Policy.of_text, setting.policies))
+        self._targets: Floats = setting.weights / setting.weights.sum()
+        self._observed = False
         self._keys = np.empty(0, np.uint64)
         self._shares = np.empty((0, setting.workers))
         self._given = np.empty((0, setting.workers), np.int64)
@@ -51,11 +57,15 @@ class SasPartitioner:
         found._keys = np.array(arrays["hot.hash"], np.uint64)
         found._shares = np.array(arrays["hot.shares"], np.float64)
         found._given = np.array(arrays["hot.given"], np.int64)
+        if "hot.targets" in arrays:
+            found._targets, found._observed = np.array(arrays["hot.targets"], np.float64), True
         return found
 
     def dump(self) -> Arrays:
         """Keys; of the hot ones the shares of each worker, and the rows given to it in this slide."""
         hot = {"hot.hash": self._keys, "hot.shares": self._shares, "hot.given": self._given}
+        if self._observed:
+            hot["hot.targets"] = self._targets
         return {**self._counts.dump(), **{name: array.copy() for name, array in hot.items()}}
 
     def route(self, hashes: NDArray[np.uint64], batch: int) -> Routing:
@@ -71,11 +81,39 @@ class SasPartitioner:
         self._counts.advance(slides)
         hot = hottest(self._counts, self._options["hot_keys"])
         self._keys = self._counts.hashes[hot].copy()
-        self._shares = self._closed_form(hot)
-        self._given = np.zeros(self._shares.shape, np.int64)
+        self._set_shares(hot)
 
     def observe(self, window: MetricsWindow) -> None:
-        """Take no notice of what was measured: the shares are in closed form."""
+        """Have the policy set the workers' shares."""
+        if (policy := self._policy()) is not None:
+            used = np.flatnonzero(self._setting.weights)
+            targets = np.zeros(self._setting.workers)
+            targets[used] = policy.shares(window.rows[used], window.busy[used])
+            self.aim(targets)
+
+    def aim(self, targets: Floats) -> None:
+        """Level the hot keys to these shares of the workers (they sum to 1), from the next batch on."""
+        self._targets, self._observed = targets, True
+        self._set_shares(self._counts.table.find(self._keys))
+
+    def shares(self) -> Floats:
+        """The workers' shares to which the hot keys level."""
+        return self._targets
+
+    def policy(self) -> str:
+        """The name of the policy that set the shares in force, or ``none`` with the reason."""
+        found = self._policy()
+        if found is None:
+            return "none: the job names none"
+        return found.name if self._observed else "none: no work was measured yet"
+
+    def _policy(self) -> Policy | None:
+        """The policy that judges what is measured next."""
+        return self._policies[0] if self._policies else None
+
+    def _set_shares(self, hot: NDArray[np.int64]) -> None:
+        self._shares = self._closed_form(hot)
+        self._given = np.zeros(self._shares.shape, np.int64)
 
     def _threshold(self) -> float:
         """The rows of the last of the hot keys in the last slide."""
@@ -99,7 +137,7 @@ class SasPartitioner:
 
     def _closed_form(self, hot: NDArray[np.int64]) -> Floats:
         """The shares that level the last slide: key by key, each within its slice, a few times over."""
-        counts, weights = self._counts, self._setting.weights
+        counts, weights = self._counts, self._targets
         rows = counts.before[hot]
         split = self._options["true_hot"] or true_hot(rows, int((weights > 0).sum()))
         cold = counts.before.copy()

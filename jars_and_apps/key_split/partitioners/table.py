@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jars_and_apps.key_split.partitioners.adaptive import Adaptive
 from jars_and_apps.key_split.partitioners.balanced import Balanced
 from jars_and_apps.key_split.partitioners.cam import Cam
 from jars_and_apps.key_split.partitioners.dagreedy import DaGreedy
@@ -41,6 +42,7 @@ PARTITIONERS: Mapping[str, Kind] = {
     "drifting-key": _kind(DriftingKey),
     "hash": _kind(Hash),
     "saspartitioner": _kind(SasPartitioner),
+    "saspartitioner-adaptive": _kind(Adaptive),
     "shuffle": _kind(Shuffle),
     "two-choices": _kind(TwoChoices),
 }

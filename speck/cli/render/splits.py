@@ -99,6 +99,8 @@ def _load(split: Data, metrics: Data) -> str:
     if metrics["hot"] is not None:
         found.append(f"{metrics['hot']} hot keys, {metrics['true_hot']} of them split")
         found.append(f"{metrics['shared_keys']} keys shared")
+    if metrics.get("policy"):
+        found.append(f"policy {metrics['policy']}")
     if metrics["table_age_seconds"] is not None:
         found.append(f"weights measured {metrics['table_age_seconds']:.0f} s ago")
     return ", ".join(found)

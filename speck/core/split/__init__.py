@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from speck.core.split.partitioners import MOST_COMBINERS, PARTITIONERS, Option
+from speck.core.split.partitioners import MOST_COMBINERS, MOST_POLICY, PARTITIONERS, POLICIES, Option
 from speck.core.split.parts import (
     DEFAULT_AT_SITES,
     DEFAULT_IN_ONE_JOB,
@@ -33,8 +33,10 @@ __all__ = [
     "METRICS_WINDOW_US",
     "MOST_COMBINERS",
     "MOST_NAME",
+    "MOST_POLICY",
     "MOST_SLIDES",
     "PARTITIONERS",
+    "POLICIES",
     "SPLIT_TOPICS",
     "Option",
     "Part",

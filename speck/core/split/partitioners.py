@@ -25,6 +25,8 @@ class PartitionerKind:
 
     ``learns``: its tables grow across batches, so it runs as a job of its own only.  ``weighs``: it can take
     measured speeds for the combiners' weights.  ``metered``: it needs the measured work of the combiners.
+    ``policy``: it takes a trained policy, which needs that as well; ``chooses``: it chooses among those that
+    ship.
     """
 
     about: str
@@ -32,7 +34,15 @@ class PartitionerKind:
     learns: bool = False
     weighs: bool = False
     metered: bool = False
+    policy: bool = False
+    chooses: bool = False
 
+
+SAS_OPTIONS: Mapping[str, Option] = {
+    "hot_keys": Option("keys, by rank, that count as hot", 10, 1, 1000, whole=True),
+    "true_hot": Option("hot keys that are split; 0: by the rule", 0, 0, 1000, whole=True),
+    "spread": Option("workers of each of them; 0: by the rule", 0, 0, MOST_COMBINERS, whole=True),
+}
 
 PARTITIONERS: Mapping[str, PartitionerKind] = {
     "balanced": PartitionerKind(
@@ -91,14 +101,22 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
     ),
     "hash": PartitionerKind("each key at its home"),
     "saspartitioner": PartitionerKind(
-        "shares of the hottest keys, set each slide",
-        {
-            "hot_keys": Option("keys, by rank, that count as hot", 10, 1, 1000, whole=True),
-            "true_hot": Option("hot keys that are split; 0: by the rule", 0, 0, 1000, whole=True),
-            "spread": Option("workers of each of them; 0: by the rule", 0, 0, MOST_COMBINERS, whole=True),
-        },
+        "shares of the hottest keys, set each slide, by a trained policy if there is one",
+        SAS_OPTIONS,
         learns=True,
+        policy=True,
+    ),
+    "saspartitioner-adaptive": PartitionerKind(
+        "the same, by the policy whose training was nearest to the keys",
+        SAS_OPTIONS,
+        learns=True,
+        metered=True,
+        chooses=True,
     ),
     "shuffle": PartitionerKind("weighted round robin"),
     "two-choices": PartitionerKind("the lower of the key's two homes"),
 }
+
+POLICIES = ("zipf-0.5", "zipf-1", "zipf-1.5", "zipf-2")
+"""The trained policies that ship, by name."""
+MOST_POLICY = 65_536  # bytes of a policy's file

@@ -62,7 +62,8 @@ class Split:
     ``combiners`` is a number for one Spark job, the places for a split over sites.  Times are in
     microseconds; the window is a multiple of the slide.  ``measured``: the combiners' measured speeds take
     the place of their weights.  ``metrics_window_us`` and ``metrics_slide_us`` are the time over which their
-    work is measured, and that between two measurements.  ``seed`` ``None``: by the job's name.
+    work is measured, and that between two measurements.  ``seed`` ``None``: by the job's name.  ``policy`` is
+    the name of one that ships, or a path, with ``policy_data``, the content of that file as Base64.
     """
 
     combiners: int | tuple[Place, ...]
@@ -76,6 +77,8 @@ class Split:
     metrics_window_us: int = METRICS_WINDOW_US
     metrics_slide_us: int = METRICS_SLIDE_US
     seed: int | None = None
+    policy: str = ""
+    policy_data: str = ""
 
     @property
     def workers(self) -> int:
@@ -164,10 +167,12 @@ def _described(role: Role, job: Job, split: Split) -> dict[str, Scalar]:
 
 def _routing(job: Job, split: Split) -> dict[str, Scalar]:
     """The settings of the routing; rare ones are left out where they have their default."""
-    rare = {
+    rare: Mapping[str, tuple[Scalar, Scalar]] = {
         "measured": (split.measured, False),
         "metrics_window_us": (split.metrics_window_us, METRICS_WINDOW_US),
         "metrics_slide_us": (split.metrics_slide_us, METRICS_SLIDE_US),
+        "policy": (split.policy, ""),
+        "policy_data": (split.policy_data, ""),
     }
     return {
         "workers": split.workers,
@@ -192,9 +197,9 @@ class Part:
     """The part of a job in a split: :attr:`Job.split <speck.core.job.Job.split>`, typed.
 
     ``number`` is that of a combiner.  ``workers``, ``lateness_us``, ``partitioner``, ``seed``, ``options``,
-    ``weights`` (one a worker), ``measured`` and the times of the metrics are those of a partitioner or a
-    whole split; they are 0, empty or the defaults in other parts.  ``shards`` are the shards of each part
-    that this one writes to: of the combiners by number, or of the reducer alone.
+    ``weights`` (one a worker), ``measured``, the times of the metrics and the policy are those of a
+    partitioner or a whole split; they are 0, empty or the defaults in other parts.  ``shards`` are the shards
+    of each part that this one writes to: of the combiners by number, or of the reducer alone.
     """
 
     of: str
@@ -212,12 +217,15 @@ class Part:
     measured: bool = False
     metrics_window_us: int = METRICS_WINDOW_US
     metrics_slide_us: int = METRICS_SLIDE_US
+    policy: str = ""
+    policy_data: str = ""
 
     @property
     def metered(self) -> bool:
         """True for a partitioner that is sent the measured work of the combiners."""
         kind = PARTITIONERS.get(self.partitioner)
-        return self.role is Role.PARTITIONER and (self.measured or (kind is not None and kind.metered))
+        needed = self.measured or bool(self.policy) or (kind is not None and kind.metered)
+        return self.role is Role.PARTITIONER and needed
 
     @classmethod
     def of_split(cls, split: Mapping[str, Scalar]) -> Part:

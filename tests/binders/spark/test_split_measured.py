@@ -46,10 +46,13 @@ jobs:
   job_path: jobs/key_split.py
   key_split:
     combiners: [{{site: A, arguments: {{workload: 4}}}}, A]
-    weights: measured
     window: {WINDOW} seconds
     metrics: {{window: 3 seconds, slide: 1 second}}
 """
+ROUTINGS = {
+    "balanced": "    weights: measured\n",
+    "adaptive": "    partitioner: saspartitioner-adaptive\n    options: {hot_keys: 40}\n",
+}
 
 
 class Feeder:
@@ -82,15 +85,16 @@ class Feeder:
         self._friend.send("rows", [f"last,{BEGIN + self.count // 100 + 2 * WINDOW},1"])
 
 
-@pytest.fixture(name="services")
+@pytest.fixture(name="services", params=ROUTINGS.values(), ids=ROUTINGS)
 def services_fixture(
-    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Services]:
     checkpoints = str(tmp_path / "checkpoints")
     site = one_site("A", spark_server.address, mosquitto.address, checkpoint_dir=checkpoints)
     inventory = Inventory({"A": site})
+    text = SPLIT + request.param
     loaded = load_composition(
-        SPLIT, inventory=inventory, registry=installed(), root=ROOT, default_name="measured"
+        text, inventory=inventory, registry=installed(), root=ROOT, default_name="measured"
     )
     with Store(tmp_path / "store") as store:
         services = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,9 +22,10 @@ from binders.spark.query.split.rerouting import RoutedRouter
 from binders.spark.query.split.steps import ORDER, batch_of, combining, stateful_step
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import Collector, combine
+from jars_and_apps.key_split.policy import shipped_text
 from jars_and_apps.key_split.settings import ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
-from speck.core.split import Part, split_topic
+from speck.core.split import POLICIES, Part, split_topic
 
 SECOND = 1_000_000  # us
 
@@ -97,6 +99,47 @@ def test_the_first_batch_of_a_new_form_is_routed_as_before() -> None:
     assert repeated.step(second) == begun
     third = RoutedRouter.load(new, repeated.dump(), partitioner_of).step(second)
     assert {output.topic for output in third} == {"rows/0", "rows/1", "rows/2"}
+
+
+CONTROL = b'{"end": 1, "workers": [{"rows": 9, "busy": 4, "wall": 4}, {"rows": 9, "busy": 1, "wall": 1}]}'
+
+
+def with_policy(*names: str) -> RouterSetting:
+    kind = partitioner_of("saspartitioner")
+    policies = tuple(map(shipped_text, names))
+    return replace(routed_to(1, 1), name="saspartitioner", partitioner=kind, policies=policies)
+
+
+def policy_of(router: RoutedRouter) -> str:
+    return str(json.loads(router.report(0, 0).value[1:])["policy"])
+
+
+def test_another_policy_routes_from_the_second_batch_on() -> None:
+    batches = [rows(*((f"k{key}", start + key % 9, key) for key in range(50))) for start in (1, 31, 61, 91)]
+    router = RoutedRouter.begin(with_policy("zipf-1.5"))
+    control = pa.array([CONTROL, *[None] * 49], pa.binary())
+    router.step(batches[0].append_column("_control", control))
+    router.step(batches[1])
+    repeated = RoutedRouter.load(with_policy("zipf-2"), router.dump(), partitioner_of)
+    assert repeated.step(batches[2]) == router.step(batches[2])
+    assert policy_of(repeated) == policy_of(router) == "zipf-1.5"
+    last = RoutedRouter.load(with_policy("zipf-2"), repeated.dump(), partitioner_of)
+    last.step(batches[3])
+    assert policy_of(last) == "none: no work was measured yet"
+
+
+def test_a_state_from_before_there_were_policies_is_read() -> None:
+    router = RoutedRouter.begin(with_policy())
+    router.step(rows(("a", 1, 1)))
+    state = router.dump()
+    size = int.from_bytes(state[:4], "big")
+    head = json.loads(state[4 : 4 + size])
+    del head["policies"]
+    written = json.dumps(head).encode()
+    older = len(written).to_bytes(4, "big") + written + state[4 + size :]
+    found = RoutedRouter.load(with_policy(), older, partitioner_of)
+    assert found.step(rows(("a", 2, 1))) == router.step(rows(("a", 2, 1)))
+    assert found.dump() == router.dump()
 
 
 def test_a_form_with_fewer_workers_fails_in_its_first_batch() -> None:
@@ -183,6 +226,52 @@ def test_the_code_of_a_step_goes_along(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     found = [line.partition(',"end"')[2].partition(",")[2] for line in ended.stdout.splitlines()]
     assert found == ['"greatest":9}', '"greatest":4}']
+
+
+TAKES_ROWS = """
+import json, pandas
+
+class State:
+    getOption = None
+    def update(self, value):
+        self.getOption = value
+
+step = pickle.load(open(sys.argv[1], "rb"))
+state = State()
+for frame in pickle.load(open(sys.argv[2], "rb")):
+    for messages in step((0,), iter([frame]), state):
+        print(json.loads(messages.value.iloc[-1][1:])["policy"])
+"""
+
+
+@pytest.mark.usefixtures("by_value")
+def test_the_policies_go_along(tmp_path: Path) -> None:
+    """The site has none of their files, and takes measurements in the first batch already."""
+    described = {"of": "greatest", "window_us": 10 * SECOND, "slide_us": 10 * SECOND, "seed": 1, "workers": 2}
+    part = Part.of_split({"role": "partitioner", "partitioner": "saspartitioner-adaptive", **described})
+    frames = []
+    for start in (1, 31, 61):
+        batch = rows(*((f"k{key % 5}", start, key) for key in range(50)))
+        frame = batch.to_pandas()
+        frame["_control"] = [CONTROL, *[None] * 49] if start == 31 else [None] * 50
+        frames.append(frame)
+    schema = batch.schema.append(pa.field("_control", pa.binary()))
+    load = split_query._router(part)
+    step = stateful_step(load, {0: 0}, schema, frozenset(), "speck/split/greatest/")
+    for name, value in (("step", step), ("frames", frames)):
+        (tmp_path / name).write_bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT_SPECK + TAKES_ROWS,
+        str(tmp_path / "step"),
+        str(tmp_path / "frames"),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    first, second, third = ended.stdout.splitlines()
+    assert (first, second) == ("none: no work was measured yet",) * 2
+    assert third in POLICIES
 
 
 def test_each_part_reports_to_its_own_topic() -> None:

@@ -43,9 +43,11 @@ from jars_and_apps.key_split.collector import Collector
 from jars_and_apps.key_split.combiner import Combiner
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
 from jars_and_apps.key_split.partitioners.table import PARTITIONERS
+from jars_and_apps.key_split.policy import shipped, shipped_text
 from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.settings import CombinerSetting, ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
+from speck.core.split.partitioners import PARTITIONERS as PARTITIONERS_OF_SPLITS
 from speck.core.split.parts import Part, Role, split_topic
 
 _MESSAGES = "topic string, value binary"
@@ -104,6 +106,15 @@ def _partitioner(part: Part, rows: Rows, *, succeeds: bool) -> DataFrame:
     return _stateful(part, frame, (0,), _router(part, succeeds=succeeds), rows.timestamps)
 
 
+def _policies(part: Part) -> tuple[str, ...]:
+    """The trained policies of a partitioner, as Base64."""
+    if PARTITIONERS_OF_SPLITS[part.partitioner].chooses:
+        return tuple(map(shipped_text, shipped()))
+    if not part.policy:
+        return ()
+    return (part.policy_data or shipped_text(part.policy),)
+
+
 def _router(part: Part, *, succeeds: bool = False) -> Load:
     setting = RouterSetting(
         windows=_windows(part),
@@ -112,6 +123,7 @@ def _router(part: Part, *, succeeds: bool = False) -> Load:
         weights=part.weights,
         seed=part.seed,
         options=part.options,
+        policies=_policies(part),
         shards=part.shards,
         measured=part.measured,
         succeeds=succeeds,

@@ -19,7 +19,8 @@ from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.settings import Output, RouterSetting
 
 _LENGTH = 4  # bytes
-_FIELDS = ("name", "weights", "seed", "options", "shards", "measured")
+_FIELDS = ("name", "weights", "seed", "options", "shards", "measured", "policies")
+_LISTS = ("weights", "shards", "policies")
 
 Lookup = Callable[[str], type[Partitioner]]
 
@@ -44,7 +45,7 @@ class RoutedRouter:
         former = json.loads(data[_LENGTH:start])
         if former == _routing(setting):
             return cls(Router.load(setting, data[start:]), setting)
-        lists = {name: tuple(former[name]) for name in ("weights", "shards")}
+        lists = {name: tuple(former.get(name, ())) for name in _LISTS}
         before = replace(setting, **former | lists, partitioner=partitioner_of(former["name"]))
         return cls(Router.load(before, data[start:]), setting, changes=True)
 
@@ -68,5 +69,5 @@ class RoutedRouter:
 def _routing(setting: RouterSetting) -> dict[str, Any]:
     """The routing as JSON has it."""
     found = {name: getattr(setting, name) for name in _FIELDS}
-    lists = {name: list(found[name]) for name in ("weights", "shards")}
+    lists = {name: list(found[name]) for name in _LISTS}
     return found | lists | {"options": dict(setting.options)}

@@ -60,6 +60,10 @@ class SplitMetricsSchema(Schema):
     weights = fields.List(
         fields.Float(), metadata={"description": "shares of the combiners in force; empty if not reported"}
     )
+    policy = fields.String(
+        allow_none=True,
+        metadata={"description": "trained policy that set the weights, or none with the reason"},
+    )
     table_age_seconds = fields.Float(
         allow_none=True, metadata={"description": "age of the measurements that the weights are of, s"}
     )

@@ -1,0 +1,1 @@
+"""Training of the policies of saspartitioner: data, the simulator, the networks, and the two algorithms."""
