@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from speck.errors import Rejected
@@ -20,7 +21,7 @@ def test_an_atomic_apply_is_followed_back(speck: Speck, rest: RestServer, tmp_pa
     assert "two is back at the revision before; see speck history" in said.err
     (copy,) = rest.world.running()
     assert (copy.job.job_name, copy.job.trigger) == ("a", None)
-    rows = [line.split("  ") for line in speck("history", "two").out.splitlines()[1:]]
+    rows = [re.split(r"\s{2,}", line) for line in speck("history", "two").out.splitlines()[1:]]
     found = [word for row in rows for word in row if word in ("applied", "rolled back by 3")]
     assert found == ["applied", "rolled back by 3", "applied"]
     assert [each["outcome"] for each in speck("history", "two", "--json").data] == [

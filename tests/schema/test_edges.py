@@ -8,7 +8,7 @@ import pytest
 
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
-from speck.schema import Loaded, load_composition
+from speck.schema.compositions import Loaded, load_composition
 from tests.support.doubles import World, double_kinds
 from tests.support.rest_server import yaml_of
 
