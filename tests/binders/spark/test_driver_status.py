@@ -31,6 +31,7 @@ from binders.spark.standalone.driver_status import (
 from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from speck.core.inventory import Engine
 from speck.core.runtime import JobState
+from speck.core.split import POLICIES
 from tests.support import ROOT
 
 
@@ -164,7 +165,7 @@ def test_a_file_that_cannot_be_had_is_named_without_its_url(
 def test_the_bundle_holds_what_the_driver_imports() -> None:
     with zipfile.ZipFile(BytesIO(bundle())) as archive:
         names = set(archive.namelist())
-        sources = {name: archive.read(name).decode() for name in names}
+        sources = {name: archive.read(name).decode() for name in names if name.endswith(".py")}
     for name, source in sources.items():
         for line in source.splitlines():
             word, _, rest = line.strip().partition(" ")
@@ -303,6 +304,25 @@ def test_the_bundle_has_exactly_the_modules_that_the_driver_imports() -> None:
         members = {name for name in archive.namelist() if not name.startswith("jars_and_apps/")}
     modules = {f"{each.replace('.', '/')}.py" for each in needed}
     assert members == modules | {f"{each}/__init__.py" for each in packages - {"."}}
+
+
+def test_the_policies_are_read_from_the_bundle(tmp_path: Path) -> None:
+    (tmp_path / "bundle.zip").write_bytes(bundle())
+    code = (
+        "from jars_and_apps.key_split.policy import Policy, __file__, shipped, shipped_text\nprint(__file__)\n"
+        "print(*(Policy.of_text(shipped_text(name)).name for name in shipped()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tmp_path / "bundle.zip")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    file, names = done.stdout.splitlines()
+    assert Path(file).is_relative_to(tmp_path)
+    assert tuple(names.split()) == POLICIES
 
 
 # -- the modules of PySpark
