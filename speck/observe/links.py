@@ -5,9 +5,11 @@ A link leads from the engines of a site to the broker of another.  Pure: no cloc
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from speck.core.inventory import Inventory, Site
 from speck.observe.pace import FRESH
@@ -20,6 +22,13 @@ PASSIVE = 300.0  # s, for which a passive measurement holds
 ACTIVE = 3600.0  # s, likewise of a probe
 LONGEST = 7 * 86_400.0  # s, for which an old measurement is better than an assumption
 FULL = 0.5  # share of time with a full window, above which the link is the limit
+# A link whose queue grows: the times to acknowledgements rise long before a window of 1,000 messages is full.
+RISE, QUEUE = 3.0, 0.05  # times the usual time, and s above it
+# Share of the believed bandwidth, below which the engine is slow, and not the link: one that has fallen to a
+# quarter passes no more than that.
+NEAR = 0.2
+_RISEN = 2  # samples in a row
+_USUAL = 2  # samples before, at least, of which the usual time is the least median
 BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s), assumed
 LATENCY = 0.01  # s one way between a site and the middle of the network, assumed
 _RETAINED = 30  # observations of a job: 5 minutes of one every 10 s
@@ -30,15 +39,16 @@ Link = tuple[str, str]  # the names of both sites
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A job's traffic over a link: its rate in bytes/s, the least time to an acknowledgement (s).
+    """A job's traffic over a link: bytes/s, the least and the median time to an acknowledgement (s).
 
-    A reader acknowledges, and sees neither that time nor a window (``None``, 0).
+    A reader acknowledges, and sees neither these times nor a window (``None``, 0).
     """
 
     at: float
     bytes_rate: float
     least: float | None
     window_full: float
+    median: float | None = None
 
 
 @dataclass
@@ -58,16 +68,40 @@ class Crossings:
         for link, crossings in list(self._of_links.items()):
             self._of_links[link] = {job: each for job, each in crossings.items() if job in retained}
 
-    def measured(self, now: float, fresh: float = FRESH) -> dict[Link, LinkProfile]:
-        """The links with a crossing within the last five minutes.
+    def links(self) -> list[Link]:
+        """The links with crossings."""
+        return list(self._of_links)
+
+    def measured(
+        self, now: float, believed: Mapping[Link, float] = MappingProxyType({}), fresh: float = FRESH
+    ) -> dict[Link, LinkProfile]:
+        """The links with a crossing within the last five minutes; ``believed`` are their bandwidths, bytes/s.
 
         A job counts towards the load for ``fresh`` seconds.
         """
+        risen = self._risen(now - fresh)
         found = {
-            link: _passive(link, [list(each) for each in jobs.values()], now, fresh)
+            link: _passive(
+                link,
+                [list(each) for each in jobs.values()],
+                now,
+                fresh,
+                NEAR * believed.get(link, math.inf) if link in risen else math.inf,
+            )
             for link, jobs in self._of_links.items()
         }
         return {link: each for link, each in found.items() if each is not None}
+
+    def _risen(self, oldest: float) -> set[Link]:
+        """The links whose acknowledgements take longer, those of a broker excepted that is slow for all."""
+        writers: dict[Link, list[bool]] = {}
+        for link, jobs in self._of_links.items():
+            for each in jobs.values():
+                if each[-1].at >= oldest and each[-1].median is not None:
+                    writers.setdefault(link, []).append(_has_risen(each))
+        risen = {link for link, found in writers.items() if any(found)}
+        others = {link: {each for each in writers if each[1] == link[1]} - {link} for link in risen}
+        return {link for link in risen if not others[link] or not others[link] <= risen}
 
 
 def crossing_of(series: Series, broker: str) -> Crossing | None:
@@ -80,7 +114,7 @@ def crossing_of(series: Series, broker: str) -> Crossing | None:
     if acks is None or growth is None:
         return None
     seconds = newest.sample.observed - before.sample.observed
-    return Crossing(newest.at, growth / seconds, acks.least, acks.window_full)
+    return Crossing(newest.at, growth / seconds, acks.least, acks.window_full, acks.median)
 
 
 def reading_of(series: Series) -> Crossing | None:
@@ -108,28 +142,43 @@ def _written(series: Series) -> float | None:
     return None if bytes_out is None or messages is None else bytes_out + WIRE_OVERHEAD * messages
 
 
-def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float, fresh: float) -> LinkProfile | None:
+def _passive(
+    link: Link, jobs: Sequence[Sequence[Crossing]], now: float, fresh: float, queue_from: float
+) -> LinkProfile | None:
     """A link as the crossings of its jobs show it.
 
     The window of unacknowledged messages of a writer is full most of the time where the link is the limit:
-    then the load of all jobs, readers included, is its bandwidth.  Otherwise the bandwidth is at least that.
+    then the load of all jobs, readers included, is its bandwidth.  So it is where the times to
+    acknowledgements have risen and the load is at least ``queue_from`` (bytes/s).  Otherwise the bandwidth is
+    at least that.
     """
     recent = [[each for each in crossings if each.at >= now - max(PASSIVE, fresh)] for crossings in jobs]
     known = [crossings for crossings in recent if crossings]
     if not known:
         return None
     until, count = max(each[-1].at for each in known), sum(map(len, known))
-    last = [each[-1] for each in known if each[-1].at >= now - fresh]
+    present = [each for each in known if each[-1].at >= now - fresh]
     load = Value(sum(_mean_rate(each, now - fresh) for each in known), Known.MEASURED, until, count)
+    is_full = any(each[-1].window_full > FULL for each in present)
     times = [each.least for crossings in known for each in crossings if each.least is not None]
     return LinkProfile(
         source=link[0],
         target=link[1],
         round_trip=Value(min(times), Known.MEASURED, until, count) if times else None,
         bandwidth=load if load.value > 0 else None,
-        at_least=not any(each.window_full > FULL for each in last),
+        at_least=not (is_full or load.value >= queue_from),
         load=load,
     )
+
+
+def _has_risen(crossings: Iterable[Crossing]) -> bool:
+    """True if the last acknowledgements of a job took longer than those before, in some samples in a row."""
+    medians = [each.median for each in crossings if each.median is not None]
+    before, last = medians[:-_RISEN], medians[-_RISEN:]
+    if len(before) < _USUAL:
+        return False
+    usual = min(before)
+    return min(last) >= max(RISE * usual, usual + QUEUE)
 
 
 def _mean_rate(crossings: Sequence[Crossing], oldest: float) -> float:

@@ -9,6 +9,7 @@ as seldom as the budget of processor time requires.  The last 36 samples of a jo
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,17 @@ from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
 from speck.errors import SpeckError
-from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles, reading_of, with_former
+from speck.observe.links import (
+    LONGEST,
+    Crossings,
+    Link,
+    crossing_of,
+    declared_link,
+    link_profile,
+    link_profiles,
+    reading_of,
+    with_former,
+)
 from speck.observe.pace import Pace, fresh_for
 from speck.observe.profile.estimates import PRESSED, Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
@@ -296,11 +307,18 @@ class Measures:
         """The measurements of links: the present passive ones in place of the stored ones."""
         found, now = self.deployments.store.links(), self.clock()
         with self._lock:
-            passive = self._crossings.measured(now, self._fresh)
+            believed = {link: self._believed(link, found, now) for link in self._crossings.links()}
+            passive = self._crossings.measured(now, believed, self._fresh)
         for link, profile in passive.items():
             stored = found.get(link, MeasuredLink())
             found[link] = replace(stored, passive=with_former(profile, stored.passive, now))
         return found
+
+    def _believed(self, link: Link, stored: Mapping[Link, MeasuredLink], now: float) -> float:
+        """The bandwidth of a link as it was known at the last write, bytes/s."""
+        declared = declared_link(self.inventory, link)
+        known = link_profile(link, stored.get(link, MeasuredLink()), declared, now, self._fresh).bandwidth
+        return math.inf if known is None else known.value
 
     def measured_link(self, link: Link) -> MeasuredLink:
         """The measurements of one link."""

@@ -159,6 +159,47 @@ def test_a_full_window_tells_the_bandwidth() -> None:
     assert not found[LINK].at_least
 
 
+def rising(*medians: float | None, rate: float = 1e5, age: float = 0.0) -> Crossings:
+    """A job's crossings every 10 s, with these times to acknowledgements; its window is never full."""
+    times = [NOW - age - 10 * number for number in range(len(medians))][::-1]
+    return crossings(
+        *(("a", Crossing(at, rate, 0.02, 0.0, each)) for at, each in zip(times, medians, strict=True))
+    )
+
+
+@pytest.mark.parametrize(
+    ("medians", "rate", "age", "full"),
+    [
+        ((0.03, 0.04, 0.3, 0.4), 1e5, 0, True),
+        ((0.03, 0.04, 0.3, 0.4), 0.4e5, 0, True),  # a link that has fallen to a fifth
+        ((0.03, 0.04, 0.3, 0.4), 0.3e5, 0, False),  # the broker is slow, and not the link
+        ((0.03, 0.04, 0.4), 1e5, 0, False),  # once
+        ((0.03, 0.3, 0.04, 0.4), 1e5, 0, False),  # not in a row
+        ((0.03, 0.3, 0.4), 1e5, 0, False),  # one sample before is no usual time
+        ((0.3, 0.3, 0.3, 0.3), 1e5, 0, False),
+        ((0.001, 0.002, 0.04, 0.05), 1e5, 0, False),  # 40 times longer, but no queue
+        ((0.03, 0.04, 0.3, 0.4, None), 1e5, 0, False),  # nothing was acknowledged since
+        ((0.03, 0.04, 0.3, 0.4), 1e5, 61, False),  # old
+    ],
+)
+def test_a_link_is_full_where_acknowledgements_take_longer_at_a_rate_near_its_bandwidth(
+    medians: tuple[float | None, ...], rate: float, age: float, full: bool
+) -> None:
+    found = rising(*medians, rate=rate, age=age).measured(NOW, {LINK: 2e5})[LINK]
+    assert found.at_least == (not full)
+    assert rising(*medians, rate=rate, age=age).measured(NOW)[LINK].at_least  # nothing is known of it
+
+
+def test_a_broker_that_is_slow_for_all_is_no_full_link() -> None:
+    found, medians = rising(0.03, 0.04, 0.3, 0.4), (0.01, 0.01, 0.2, 0.3)
+    for number, median in enumerate(medians):
+        found.add(("B", "D"), "b", Crossing(NOW - 30 + 10 * number, 1e5, 0.01, 0.0, median))
+    believed = {LINK: 2e5, ("B", "D"): 2e5}
+    assert [each.at_least for each in found.measured(NOW, believed).values()] == [True, True]
+    found.add(("C", "D"), "c", Crossing(NOW, 1e5, 0.01, 0.0, 0.01))  # it is slow for two of three
+    assert [each.at_least for each in found.measured(NOW, believed).values()] == [False, False, True]
+
+
 def test_old_crossings_and_those_of_jobs_that_are_gone_tell_nothing() -> None:
     found = crossings(("a", Crossing(NOW - 301, 1e5, 0.2, 0.8)))
     assert found.measured(NOW) == {}
