@@ -15,8 +15,8 @@ from speck.core.graph import Graph, cycle_fault
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
-from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.edges import declared_edges, edge_faults
+from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.lint import lint
 from speck.schema.placement import (
     placement_faults,
