@@ -21,6 +21,7 @@ DEFAULT_URL = f"http://{HOST}:{PORT}"
 _CONNECT = 5.0  # s
 _CHUNK = 256 * 1024  # bytes
 _PAGE = 200  # operations; the most that the server lists in one answer
+_FORGOTTEN = (404, 410)
 _READ = 60.0  # s, in addition to the time that the server was asked to wait
 
 # Errors that requests raises for an invalid address, before it connects.
@@ -94,10 +95,27 @@ class Client:
         return self._apply(text, name, dry_run="true", base_revision=base_revision, **allowed)
 
     def apply(
-        self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: Any
+        self,
+        text: bytes,
+        name: str,
+        *,
+        base_revision: int | None = None,
+        wait: float = 0,
+        plan: str = "",
+        **extra: Any,
     ) -> dict[str, Any]:
-        """Apply a composition's text; returns the operation."""
-        return self._apply(text, name, base_revision=base_revision, wait=wait, **extra)
+        """Apply a composition's text; returns the operation.
+
+        With the id of a ``plan`` of this text, the text is sent only if the server has forgotten the plan.
+        """
+        query = {"base_revision": base_revision, "wait": wait, **extra}
+        if plan:
+            try:
+                return self._one("POST", "/compositions", name=name, plan=plan, **query)
+            except RequestRefused as refusal:
+                if refusal.status not in _FORGOTTEN:
+                    raise
+        return self._apply(text, name, **query)
 
     def _apply(self, text: bytes, name: str, **query: Any) -> dict[str, Any]:
         headers = {"Content-Type": "application/yaml"}

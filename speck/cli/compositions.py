@@ -113,6 +113,7 @@ def apply(
     base = planned["base_revision"]
     more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
     more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
+    more["plan"] = planned["plan"]
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 
 

@@ -20,6 +20,7 @@ from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
 from speck.coordinator.mover import Mover
 from speck.coordinator.placer import Placer
+from speck.coordinator.plans import PlannedCompositions
 from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries import Queries
@@ -55,6 +56,7 @@ class Services:
     metrics: Metrics
     doctor: Doctor
     proposals: Proposals
+    plans: PlannedCompositions
     adaptation: Adaptation
     files: ServedFiles | None
 
@@ -149,4 +151,7 @@ def build(
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
     proposals = Proposals(coordinator, placer, mint, clock)
-    return Services(coordinator, queries, sites, profiles, metrics, doctor, proposals, adaptation, files)
+    plans = PlannedCompositions(mint, clock)
+    return Services(
+        coordinator, queries, sites, profiles, metrics, doctor, proposals, plans, adaptation, files
+    )

@@ -20,11 +20,10 @@ _Place = tuple[str, str, str]  # "engine" or "broker", the engine's kind, the ad
 
 @dataclass(frozen=True)
 class Reachability:
-    """``left_behind`` are addresses that are not asked; ``patience`` is in s."""
+    """``left_behind`` are addresses that are not asked."""
 
     pool: BinderPool
     left_behind: Collection[str] = ()
-    patience: float = PATIENCE
 
     def unreachable(self, plan: Plan) -> tuple[UnreachablePlace, ...]:
         """The places that do not answer, of the jobs that a plan starts, stops, updates or moves."""
@@ -45,7 +44,7 @@ class Reachability:
             return {}
         threads = ThreadPoolExecutor(min(len(places), THREADS), thread_name_prefix="reach")
         asked = {place: threads.submit(self._check_of(place)) for place in places}
-        wait(asked.values(), self.patience)
+        wait(asked.values(), PATIENCE)
         threads.shutdown(wait=False, cancel_futures=True)
         found = {place: self._error(future) for place, future in asked.items()}
         return {place: error for place, error in found.items() if error}
@@ -59,7 +58,7 @@ class Reachability:
     def _error(self, answer: Future[object]) -> str:
         """The reason why a place does not answer; empty if it does."""
         if answer.cancelled() or not answer.done():
-            return f"no answer within {self.patience:g} s"
+            return f"no answer within {PATIENCE:g} s"
         error = answer.exception()
         if error is not None and not isinstance(error, SpeckError):
             raise error

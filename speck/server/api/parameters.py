@@ -156,6 +156,13 @@ class ApplyQuery(DeletionQuery):
             "description": "the jobs without a fixed site to place: those that do not run, all, or none"
         },
     )
+    plan = fields.String(
+        load_default="",
+        metadata={
+            "description": "apply the composition that was planned under this id (`plan` of the answer for "
+            "`dry_run`); the body is not read then",
+        },
+    )
     name = fields.String(
         load_default="composition",
         validate=_name,

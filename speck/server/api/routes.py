@@ -111,21 +111,25 @@ def _format() -> str:
 
 
 @blueprint.route("/compositions", methods=["POST"])
-@blueprint.doc(requestBody=request_body("Composition", yaml=True))
+@blueprint.doc(requestBody=request_body("Composition", yaml=True) | {"required": False})
 @blueprint.arguments(parameters.ApplyQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
+@blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such `plan` (any more)")
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
+@blueprint.alt_response(410, schema=schemas.ProblemSchema, description="the `plan` has expired")
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="every fault of the file")
 def apply_composition(query: dict[str, Any]) -> Any:
     """Apply a composition, or plan it"""
-    loaded = load(query["name"])
+    planned = query["plan"] and not query["dry_run"]
+    loaded = services().plans.get(query["plan"]) if planned else load(query["name"])
     if query["dry_run"]:
         base, left_behind = query["base_revision"], query["leave_behind"]
         give_up, place = query["give_up"], query["place"]
         plan = _coordinator().plan(loaded.composition, base, left_behind, give_up, place)
         warnings = [fault_data(each) for each in loaded.warnings]
-        return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": forms(plan)})
+        more = {"warnings": warnings, "jobs": forms(plan), "plan": services().plans.add(loaded)}
+        return current_app.json.response(plan_data(plan) | more)
     operation, _ = _coordinator().apply(
         loaded.composition,
         base_revision=query["base_revision"],

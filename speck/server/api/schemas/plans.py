@@ -81,6 +81,7 @@ class PlanSchema(Schema):
 
     composition = text("the composition's name")
     base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
+    plan = text("of an apply: the id by which it can be applied without its text, for 15 minutes")
     restored = fields.Integer(metadata={"description": "of a rollback: the revision that it brings back"})
     counts = fields.Dict(
         keys=fields.String(),

@@ -1,0 +1,95 @@
+"""Plans: places that do not answer, and texts that are sent once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from speck.coordinator import plans
+from tests.support.rest_server import RestServer, yaml_of
+from tests.support.speck_command import Speck
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    path = tmp_path / "two.yaml"
+    path.write_text(yaml_of("a t0 t1", "b t1 t2"))
+    return path
+
+
+def test_places_that_do_not_answer_are_in_the_plan(speck: Speck, rest: RestServer, two: Path) -> None:
+    assert speck("apply", str(two)).code == 0
+    assert rest.client.plan(two.read_bytes(), "two")["unreachable"] == []
+    rest.world.down("sc://e2:15002")
+    rest.world.down("tcp://b2:1883")
+    text = yaml_of("a t0 t1", "b t1 t2", "c t2 t3", "d t3 t4").split("- job_name: c")
+    rest_of = (
+        text[1]
+        .replace("sc://e1:15002", "sc://e2:15002")
+        .replace("sink_broker: tcp://b1", "sink_broker: tcp://b2")
+    )
+    two.write_text("- job_name: c".join([text[0], rest_of]))
+    said = speck("plan", str(two))
+    assert said.code == 2
+    assert "  engine sc://e2:15002 does not answer, c, d wait for it: " in said.out
+    assert "  broker tcp://b2:1883 does not answer, c, d wait for it: " in said.out
+    (broker, engine) = speck("plan", str(two), "--json").data["unreachable"]
+    assert [(each["kind"], each["jobs"]) for each in (broker, engine)] == [
+        ("broker", ["c", "d"]),
+        ("engine", ["c", "d"]),
+    ]
+    rest.client.delete_composition("two", wait=30)
+
+
+def test_a_deletion_and_a_rollback_show_them_too(speck: Speck, rest: RestServer, two: Path) -> None:
+    assert speck("apply", str(two)).code == 0
+    rest.world.down("tcp://b1:1883")
+    assert "broker tcp://b1:1883 does not answer, a, b wait for it" in speck("delete", "two", "--dry-run").out
+    site = ("--leave-behind", "tcp://b1:1883")
+    assert "does not answer" not in speck("delete", "two", "--dry-run", *site).out
+    rest.world.up("tcp://b1:1883")
+
+
+def test_a_silent_place_does_not_delay_the_plan(
+    speck: Speck, rest: RestServer, two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.coordinator.reachability.PATIENCE", 0.2)
+    hold = rest.world.hold("capacity")
+    said = speck("plan", str(two))
+    hold.release()
+    assert "engine sc://e1:15002 does not answer, a, b wait for it: no answer within 0.2 s" in said.out
+
+
+def bodies(rest: RestServer) -> list[int]:
+    """The lengths of the bodies of requests to change compositions, from now on."""
+    found: list[int] = []
+
+    def note() -> None:
+        from flask import request
+
+        if request.path == "/compositions" and request.method == "POST":
+            found.append(request.content_length or 0)
+
+    rest.app.before_request_funcs.setdefault(None, []).append(note)
+    return found
+
+
+def test_an_apply_sends_its_text_once(speck: Speck, rest: RestServer, two: Path) -> None:
+    sent = bodies(rest)
+    assert speck("apply", str(two)).code == 0
+    assert sent == [two.stat().st_size, 0]
+    assert sorted(rest.world.where()) == ["a", "b"]
+
+
+def test_an_apply_sends_its_text_again_to_a_server_that_has_forgotten_it(
+    speck: Speck, rest: RestServer, two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "LIFETIME", -1.0)
+    sent = bodies(rest)
+    assert speck("apply", str(two)).code == 0
+    assert sent == [two.stat().st_size, 0, two.stat().st_size]
+    two.write_text(yaml_of("a t0 t1 trigger: 2 seconds", "b t1 t2"))
+    monkeypatch.setattr(plans, "CAPACITY", 0)
+    assert speck("apply", str(two)).code == 0
+    assert [each.job.trigger for each in rest.world.running("a")] == ["2 seconds"]
