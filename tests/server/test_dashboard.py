@@ -307,7 +307,7 @@ def test_what_changes_is_shown_without_a_reload(at: tuple[RestServer, Page]) -> 
     rest.client.delete_composition("demo", wait=60)
     page.sees("There is no composition demo")
     page.run("location.hash = '#/history/demo'")
-    page.one(".trouble", "there is no composition 'demo'")
+    page.sees("Deleted compositions")
     assert page.run("return window.same") is True
 
 
