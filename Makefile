@@ -20,6 +20,8 @@ FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
 BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 INSTALL := scripts/install-packages.sh
+# Maven runs for half a minute: Java's optimising compiler would cost more than it gains.
+export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
 .PHONY: help demo quick test check docs pictures bench jars setup pyflink classes browser shells assets clean
