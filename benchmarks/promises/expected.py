@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from benchmarks.promises.compositions import Form
 from benchmarks.promises.sites import Place
@@ -16,10 +15,10 @@ _OWN = "speck/"  # topics of SpecK's own: notes, fences, markers
 _PASSING = ("speck/sink/", "speck/again/", "speck/fence/")
 
 
-def faults(places: Mapping[str, Place], jobs: Sequence[Form], store: Path) -> list[str]:
-    """Faults at the engines; if there are none, at the brokers and in the store."""
+def faults(places: Mapping[str, Place], jobs: Sequence[Form]) -> list[str]:
+    """Faults at the engines; if there are none, at the brokers."""
     found = [fault for site, place in places.items() for fault in _engine_faults(site, place, jobs)]
-    return found or [*_store_faults(store, jobs), *_all_broker_faults(places, jobs)]
+    return found or list(_all_broker_faults(places, jobs))
 
 
 def _engine_faults(site: str, place: Place, jobs: Sequence[Form]) -> Iterator[str]:
@@ -32,14 +31,6 @@ def _engine_faults(site: str, place: Place, jobs: Sequence[Form]) -> Iterator[st
         yield f"engine {site} has jobs on their way"
     elif files := place.engine.unused_files():
         yield f"engine {site} has files that nothing uses: {files}"
-
-
-def _store_faults(store: Path, jobs: Sequence[Form]) -> Iterator[str]:
-    code = sorted(each.name for each in (store / "artifacts").glob("*"))
-    if code and not jobs:
-        yield f"the store keeps code that no composition has: {code}"
-    if scratch := [each.name for each in store.rglob("*scratch*")]:
-        yield f"the store keeps scratch files: {scratch}"
 
 
 def _all_broker_faults(places: Mapping[str, Place], jobs: Sequence[Form]) -> Iterator[str]:

@@ -285,7 +285,7 @@ class Trial:
         """Wait until engines, brokers and the store contain the desired deployment, and nothing else."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            found = faults(self.places, jobs, self.store)
+            found = faults(self.places, jobs)
             if not found:
                 return
             if time.monotonic() > deadline:

@@ -38,6 +38,7 @@ from tests.support.real_server import free_port
 from tests.support.secret_search import Processes, Search
 from tests.support.spark_bench import JOBS, MqttFriend
 from tests.support.spark_server import SparkServer
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
@@ -177,7 +178,7 @@ def passes_on(guarded: Guarded, friend: MqttFriend, job: Job, *brokers: Broker) 
         eventually(lambda: friend.got(job), lambda got: got == (["A"] if job.engine == "spark" else ["a"]))
 
 
-@pytest.mark.parametrize("engine", ["spark", "flink"])
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=trial("the search for secrets")), "flink"])
 def test_a_job_reads_with_a_password_and_writes_with_a_certificate(
     guarded: Guarded, friend: MqttFriend, engine: str
 ) -> None:

@@ -104,6 +104,7 @@ LINES = [
 ]
 
 
+@trial("a function on each of them")
 def test_a_function_does_the_same_on_both(
     bench: StandaloneBench, site_bench: SparkBench, job_name: str
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_killed_driver_goes_on_without_a_coordinator(bench: StandaloneBench, j
     assert max(int(value.split()[1]) for value in bench.mqtt.got(job)) == 42
 
 
+@trial("a killed driver")
 def test_a_lost_worker(bench: StandaloneBench, job_name: str, tmp_path: Path) -> None:
     """The master starts the driver elsewhere, under another id, which takes the lease over."""
     with LooseCluster(tmp_path / "cluster") as cluster:
@@ -444,6 +446,7 @@ def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
     assert all(gone(pid) for pid in started if pid is not None)
 
 
+@trial("the same in memory")
 def test_a_link_is_measured_by_a_driver_that_ends(bench: StandaloneBench) -> None:
     engine, port = bench.binder(), free_port()
     others = {each.id for each in bench.master.cluster().drivers if each.active}
