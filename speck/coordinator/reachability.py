@@ -12,7 +12,7 @@ from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, UnreachablePlace, Update
 from speck.errors import SpeckError
 
-PATIENCE = 3.0  # s, for the answers of all
+PATIENCE = 15.0  # s, for the answers of all: the first of an engine that has just started takes seconds
 THREADS = 16  # places that are asked at a time
 
 _Place = tuple[str, str, str]  # "engine" or "broker", the engine's kind, the address
