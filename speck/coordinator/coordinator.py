@@ -17,7 +17,6 @@ from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
-from speck.apply.outcome import OPEN, overtaken
 from speck.apply.stamps import stamp_notes
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
@@ -31,16 +30,17 @@ from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_
 from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.coordinator.proposal_data import assigned_figures
 from speck.coordinator.reachability import Reachability
+from speck.coordinator.revision_outcomes import RevisionOutcomes
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
-from speck.core.lifecycle import ActionState, OperationKind, OperationState, RevisionState
+from speck.core.lifecycle import ActionState, OperationKind
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, refused_splits, stranded_state
 from speck.core.settings import Settings
-from speck.errors import Conflict, InvalidInput, SpeckError, StaleRevision
+from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.observer import Observer
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Outcome, Revision, Store, Transaction
+from speck.store import Head, JobRecord, Revision, Store
 from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
@@ -77,9 +77,11 @@ class Coordinator:
     backoff: Backoff
     placer: Placer
     _recovered: bool = field(default=False, init=False)
+    _outcomes: RevisionOutcomes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.operations.on_atomic_failure.append(self._take_back)
+        self._outcomes = RevisionOutcomes(self.store, self.operations, self.rollback, self.delete_composition)
+        self.operations.on_atomic_failure.append(self._outcomes.take_back)
 
     def start(self) -> None:
         """Resume the operations that a crash or a stop interrupted, and begin to reconcile."""
@@ -88,7 +90,7 @@ class Coordinator:
         self.retention.sweep_code()  # code that was stored, but not accepted
         for data in self.operations.interrupted():
             self._resume(data)
-        self._resume_taking_back()
+        self._outcomes.resume_taking_back()
         if self.settings.period:
             self.reconciler.start(self.settings.period)
             self.sampler.watch()
@@ -342,7 +344,7 @@ class Coordinator:
                 transaction.put_revision(revision)
                 transaction.delete_deleted(revision.composition)
             name, number = operation.composition, operation.revision
-            self._put_outcomes(transaction, operation, number)
+            self._outcomes.put_accepted(transaction, operation, number)
             left_behind, give_up = operation.left_behind, operation.give_up
             transaction.put_head(Head(name, number, left_behind=left_behind, give_up=give_up))
             for action in plan.actions:
@@ -352,52 +354,6 @@ class Coordinator:
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     stored = lifecycle_of(self.store, job, name)
                     job_state.write(transaction, stored, RevisionNoted(revision.number))
-
-    def _put_outcomes(self, transaction: Transaction, operation: Operation, number: int) -> None:
-        """Write that a revision (0: a deletion) is pending, and the outcome of the one before."""
-        name, base = operation.composition, operation.base_revision
-        before = self.store.outcome(name, base) if base else None
-        if number == base and before is not None and before.state is RevisionState.APPLIED:
-            return  # it is applied again
-        if number:
-            transaction.put_outcome(name, number, Outcome(RevisionState.PENDING, operation.id))
-        rolled_back = bool(base) and operation.kind == OperationKind.ROLLBACK
-        outcome = None if number == base else overtaken(before, number, rolled_back=rolled_back)
-        if outcome is not None:
-            transaction.put_outcome(name, base, outcome)
-        if before is not None and before.state in OPEN:
-            self.operations.put_replaced(transaction, before, operation.id)
-
-    def _take_back(self, operation: Operation) -> str:
-        """Go back to the revision before an atomic operation; answers the reason why not, if so."""
-        name, base = operation.composition, operation.base_revision
-        why = {"author": operation.author, "message": f"revision {operation.revision} was not applied wholly"}
-        if self.operations.is_closing:  # done at the next start
-            return ""
-        if base == operation.revision:
-            return "not taken back: there is no revision before it that differs"
-        change: dict[str, Any] = {**why, "base_revision": operation.revision}
-        try:
-            if base:
-                back, _ = self.rollback(name, base, give_up=operation.give_up, **change)
-            else:
-                back = self.delete_composition(name, **change)
-        except SpeckError as error:
-            return f"not taken back: {error}"
-        operation.replace(back.id)
-        return ""
-
-    def _resume_taking_back(self) -> None:
-        """Take back the atomic operations after whose end the coordinator ended too."""
-        for head in self.store.heads():
-            outcome = self.store.outcome(head.name, head.revision)
-            data = self.store.operation(outcome.operation) if outcome is not None else None
-            if outcome is None or data is None or outcome.state is RevisionState.APPLIED or head.deleting:
-                continue
-            ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
-            if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
-                error = self._take_back(self.operations.restored(data))
-                _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)
 
     def plan_deletion(
         self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
@@ -434,7 +390,7 @@ class Coordinator:
                 with self.operations.accepting(operation, {}, plan) as transaction:
                     deleting = replace(head, deleting=True, left_behind=operation.left_behind)
                     transaction.put_head(deleting)
-                    self._put_outcomes(transaction, operation, 0)
+                    self._outcomes.put_accepted(transaction, operation, 0)
         return operation
 
     def apply_job(

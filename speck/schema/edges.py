@@ -73,7 +73,6 @@ def _block(name: str, data: Mapping[str, Any], report: FaultReport) -> dict[str,
     found = {}
     for key, value in entries.items():
         topic = str(key)
-        inner = FaultReport(report.faults, {topic: value}, subject=f"{name}: ")
         line = line_of(entries, key)
         if (fault := (filter_fault if name == "sources" else name_fault)(topic)) is not None:
             report.faults.append(
@@ -94,22 +93,12 @@ def _block(name: str, data: Mapping[str, Any], report: FaultReport) -> dict[str,
 def edge_faults(graph: Graph, edges: Edges, jobs: Sources) -> list[Fault]:
     """The faults of a graph: undeclared ends, slips in the blocks, topics that are not shared."""
     faults: list[Fault] = []
-    if edges.sources is not None:
-        _add_undeclared(
-            faults,
-            _End("sources", "source_topic", "written", edges.sources, graph.writers),
-            {each: names for each, names in graph.sources.items() if not edges.is_source(each.topic)},
-            jobs,
-        )
-        faults += _unused(edges, "sources", {each.topic for each in graph.readers}, "read")
-    if edges.sinks is not None:
-        _add_undeclared(
-            faults,
-            _End("sinks", "sink_topic", "read", edges.sinks, graph.readers),
-            {each: names for each, names in graph.sinks.items() if not edges.is_sink(each.topic)},
-            jobs,
-        )
-        faults += _unused(edges, "sinks", {each.topic for each in graph.writers}, "written")
+    for end in _ends(graph, edges):
+        undeclared = {
+            each: names for each, names in end.open.items() if not _is_declared(each.topic, end.declared)
+        }
+        _add_undeclared(faults, end, undeclared, jobs)
+        faults += _unused(edges, end)
     if edges.are_declared:
         _add_shared(faults, graph, edges, jobs)
     return faults
@@ -117,22 +106,39 @@ def edge_faults(graph: Graph, edges: Edges, jobs: Sources) -> list[Fault]:
 
 @dataclass(frozen=True)
 class _End:
-    """An end of the graph: its block, its field of jobs, and the endpoints to which it may be a slip for."""
+    """A declared end of the graph: its block, its field of jobs, and the endpoints that are open there.
+
+    ``used`` is what jobs do with its topics, ``users`` where; ``missing`` and ``others`` are the same for the
+    other side, where an open endpoint may be a slip for one of the ``others``.
+    """
 
     block: str
     field: str
-    done: str
     declared: Mapping[str, str]
+    open: Members
+    used: str
+    users: Members
+    missing: str
     others: Members
 
     def message(self, endpoint: Endpoint, suggestions: Suggestions) -> str:
         """The fault of an undeclared endpoint."""
         topic = endpoint.topic
         if elsewhere := [each.broker for each in self.others if each.topic == topic]:
-            return f"is {self.done} at {listed(elsewhere)} and not at {endpoint.broker}: no data flows there"
+            return (
+                f"is {self.missing} at {listed(elsewhere)} and not at {endpoint.broker}: no data flows there"
+            )
         near = [] if is_filter(topic) else suggestions.near(topic)
         slip = f"slip for {' or '.join(map(repr, near))}? Otherwise " if near else ""
-        return f"is {self.done} by no job here and not declared ({slip}expected it under '{self.block}:')"
+        return f"is {self.missing} by no job here and not declared ({slip}expected it under '{self.block}:')"
+
+
+def _ends(graph: Graph, edges: Edges) -> Iterator[_End]:
+    written, read = graph.writers, graph.readers
+    if edges.sources is not None:
+        yield _End("sources", "source_topic", edges.sources, graph.sources, "read", read, "written", written)
+    if edges.sinks is not None:
+        yield _End("sinks", "sink_topic", edges.sinks, graph.sinks, "written", written, "read", read)
 
 
 def _add_undeclared(faults: list[Fault], end: _End, undeclared: Members, jobs: Sources) -> None:
@@ -143,18 +149,21 @@ def _add_undeclared(faults: list[Fault], end: _End, undeclared: Members, jobs: S
             FaultReport(faults, jobs[first], job=first).add(end.field, end.message(endpoint, suggestions))
 
 
-def _unused(edges: Edges, block: str, used: Collection[str], done: str) -> Iterator[Fault]:
+def _unused(edges: Edges, end: _End) -> Iterator[Fault]:
     """A fault for each declared topic that no job uses."""
+    used = {each.topic for each in end.users}
     suggestions = Suggestions(used)
-    for topic in getattr(edges, block):
+    for topic in end.declared:
         if _is_declared(topic, used):
             continue
         near = suggestions.near(topic)
         right = (
-            f"slip for {' or '.join(map(repr, near))}?" if near else f"expected a topic that is {done} here"
+            f"slip for {' or '.join(map(repr, near))}?"
+            if near
+            else f"expected a topic that is {end.used} here"
         )
-        message = f"{block}: {quoted(topic)} is {done} by no job here ({right})"
-        yield Fault(message, field=block, value=topic, line=line_of(edges.data[block], topic))
+        message = f"{end.block}: {quoted(topic)} is {end.used} by no job here ({right})"
+        yield Fault(message, field=end.block, value=topic, line=line_of(edges.data[end.block], topic))
 
 
 def _add_shared(faults: list[Fault], graph: Graph, edges: Edges, jobs: Sources) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator, Services, build
+from speck.coordinator import Services
 from speck.core.job import Composition
-from speck.core.settings import Settings
 from speck.errors import Rejected
-from speck.store import Store
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import chain, composition, write_code
+from tests.support.coordinator_bench import begin_fixture, world_fixture  # noqa: F401
+from tests.support.doubles import World
+from tests.support.jobs_by_hand import chain, composition
 
 A, B, C = chain("a", "b", "c")
 FASTER = replace(B, trigger="1 second")
@@ -23,38 +21,6 @@ ENGINE = A.spe_address
 REFUSED = Rejected("no such function", address=ENGINE)
 
 Begin = Callable[[], Services]
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
-def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
-    """Starts a coordinator on the same store; the one before is closed, as at a restart."""
-    running: list[Coordinator] = []
-
-    def end() -> None:
-        while running:
-            coordinator = running.pop()
-            coordinator.close()
-            coordinator.store.close()
-
-    def start() -> Services:
-        end()
-        store = Store(tmp_path / "store")
-        services = build(
-            store, double_kinds(world), settings=Settings(roots=(write_code(tmp_path),), period=0, adapt=0)
-        )
-        running.append(services.coordinator)
-        services.coordinator.start()
-        return services
-
-    yield start
-    end()
 
 
 def carry_out(services: Services, desired: Composition, *, atomic: bool = False) -> Operation:

@@ -1,0 +1,77 @@
+"""Writes the outcomes of revisions when a change is accepted, and takes failed atomic operations back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from speck.apply.operation import Operation
+from speck.apply.operations import Operations
+from speck.apply.outcome import OPEN, overtaken
+from speck.core.lifecycle import OperationKind, OperationState, RevisionState
+from speck.core.plan import Plan
+from speck.errors import SpeckError
+from speck.store import Outcome, Store, Transaction
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RevisionOutcomes:
+    """``rollback`` and ``delete`` are the coordinator's: the way back is accepted like any other change."""
+
+    store: Store
+    operations: Operations
+    rollback: Callable[..., tuple[Operation, Plan]]
+    delete: Callable[..., Operation]
+
+    def put_accepted(self, transaction: Transaction, operation: Operation, number: int) -> None:
+        """Write that a revision (0: a deletion) is pending, and the outcome of the one before."""
+        name, base = operation.composition, operation.base_revision
+        before = self.store.outcome(name, base) if base else None
+        if number == base and before is not None and before.state is RevisionState.APPLIED:
+            return  # it is applied again
+        if number:
+            transaction.put_outcome(name, number, Outcome(RevisionState.PENDING, operation.id))
+        rolled_back = bool(base) and operation.kind == OperationKind.ROLLBACK
+        outcome = None if number == base else overtaken(before, number, rolled_back=rolled_back)
+        if outcome is not None:
+            transaction.put_outcome(name, base, outcome)
+        if before is not None and before.state in OPEN:
+            self.operations.put_replaced(transaction, before, operation.id)
+
+    def take_back(self, operation: Operation) -> str:
+        """Go back to the revision before an atomic operation; returns the reason why not, if so."""
+        name, base = operation.composition, operation.base_revision
+        if self.operations.is_closing:  # done at the next start
+            return ""
+        if base == operation.revision:
+            return "not taken back: there is no revision before it that differs"
+        change: dict[str, Any] = {
+            "author": operation.author,
+            "message": f"revision {operation.revision} was not applied wholly",
+            "base_revision": operation.revision,
+        }
+        try:
+            if base:
+                back, _ = self.rollback(name, base, give_up=operation.give_up, **change)
+            else:
+                back = self.delete(name, **change)
+        except SpeckError as error:
+            return f"not taken back: {error}"
+        operation.replace(back.id)
+        return ""
+
+    def resume_taking_back(self) -> None:
+        """Take back the atomic operations after whose end the coordinator ended too."""
+        for head in self.store.heads():
+            outcome = self.store.outcome(head.name, head.revision)
+            data = self.store.operation(outcome.operation) if outcome is not None else None
+            if outcome is None or data is None or outcome.state is RevisionState.APPLIED or head.deleting:
+                continue
+            ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
+            if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
+                error = self.take_back(self.operations.restored(data))
+                _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)
