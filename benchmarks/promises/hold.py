@@ -5,7 +5,8 @@
     python -m benchmarks.promises hold --hours 1 --seed 7 --json --picture hold.svg
 
 Texts are repeated, so that the state of the counting jobs is bounded.  Sampled are the resident memory and
-the open files of each process, and the size of the store; ``growth`` compares the medians of the first and
+the open files of each process, the memory that the broker itself counts as allocated, the payloads that it
+stores, and the size of the store; ``growth`` compares the medians of the first and
 the last third of the time after the first part (an hour, or half of a shorter run).
 """
 
@@ -25,8 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from benchmarks.promises.kinds import (
     broker,
@@ -112,6 +116,42 @@ FAULTS: Mapping[str, Callable[[Trial], object]] = {
 # --- samples
 
 
+class BrokerSizes:
+    """The sizes that a Mosquitto publishes, in a block of ``with``; connects again by itself."""
+
+    _TOPICS: Mapping[str, str] = {
+        "$SYS/broker/heap/current": "broker_heap",
+        "$SYS/broker/store/messages/bytes": "broker_payloads",
+    }
+
+    def __init__(self, url: str) -> None:
+        self._found: dict[str, float] = {}
+        self._client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
+        self._client.on_connect = self._subscribe
+        self._client.on_disconnect = lambda *_: self._found.clear()
+        self._client.on_message = self._take
+        self._url = urlsplit(url)
+
+    def __enter__(self) -> BrokerSizes:
+        self._client.connect_async(self._url.hostname or "", self._url.port or 1883, keepalive=10)
+        self._client.loop_start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def present(self) -> dict[str, float]:
+        """The sizes that were published last on the present connection; MiB."""
+        return {f"{name}_mib": size / _MEBIBYTE for name, size in self._found.copy().items()}
+
+    def _subscribe(self, *_: object) -> None:
+        self._client.subscribe([(topic, 0) for topic in self._TOPICS])
+
+    def _take(self, _client: object, _data: object, message: MQTTMessage) -> None:
+        self._found[self._TOPICS[message.topic]] = float(message.payload)
+
+
 @dataclass
 class Sampler:
     """Samples the servers of a test bed in the background; a sample has figures by name, and ``at`` (s)."""
@@ -131,14 +171,18 @@ class Sampler:
         self._thread.join()
 
     def _sample(self) -> None:
-        while not self._ended.wait(_PERIOD):
-            found = {"at": time.monotonic() - self._began, "store_mib": self._store()}
-            for name, pid in self._processes():
-                with suppress(psutil.Error):
-                    process = psutil.Process(pid)
-                    found[f"{name}_mib"] = process.memory_info().rss / _MEBIBYTE
-                    found[f"{name}_files"] = process.num_fds()
-            self.samples.append(found)
+        with BrokerSizes(self.bed.broker.address) as sizes:
+            while not self._ended.wait(_PERIOD):
+                self.samples.append(self._present() | sizes.present())
+
+    def _present(self) -> dict[str, float]:
+        found = {"at": time.monotonic() - self._began, "store_mib": self._store()}
+        for name, pid in self._processes():
+            with suppress(psutil.Error):
+                process = psutil.Process(pid)
+                found[f"{name}_mib"] = process.memory_info().rss / _MEBIBYTE
+                found[f"{name}_files"] = process.num_fds()
+        return found
 
     def _processes(self) -> Iterator[tuple[str, int]]:
         """The processes that run now; a server that is being replaced may have none."""

@@ -35,6 +35,7 @@ class Pace:
     _since: float = field(default=-math.inf, init=False)
     _costs: dict[Hashable, deque[float]] = field(default_factory=dict, init=False)
     _periodic: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False)
+    _watches: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def spend(self, key: Hashable, seconds: float) -> None:
@@ -53,11 +54,17 @@ class Pace:
         with self._guard:
             self._periodic[key] = (period, seconds)
 
-    def forget_others(self, keys: Collection[Hashable]) -> None:
-        """Forget the samples of all engines but these."""
+    def watch_every(self, key: Hashable, period: float, seconds: float) -> None:
+        """Note the processor time of the watch over an engine's losses, every ``period`` s."""
         with self._guard:
-            for key in self._costs.keys() - set(keys):
-                del self._costs[key]
+            self._watches[key] = (period, seconds)
+
+    def forget_others(self, keys: Collection[Hashable]) -> None:
+        """Forget the samples and watches of all engines but these."""
+        with self._guard:
+            for noted in (self._costs, self._watches):
+                for key in noted.keys() - set(keys):
+                    del noted[key]
 
     @property
     def used(self) -> float:
@@ -90,4 +97,5 @@ class Pace:
         return sum(sum(each) / len(each) for each in self._costs.values() if each)
 
     def _beside(self) -> float:
-        return sum(seconds / period for period, seconds in self._periodic.values())
+        noted = (*self._periodic.values(), *self._watches.values())
+        return sum(seconds / period for period, seconds in noted)

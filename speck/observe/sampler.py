@@ -241,7 +241,16 @@ class Sampler:
     # --- asking
 
     def sample(self) -> None:
-        """Begin to ask each engine (and broker) that is due and not being asked."""
+        """Begin to ask each engine (and broker) that is due and not being asked.
+
+        The processor time of the round counts as measuring, unless somebody reads the rates.
+        """
+        used, period = self.processor(), self._pace()
+        self._begin_due()
+        if self.measures is not None and not self._is_read():
+            self.measures.pace.spend_every("round", period, self.processor() - used)
+
+    def _begin_due(self) -> None:
         snapshots = self.deployments.snapshots()
         deployed = [each for snapshot in snapshots for each in snapshot.deployed()]
         copies = {job.job_name: handle.engine_id for job, handle in deployed}
@@ -315,8 +324,11 @@ class Sampler:
                     del self._errors[name]
 
     def _ask(self, key: EngineKey, jobs: Sequence[Deployment], compositions: Mapping[str, str]) -> float:
-        """Ask an engine for its jobs' metrics; returns how long that took, s."""
-        begun = self.now()
+        """Ask an engine for its jobs' metrics; returns how long that took, s.
+
+        The processor time counts as measuring, but for what somebody reads at the moment.
+        """
+        begun, used = self.now(), self.processor()
         try:
             measured, fault = _measured(self.pool.engine_at(*key), [handle for _, handle in jobs]), MISSING
         except SpeckError as error:
@@ -332,6 +344,8 @@ class Sampler:
             self._count_losses(
                 compositions[job.job_name], job.job_name, measured.get(handle.engine_id), handle
             )
+        if self.measures is not None and not self._is_read():
+            self.measures.pace.watch_every(key, self.watch_period, self.processor() - used)
         return took
 
     def _count_losses(

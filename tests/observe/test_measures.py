@@ -16,6 +16,7 @@ from speck.core.profile import AckSample, JobSample
 from speck.core.runtime import Capacity
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, StoreFull
+from speck.observe.losses import LossRecorder
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.sites import site_profile
 from speck.placement.profile import FIXED, JobProfile, Known, Value
@@ -80,12 +81,16 @@ class Bench:
         """The processor time of this thread so far, s."""
         return float(getattr(self._used, "seconds", 0.0))
 
+    def spend(self, seconds: float) -> None:
+        """Let this thread take processor time."""
+        self._used.seconds = self.processor() + seconds
+
     def end(self) -> None:
         self.services.coordinator.close()
         self.store.close()
 
     def counts(self, name: str, engine_id: str, now: float) -> JobSample:
-        self._used.seconds = self.processor() + self.costs
+        self.spend(self.costs)
         ticks = round((now - BEGIN) / 10)
         stream = flink_stream([100] * ticks, COST, begin=BEGIN, engine_id=engine_id)
         return replace(stream[-1], acks=self.acks)
@@ -183,6 +188,19 @@ def test_answers_that_take_long_to_read_are_asked_for_less_often_and_are_fresh_f
     data = bench.services.profiles.profile()
     assert (data["interval"], data["cores"]) == (100, pytest.approx(0.01))
     assert bench.measures.inputs().interval == 100
+
+
+def test_the_watch_over_losses_counts_as_measuring_until_somebody_reads_the_rates(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LossRecorder, "take", lambda *counts: bench.spend(0.1))
+    bench.apply(flink_job("a"))
+    bench.measure(60)
+    assert bench.services.profiles.profile()["cores"] == pytest.approx(0.1 / 20)
+    monkeypatch.setattr(LossRecorder, "take", lambda *counts: bench.spend(1.0))
+    bench.services.coordinator.sampler.readings()
+    bench.measure(50)
+    assert bench.services.profiles.profile()["cores"] == pytest.approx(0.1 / 20)
 
 
 def test_the_profile_of_a_job_that_runs(bench: Bench) -> None:

@@ -59,6 +59,16 @@ def test_the_budget_is_that_of_all_engines_and_of_the_store() -> None:
     assert pace.interval == 100  # a tenth of the budget is for samples, whatever else is done
 
 
+def test_the_budget_is_that_of_the_watch_over_losses_too() -> None:
+    pace = Pace(0.01)
+    now = adapted(pace, 0, [0, 0.1])
+    pace.watch_every(ENGINE, 20, 0.1)
+    pace.adapt(now)
+    assert (pace.interval, pace.used) == (20, 0.01)
+    pace.forget_others([])
+    assert pace.used == 0
+
+
 def test_the_interval_grows_at_once_and_falls_by_a_fifth_an_interval() -> None:
     pace = Pace()
     now = adapted(pace, 0, [0, *[1.0] * 6])

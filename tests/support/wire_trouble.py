@@ -73,6 +73,19 @@ class Listener:
             self.close_connections()
         return connection
 
+    def reach(self, server_port: int, connection: socket.socket) -> socket.socket:
+        """Connect to a server on behalf of ``connection``, which ends where the server refuses.
+
+        Open and without an answer, it would have its client wait as no server that is down does.
+        """
+        try:
+            server = self.keep(socket.create_connection(("127.0.0.1", server_port), 10))
+        except OSError:
+            connection.close()
+            raise
+        server.settimeout(None)
+        return server
+
     def close_connections(self) -> None:
         """Close all open sockets."""
         with self._guard:
@@ -140,8 +153,7 @@ class Relay(Listener):
         if self.lost.is_set():
             connection.close()
             return
-        server = self.keep(socket.create_connection(("127.0.0.1", self.server_port), 10))
-        server.settimeout(None)
+        server = self.reach(self.server_port, connection)
         forth = threading.Thread(target=self._forth, args=(connection, server), daemon=True)
         forth.start()
         for piece in self._pieces(server):
@@ -204,8 +216,7 @@ class MischiefRelay(Listener):
         self.done: Counter[Mischief] = Counter()
 
     def serve(self, connection: socket.socket) -> None:
-        server = self.keep(socket.create_connection(("127.0.0.1", self.server_port), 10))
-        server.settimeout(None)
+        server = self.reach(self.server_port, connection)
         ends = (connection, server)
         coming: list[Mischief] = []
         forth = threading.Thread(target=self._forth, args=(*ends, coming), daemon=True)

@@ -38,7 +38,7 @@ public final class MqttSink implements AutoCloseable {
     }
 
     /**
-     * Queues a message; waits while the queue is full.
+     * Queues a message; waits while the queue is full, and while a session that receives it has no room.
      *
      * @param key null for none
      * @param job name of the writing job; null for a message without a stamp
@@ -49,6 +49,18 @@ public final class MqttSink implements AutoCloseable {
      */
     public int send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
             throws InterruptedException {
+        publisher.publish(message(topic, payload, key, job, sequence), settings.flushTimeout());
+        return lastTopicBytes.length + payload.length;
+    }
+
+    /** As {@link #send}, but returns -1, without the message queued, if a session that receives it has no room. */
+    public int offer(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
+            throws InterruptedException {
+        boolean room = publisher.offer(message(topic, payload, key, job, sequence), settings.flushTimeout());
+        return room ? lastTopicBytes.length + payload.length : -1;
+    }
+
+    private OutgoingMessage message(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence) {
         if (!topic.equals(lastTopic)) {
             lastTopicBytes = encodeTopic(topic);
             lastTopic = topic;
@@ -56,9 +68,7 @@ public final class MqttSink implements AutoCloseable {
         if (key != null && key.length > LONGEST_STRING) {
             throw new InvalidSettingException("a key of " + key.length + " bytes is too long (at most 65535)");
         }
-        publisher.publish(new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence),
-                settings.flushTimeout());
-        return lastTopicBytes.length + payload.length;
+        return new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence);
     }
 
     /**

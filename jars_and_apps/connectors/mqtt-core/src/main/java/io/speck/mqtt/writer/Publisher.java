@@ -289,38 +289,58 @@ final class Publisher implements ConnectionListener {
 
     // ---- publishing ----
 
+    /** Waits for room in the outbox, until a time-out, and for room at the broker, for as long as it takes. */
     void publish(OutgoingMessage message, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            awaitRoom(message, timeout);
-            outbox.add(message);
-            backPressure.add(message);
-            message.delivery.outstanding++;
-            sendMarkers(message.topic);
-            if (outbox.bytes() >= WRITE_BYTES || outbox.full()) {
-                schedulePump(); // a smaller amount waits for more, or for the flush: fewer and larger writes
+            while (!awaitRoom(message, timeout)) {
+                awaitReaders(message);
             }
+            queue(message);
         } finally {
             lock.unlock();
         }
     }
 
-    /** Waits for room in the outbox, until a time-out, and for room at the broker, for as long as it takes. */
-    private void awaitRoom(OutgoingMessage message, Duration timeout) throws InterruptedException {
+    /** As {@link #publish}, but returns false, without the message queued, if there is no room at the broker. */
+    boolean offer(OutgoingMessage message, Duration timeout) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            boolean room = awaitRoom(message, timeout);
+            if (room) {
+                queue(message);
+            }
+            return room;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void queue(OutgoingMessage message) {
+        outbox.add(message);
+        backPressure.add(message);
+        message.delivery.outstanding++;
+        sendMarkers(message.topic);
+        if (outbox.bytes() >= WRITE_BYTES || outbox.full()) {
+            schedulePump(); // a smaller amount waits for more, or for the flush: fewer and larger writes
+        }
+    }
+
+    /** Waits for room in the outbox, until a time-out; false as soon as there is no room at the broker. */
+    private boolean awaitRoom(OutgoingMessage message, Duration timeout) throws InterruptedException {
         long remainingNanos = timeout.toNanos();
-        boolean admitted = backPressure.admits(message);
-        while (!admitted || outbox.full()) {
-            throwFailure(message.delivery);
-            if (!admitted) {
-                awaitReaders(message);
-            } else if (remainingNanos > 0) {
-                remainingNanos = changed.awaitNanos(remainingNanos);
-            } else {
+        throwFailure(message.delivery);
+        while (backPressure.admits(message)) {
+            if (!outbox.full()) {
+                return true;
+            }
+            if (remainingNanos <= 0) {
                 throw timedOut(timeout, message.topic);
             }
-            admitted = backPressure.admits(message);
+            remainingNanos = changed.awaitNanos(remainingNanos);
+            throwFailure(message.delivery);
         }
-        throwFailure(message.delivery);
+        return false;
     }
 
     private void awaitReaders(OutgoingMessage message) throws InterruptedException {

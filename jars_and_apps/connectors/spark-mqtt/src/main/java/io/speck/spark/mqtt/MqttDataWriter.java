@@ -6,7 +6,6 @@ import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.AckMetrics;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -31,6 +30,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
 
     private final WriterSettings settings;
     private final List<Row> buffered = new ArrayList<>();
+    private final UnsentRows unsent = new UnsentRows();
     private final byte[] job;
     private final byte[] prefix;
     private final CurrentInput input = CurrentInput.ofThread();
@@ -43,7 +43,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
 
     MqttDataWriter(WriterSettings settings, int partition, long epoch) {
         this.settings = settings;
-        this.job = settings.job() == null ? null : settings.job().getBytes(StandardCharsets.UTF_8);
+        this.job = settings.jobBytes();
         this.prefix = Stamp.prefix(settings.run(), partition, epoch).getBytes(StandardCharsets.UTF_8);
     }
 
@@ -73,14 +73,29 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
     }
 
     private void send(Row row) throws IOException {
+        byte[] sequence = job == null ? null : sequence();
         try {
             if (sink == null) {
                 sink = new MqttSink(settings.sink());
             }
-            bytes += sink.send(row.topic(), row.value(), row.key(), job, job == null ? null : sequence());
-            messages++;
+            int size = unsent.isEmpty() ? sink.offer(row.topic(), row.value(), row.key(), job, sequence) : -1;
+            if (size >= 0) {
+                bytes += size;
+                messages++;
+            } else {
+                defer(new UnsentRow(row.topic(), row.value(), row.key(), sequence));
+            }
         } catch (InterruptedException e) {
-            throw interrupted(e);
+            throw UnsentRows.interrupted(e);
+        }
+    }
+
+    private void defer(UnsentRow row) throws InterruptedException {
+        unsent.add(row);
+        if (unsent.full()) {
+            List<UnsentRow> rows = unsent.take();
+            bytes += UnsentRows.send(sink, rows, job);
+            messages += rows.size();
         }
     }
 
@@ -106,16 +121,9 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
                 sink.flush();
             }
         } catch (InterruptedException e) {
-            throw interrupted(e);
+            throw UnsentRows.interrupted(e);
         }
-        return new Written(messages, bytes, sink == null ? AckMetrics.NONE : sink.acks());
-    }
-
-    private static InterruptedIOException interrupted(InterruptedException cause) {
-        Thread.currentThread().interrupt();
-        InterruptedIOException stopped = new InterruptedIOException("the task was stopped");
-        stopped.initCause(cause);
-        return stopped;
+        return new Written(messages, bytes, sink == null ? AckMetrics.NONE : sink.acks(), unsent.take());
     }
 
     @Override

@@ -89,7 +89,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         }
     }
 
-    /** Commits nothing: all messages are published when the tasks have ended. */
+    /** Publishes what tasks left. */
     private record TopicBatchWrite(WriterSettings settings) implements BatchWrite {
         @Override
         public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
@@ -102,7 +102,9 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         }
 
         @Override
-        public void commit(WriterCommitMessage[] messages) {}
+        public void commit(WriterCommitMessage[] messages) {
+            UnsentRows.publish(messages, settings);
+        }
 
         @Override
         public void abort(WriterCommitMessage[] messages) {}
@@ -122,10 +124,10 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
             return false;
         }
 
-        /** All messages are published; they are only counted here. */
+        /** Publishes what tasks left, and counts all messages. */
         @Override
         public void commit(long epoch, WriterCommitMessage[] messages) {
-            counts.add(messages);
+            counts.add(UnsentRows.publish(messages, settings));
         }
 
         @Override

@@ -2,6 +2,7 @@ package io.speck.spark.mqtt;
 
 import io.speck.mqtt.SinkSettings;
 import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
 
 /**
  * The settings of a writing task.
@@ -17,6 +18,11 @@ import java.io.Serializable;
 record WriterSettings(SinkSettings sink, String topic, String job, String run, String edgeRun,
         StampMode mode, boolean sorted, RowLayout layout)
         implements Serializable {
+    /** The name in the stamps, in UTF-8; null for none. */
+    byte[] jobBytes() {
+        return job == null ? null : job.getBytes(StandardCharsets.UTF_8);
+    }
+
     /** The same with this mode; rows with derived stamps need no order. */
     WriterSettings with(StampMode chosen) {
         return new WriterSettings(sink, topic, job, run, edgeRun, chosen, sorted && chosen == StampMode.COUNTED, layout);

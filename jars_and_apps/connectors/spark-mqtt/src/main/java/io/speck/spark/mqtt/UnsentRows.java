@@ -1,0 +1,87 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.writer.MqttSink;
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/**
+ * The rows of a task behind the first one for which a session at the broker had no room. They go to the driver with the
+ * task's result, and the driver publishes them, in the thread of the query: a task that waited for the session's reader
+ * would hold its task slot, and on a server with few slots the reader would get none.
+ *
+ * <p>A task that has more of them than the property {@code speck.sink.unsentMegabytes} of the Java process (a 16th of
+ * the heap, at most 64) waits itself.
+ */
+final class UnsentRows {
+    private static final long LIMIT = Long.getLong("speck.sink.unsentMegabytes",
+            Math.min(64, Runtime.getRuntime().maxMemory() >> 24)) << 20;
+
+    private final List<UnsentRow> rows = new ArrayList<>();
+    private long bytes;
+
+    boolean isEmpty() {
+        return rows.isEmpty();
+    }
+
+    /** True if the task has to publish them itself. */
+    boolean full() {
+        return bytes > LIMIT;
+    }
+
+    void add(UnsentRow row) {
+        rows.add(row);
+        bytes += row.bytes();
+    }
+
+    /** Returns the rows, in order, and begins anew. */
+    List<UnsentRow> take() {
+        List<UnsentRow> taken = List.copyOf(rows);
+        rows.clear();
+        bytes = 0;
+        return taken;
+    }
+
+    /**
+     * Publishes the unsent rows of a batch, in the driver; waits for room at the broker, for as long as it takes.
+     *
+     * @return the results of the tasks, and that of the driver
+     * @throws io.speck.mqtt.BrokerException as a task
+     */
+    static WriterCommitMessage[] publish(WriterCommitMessage[] tasks, WriterSettings settings) {
+        List<UnsentRow> rows = Arrays.stream(tasks).filter(Written.class::isInstance)
+                .flatMap(task -> ((Written) task).unsent().stream()).toList();
+        if (rows.isEmpty()) {
+            return tasks;
+        }
+        WriterCommitMessage[] all = Arrays.copyOf(tasks, tasks.length + 1);
+        try (MqttSink sink = new MqttSink(settings.sink())) {
+            long bytes = send(sink, rows, settings.jobBytes());
+            sink.flush();
+            all[tasks.length] = new Written(rows.size(), bytes, sink.acks(), List.of());
+        } catch (InterruptedException e) {
+            throw new UncheckedIOException(interrupted(e));
+        }
+        return all;
+    }
+
+    /** Publishes rows; waits for room at the broker. Returns the bytes of their payloads and topics. */
+    static long send(MqttSink sink, List<UnsentRow> rows, byte[] job) throws InterruptedException {
+        long bytes = 0;
+        for (UnsentRow row : rows) {
+            bytes += sink.send(row.topic(), row.value(), row.key(), job, row.sequence());
+        }
+        return bytes;
+    }
+
+    /** The form of an interruption in which Spark sees the stop of a query, and no failure. */
+    static InterruptedIOException interrupted(InterruptedException cause) {
+        Thread.currentThread().interrupt();
+        InterruptedIOException stopped = new InterruptedIOException("the query was stopped");
+        stopped.initCause(cause);
+        return stopped;
+    }
+}
