@@ -85,7 +85,8 @@ class Draft:
             if job.movable and at is not None and at in candidates[name]:
                 sites[name] = at
         draft = cls(replace(composition, jobs=emptied), inventory, candidates, tuple(refused), sites)
-        return replace(draft, homes=dict(draft._present_homes(present)))
+        homes = dict(draft._present_homes(present))
+        return replace(draft, homes=homes) if homes else draft  # which has its graph already
 
     @property
     def name(self) -> str:

@@ -27,6 +27,7 @@ class CodeChecker:
         self.find = cache(self._find_code)
         self._fault = cache(_code_fault)
         self._parameters = cache(_parameters)
+        self._type_fault = cache(type_fault)
 
     def check(self, fields: Mapping[str, Any], kind: EngineKind, report: FaultReport) -> str:
         """Report the faults of a job's code for an engine; returns its SHA-256 in hexadecimal, or ``""``."""
@@ -37,7 +38,7 @@ class CodeChecker:
             return ""
         if job_path is None:
             return ""
-        if (wrong_type := type_fault(job_path, kind.engine)) is not None:
+        if (wrong_type := self._type_fault(job_path, kind.engine)) is not None:
             report.add("job_path", wrong_type)
             return ""
         path, hash_or_fault = self.find(job_path)
@@ -72,7 +73,7 @@ class CodeChecker:
         path = self.find(fields["job_path"])[0] if "job_path" in fields else None
         if not arguments or kind is None or path is None or entry_class is None:
             return []
-        if type_fault(fields["job_path"], engine) or self._fault(kind, path, entry_class) is not None:
+        if self._type_fault(fields["job_path"], engine) or self._fault(kind, path, entry_class) is not None:
             return []
         parameters = self._parameters(kind, path, entry_class)
         optional = [replace(each, needed=False) for each in parameters or ()]

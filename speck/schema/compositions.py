@@ -101,7 +101,7 @@ def load_job(
     if not isinstance(data, Mapping):
         raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
     jobs = _jobs(data, 0, Resolver(Environment(inventory, registry, _roots(root))), JobSchema(), faults)
-    faults += _cycles(jobs)
+    faults += _cycles(Graph.of(jobs))
     if len(jobs) > 1:
         right = "expected a number of combiners: only a composition has a job for each site"
         FaultReport(faults, data).add(("key_split", "combiners"), f"does not fit a single job ({right})")
@@ -155,16 +155,16 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
     options = placement_options(data, report)
     edges = declared_edges(data, report)
     jobs = {job.job_name: job for each in found for job in each}
-    faults += _cycles(jobs.values())
     composition = Composition(name, jobs, options)
     sources = {job.job_name: entry for each, entry in zip(found, entries, strict=True) for job in each}
     draft = Draft.of(composition, environment.inventory, environment.registry.runs)
+    faults += _cycles(draft.graph)
     if not faults:  # a job with a fault may be the one that writes a topic
         faults += placement_faults(draft, sources)
         faults += edge_faults(draft.graph, edges, sources)
     if faults:
         raise InvalidInput(by_line(faults), "composition")
-    warnings = [*lint(Graph.of(jobs.values()), sources, edges), *placement_warnings(draft, sources)]
+    warnings = [*lint(draft.graph, sources, edges), *placement_warnings(draft, sources)]
     return Loaded(composition, tuple(by_line(warnings)))
 
 
@@ -215,12 +215,11 @@ def _repeated_names(entries: Iterable[Any]) -> Iterator[Fault]:
             yield Fault(message, job=name[:SHOWN_LENGTH], field="job_name", value=name, line=line)
 
 
-def _cycles(jobs: Iterable[Job]) -> Iterator[Fault]:
+def _cycles(graph: Graph) -> Iterator[Fault]:
     """A fault for each of the first cycles that share no job."""
-    rest = {job.job_name: job for job in jobs}
     for _ in range(_MAX_CYCLES):
-        names = Graph.of(rest.values()).cycle()
+        names = graph.cycle()
         if names is None:
             return
         yield cycle_fault(names)
-        rest = {name: job for name, job in rest.items() if name not in names}
+        graph = Graph.of(job for name, job in graph.jobs.items() if name not in names)

@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, pre_load
@@ -29,6 +30,7 @@ NO_REFERENCE = (
 MAX_TEXT = 4096
 MAX_CHECKED = 200_000  # characters; a topic, the longest of all values, has at most 65,535 bytes
 MAX_MAPPING_TEXT = 64 * 1024
+_MOST_NARROWED = 32  # schemas
 
 
 def _metadata(**metadata: Any) -> dict[str, Any]:
@@ -46,6 +48,25 @@ class StrictSchema(Schema):
         if not isinstance(data, Mapping) or None not in data.values():
             return data
         return {key: value for key, value in data.items() if value is not None or key not in self.load_fields}
+
+    def narrowed(self, data: Mapping[str, Any]) -> Schema:
+        """A schema of the fields in ``data`` and the required ones, for the many mappings of a long document.
+
+        Marshmallow visits every field of a schema, and most fields of a job are absent.  Schemas are made for
+        the first combinations of fields only, since making one takes longer than reading a mapping.
+        """
+        present = self.load_fields.keys() & data.keys() if isinstance(data, Mapping) else set()
+        key = frozenset(present)
+        if key not in self._narrowed:
+            if len(self._narrowed) >= _MOST_NARROWED:
+                return self
+            names = [name for name, field in self.load_fields.items() if name in present or field.required]
+            self._narrowed[key] = type(self)(only=names)
+        return self._narrowed[key]
+
+    @cached_property
+    def _narrowed(self) -> dict[frozenset[str], Schema]:
+        return {}
 
 
 class Text(fields.String):

@@ -64,8 +64,8 @@ def report_unknown_jobs(entries: Iterable[Any], faults: Faults) -> None:
     names = dict.fromkeys(name for each in listed for name in part_jobs(each))
     suggestions = Suggestions(names)
     for entry in listed:
-        report = FaultReport(faults, entry, job=entry["job_name"])
         for path, name in _named_jobs(entry):
+            report = FaultReport(faults, entry, job=entry["job_name"])
             if name == entry["job_name"]:
                 report.add(path, "is the job itself (expected another job)")
             elif name not in names:

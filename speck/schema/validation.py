@@ -41,7 +41,7 @@ def report_unknown_fields(data: Mapping[str, Any], schema: StrictSchema, report:
 def validate_fields(schema: StrictSchema, data: Mapping[str, Any], report: FaultReport) -> dict[str, Any]:
     """The fields that are valid by themselves; the faults of the others are added to ``report``."""
     try:
-        return dict(schema.load(data))
+        return dict(schema.narrowed(data).load(data))
     except ValidationError as error:
         for path, predicate in _flat(error.messages_dict):
             _record(schema, path, predicate, report)

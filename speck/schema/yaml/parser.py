@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import yaml
@@ -22,6 +23,7 @@ from speck.schema.yaml.lines import LinedDict, LinedList
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_DEPTH = 20
+_RESOLVED_TEXTS = 1024  # whose tags are remembered
 MAX_NUMBER = 100  # characters; PyYAML reads a number in quadratic time
 # Aliases may multiply the written nodes by this factor (a block of defaults in every job does so);
 # exponential growth soon exceeds any factor.
@@ -154,8 +156,9 @@ class _Builder:
     """Builds values from parser events; a method reads one node, and recurses as deep as the document."""
 
     def __init__(self, text: str) -> None:
-        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
-        self._resolver: Any = Resolver()
+        self._events: Iterator[Any] = iter(_LOADER(text).get_event, None)
+        # Keys and many values are repeated in each item of a long list.
+        self._tag_of = lru_cache(maxsize=_RESOLVED_TEXTS)(partial(Resolver().resolve, yaml.ScalarNode))
         self._constructor = SafeConstructor()
         self._anchors: dict[str, _Anchored] = {}
         self._written = 0
@@ -261,7 +264,7 @@ class _Builder:
         return list(found)
 
     def _scalar(self, event: Any, line: int) -> Any:
-        tag = event.tag or self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
+        tag = event.tag or self._tag_of(event.value, event.implicit)
         if tag in _TEXT_TAGS:
             return event.value
         if tag not in _SCALAR_TAGS:

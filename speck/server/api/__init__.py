@@ -13,6 +13,7 @@ from speck.server.api import openapi, problems
 from speck.server.api.artifact_routes import FILES
 from speck.server.api.live import Live
 from speck.server.api.placement.routes import blueprint
+from speck.server.api.rules import LazyRule
 from speck.server.dashboard import DASHBOARD
 from speck.server.middleware import (
     authentication,
@@ -50,6 +51,7 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
     """The application; it accepts requests to numeric addresses, ``localhost`` and the names given."""
     protection = protection or Protection()
     app = Flask("speck")
+    app.url_rule_class = LazyRule
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.extensions["services"] = services
     app.extensions["live"] = Live(services)
