@@ -72,7 +72,7 @@ class Job:
     expects: Expects | None = _costs(Change.NOTE, default=None)  # noqa: RUF009 - a field with its cost
     placed: tuple[str, ...] = _costs(Change.NOTE, default=())
     split: Mapping[str, Scalar] = _costs(Change.UPDATE, default_factory=dict)
-    template: str = _costs(Change.NOTE, default="")
+    template: str | None = _costs(Change.NOTE, default=None)
 
     @property
     def movable(self) -> bool:

@@ -8,7 +8,7 @@ stand in a ``for_each`` too.  All that follows sees the jobs that were made, eac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -30,7 +30,7 @@ ANY_SITE = "*"  # in a template, in the place of the site
 
 _START = "${each."
 _REFERENCE = re.compile(r"(?P<escaped>\$\$\{each\.)|\$\{each\.(?P<name>[^{}]*)\}|(?P<open>\$\{each\.)")
-_VALUES = {"site": str, "site:lower": str.lower}
+_VALUES: Mapping[str, Callable[[str], str]] = {"site": str, "site:lower": str.lower}
 _FORMS = "expected site: [NAMES] or sites: {label: NAME}"
 _PLACES = ("site", "sites")
 
