@@ -20,6 +20,7 @@ from speck.cli.options import (
     json_option,
     loss_option,
     show_data,
+    unfold_option,
     warn,
     yes_option,
 )
@@ -34,6 +35,7 @@ from speck.client import Client
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @abandon_option
 @loss_option
+@unfold_option
 @json_option
 @click.pass_obj
 def plan(
@@ -44,13 +46,14 @@ def plan(
     base_revision: int | None,
     leave_behind: tuple[str, ...],
     give_up: bool,
+    unfold: bool,
     as_json: bool,
 ) -> None:
     """Show the plan of an apply.  Exits 0 when there is nothing to do, 2 when there are changes."""
     text = read_composition(file, values(env_files, settings, file))
     data = client.plan(text, file.stem, base_revision, leave_behind, give_up)
     warn(data["warnings"])
-    show_data(data, [*render.plan_lines(data), *render.figure_lines(data)], as_json)
+    show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data)], as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
 
 
@@ -73,6 +76,7 @@ def plan(
 @abandon_option
 @loss_option
 @yes_option
+@unfold_option
 @change_options
 @json_option
 @click.pass_obj
@@ -87,6 +91,7 @@ def apply(
     leave_behind: tuple[str, ...],
     give_up: bool,
     yes: bool,
+    unfold: bool,
     message: str,
     author: str,
     as_json: bool,
@@ -107,7 +112,7 @@ def apply(
     planned = client.plan(text, file.stem, base_revision, leave_behind, give_up, place)
     warn(planned["warnings"])
     if not as_json:
-        show_data(planned, [*render.plan_lines(planned), *render.figure_lines(planned)], False)
+        show_data(planned, [*render.plan_lines(planned, unfold), *render.figure_lines(planned)], False)
     confirm(planned, yes, shown=not as_json)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     base = planned["base_revision"]

@@ -10,6 +10,7 @@ import click
 
 from speck.cli import render
 from speck.cli.options import ERROR
+from speck.cli.render.folding import folded_lines
 from speck.cli.terminal import err
 
 _NAMED = 5  # jobs that are named before the others are counted
@@ -37,8 +38,9 @@ def confirm(plan: dict[str, Any], yes: bool, *, shown: bool = True) -> None:
         )
     for line in () if shown else render.plan_lines(plan):
         err.print(line)
-    for each in destroyed:
-        err.print(f"  {each['job']} {each['text']}", style="bold red", markup=False)
+    templates = {each["job"]: each.get("template") or "" for each in plan["actions"]}
+    for name, each in folded_lines(destroyed, templates):
+        err.print(f"  {name} {each['text']}", style="bold red", markup=False)
     if not click.confirm(f"This {effect}.  Carry it out?", err=True):
         err.print("nothing was changed")
         raise SystemExit(ERROR)

@@ -17,6 +17,7 @@ from speck.cli.options import (
     json_option,
     show_data,
     show_json,
+    unfold_option,
 )
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
@@ -26,12 +27,16 @@ from speck.core.job import Job
 
 
 @click.command()
+@unfold_option
 @json_option
 @click.pass_obj
-def jobs(client: Client, as_json: bool) -> None:
-    """List the jobs: the desired state, and the last observed one."""
+def jobs(client: Client, unfold: bool, as_json: bool) -> None:
+    """List the jobs: the desired state, and the last observed one.
+
+    The jobs that one entry with for_each made are one line, followed by those of them to look at.
+    """
     data = client.jobs()
-    show_data(data, [render.jobs_table(data)], as_json)
+    show_data(data, [render.jobs_table(data if unfold else render.folded_jobs(data))], as_json)
 
 
 @click.command()
@@ -54,6 +59,7 @@ def show(client: Client, job: str, as_json: bool) -> None:
     help="Write an .svg or .png file (needs speck[graph]).",
 )
 @inventory_option
+@unfold_option
 @json_option
 def graph(
     file: Path,
@@ -61,11 +67,15 @@ def graph(
     settings: tuple[str, ...],
     output: Path | None,
     inventory: Path | None,
+    unfold: bool,
     as_json: bool,
 ) -> None:
-    """Draw a composition's graph by site, as text or as a picture."""
+    """Draw a composition's graph by site, as text or as a picture.
+
+    The jobs that one entry with for_each makes are drawn as one.
+    """
     from speck.binder import installed
-    from speck.cli.draw import draw_image, draw_text
+    from speck.cli.draw import declared_text, draw_image, draw_text, folded
     from speck.schema.compositions import load_composition
     from speck.server.process import read_inventory
 
@@ -77,12 +87,14 @@ def graph(
         text, inventory=sites, registry=installed(), root=Path(), default_name=file.stem
     )
     jobs = loaded.composition.jobs.values()
+    drawn = jobs if unfold else folded(jobs)
     if output is not None:
-        draw_image(jobs, sites, output)
+        draw_image(drawn, sites, output)
     if as_json:
         show_json(_graph_data(jobs))
     elif output is None:
-        click.echo(draw_text(jobs, sites))
+        texts = (draw_text(drawn, sites), declared_text(loaded.edges.sources, loaded.edges.sinks))
+        click.echo("\n\n".join(filter(None, texts)))
 
 
 def _graph_data(jobs: Iterable[Job]) -> list[dict[str, Any]]:

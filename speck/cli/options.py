@@ -133,6 +133,15 @@ def yes_option(function: _Function) -> _Function:
     )(function)
 
 
+def unfold_option(function: _Function) -> _Function:
+    """The option that shows the jobs of a ``for_each`` one by one."""
+    return click.option(
+        "--unfold",
+        is_flag=True,
+        help="Show each job that for_each made by itself, not all of an entry as one.",
+    )(function)
+
+
 def author_option(function: _Function) -> _Function:
     """The option for the author of a change."""
     return click.option(

@@ -176,8 +176,9 @@ class Broker:
 class Site(Broker):
     """A place with one or more engines and one broker.
 
-    ``tier`` is ``edge``, ``region`` or ``cloud``.  ``cores``, ``speed`` and ``price`` are of the machines
-    that all engines share, as for :class:`Engine`; either the site has them, or its engines do.
+    ``labels`` are names to choose sites by; ``tier`` is ``edge``, ``region`` or ``cloud``.  ``cores``,
+    ``speed`` and ``price`` are of the machines that all engines share, as for :class:`Engine`; either the
+    site has them, or its engines do.
     """
 
     name: str
@@ -187,6 +188,7 @@ class Site(Broker):
     speed: float | None = None
     price: float | None = None
     tier: str | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def all_cores(self) -> float | None:

@@ -42,7 +42,8 @@ class Job:
     empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
     empty until it has.  A job with ``pin`` stays where it runs; ``with_job`` names a job to share a site
     with, ``apart`` those to share none with.  ``split`` is the part of a job in a split by keys
-    (:class:`speck.core.split.Part`).
+    (:class:`speck.core.split.Part`).  ``template`` is the name with ``*`` for the site, of a job that the
+    ``for_each`` of a file made; jobs with the same one are shown as one.
     """
 
     job_name: str
@@ -71,6 +72,7 @@ class Job:
     expects: Expects | None = _costs(Change.NOTE, default=None)  # noqa: RUF009 - a field with its cost
     placed: tuple[str, ...] = _costs(Change.NOTE, default=())
     split: Mapping[str, Scalar] = _costs(Change.UPDATE, default_factory=dict)
+    template: str | None = _costs(Change.NOTE, default=None)
 
     @property
     def movable(self) -> bool:

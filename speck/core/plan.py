@@ -323,8 +323,10 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def _part_data(job: Job) -> dict[str, Any]:
-    """The part and the site of a job of a split."""
-    return {"split": dict(job.split), "site": job.site} if job.split else {}
+    """The part of a job of a split, the template of one of a ``for_each``; of both the site."""
+    parts = {"split": dict(job.split), "template": job.template}
+    found: dict[str, Any] = {name: value for name, value in parts.items() if value}
+    return found | {"site": job.site} if found else {}
 
 
 def action_data(action: Action) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 ``schemas``         the fields of all documents, from which the OpenAPI description is made
 ``fields``          kinds of fields, with ``address`` and ``secret_detection`` for their values
 ``validation``      plain data to fields that are valid by themselves
+``for_each``        one job for each of several sites
 ``resolver``        a job's fields to a job: sites, addresses, engine; its code in ``code``
 ``logins``          faults of logins, and warnings about their secrets
 ``lint``            warnings about a composition as a whole

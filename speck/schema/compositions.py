@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from speck.core.graph import Graph, cycle_fault
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
-from speck.schema.edges import declared_edges, edge_faults
+from speck.schema.edges import Edges, declared_edges, edge_faults
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
+from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
 from speck.schema.lint import lint
 from speck.schema.placement import (
     placement_faults,
@@ -43,10 +44,11 @@ _MAX_CYCLES = 10
 
 @dataclass(frozen=True)
 class Loaded:
-    """A composition without faults, and the warnings about it."""
+    """A composition without faults, the warnings about it, and its declared edges."""
 
     composition: Composition
     warnings: tuple[Fault, ...] = ()
+    edges: Edges = field(default_factory=Edges)
 
 
 def read_document(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
@@ -100,6 +102,11 @@ def load_job(
     faults = Faults()
     if not isinstance(data, Mapping):
         raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
+    if data.get(FOR_EACH) is not None:
+        right = "expected a composition: POST /compositions, or speck apply FILE"
+        report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
+        report.add(FOR_EACH, f"does not fit a single job ({right})", shown="")
+        raise InvalidInput(faults, "job")
     jobs = _jobs(data, 0, Resolver(Environment(inventory, registry, _roots(root))), JobSchema(), faults)
     faults += _cycles(Graph.of(jobs))
     if len(jobs) > 1:
@@ -143,12 +150,14 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
     data = require_mapping(data, "composition", "jobs")
     report = FaultReport(faults, data)
     name = _composition_name(data, default_name, report)
-    entries = data.get("jobs")
-    if not isinstance(entries, list):
+    made: list[Entry] = []
+    if isinstance(data.get("jobs"), list):
+        made = unfolded(data, environment.inventory, faults)
+    else:
         report_wrong_shape(report, "jobs", "a list of jobs")
-        entries = []
-    resolver, schema = Resolver(environment), JobSchema()
-    found = [_listed_jobs(entries, index, resolver, schema, faults) for index in range(len(entries))]
+    found = _all_jobs(made, Resolver(environment), faults)
+    entries = [each.data for each in made]
+    templates = {job.job_name: job.template for each in found for job in each if job.template}
     faults += _repeated_names(entries)
     faults += part_name_faults(entries)
     report_unknown_jobs(entries, faults)
@@ -163,9 +172,9 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
         faults += placement_faults(draft, sources)
         faults += edge_faults(draft.graph, edges, sources)
     if faults:
-        raise InvalidInput(by_line(faults), "composition")
-    warnings = [*lint(draft.graph, sources, edges), *placement_warnings(draft, sources)]
-    return Loaded(composition, tuple(by_line(warnings)))
+        raise InvalidInput(by_line(once(faults, templates)), "composition")
+    warnings = once([*lint(draft.graph, sources, edges), *placement_warnings(draft, sources)], templates)
+    return Loaded(composition, tuple(by_line(warnings)), edges)
 
 
 def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultReport) -> str:
@@ -180,14 +189,23 @@ def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultR
         return default_name
 
 
-def _listed_jobs(
-    entries: list[Any], index: int, resolver: Resolver, schema: JobSchema, faults: Faults
-) -> tuple[Job, ...]:
-    entry = entries[index]
-    if isinstance(entry, Mapping):
-        return _jobs(entry, index, resolver, schema, faults)
-    message = f"jobs[{index}] is {kind_of_value(entry)} (expected a mapping with 'job_name:')"
-    faults.append(Fault(message, job=f"jobs[{index}]", value=entry, line=line_of(entries, index)))
+def _all_jobs(entries: Iterable[Entry], resolver: Resolver, faults: Faults) -> list[tuple[Job, ...]]:
+    """The jobs of each entry; of those that a ``for_each`` made none after the first with a fault."""
+    schema, found, faulty = JobSchema(), list[tuple[Job, ...]](), set[int]()
+    for entry in entries:
+        before = len(faults)
+        found.append(() if entry.index in faulty else _listed_jobs(entry, resolver, schema, faults))
+        if len(faults) > before:
+            faulty.add(entry.index)
+    return found
+
+
+def _listed_jobs(entry: Entry, resolver: Resolver, schema: JobSchema, faults: Faults) -> tuple[Job, ...]:
+    if isinstance(entry.data, Mapping):
+        jobs = _jobs(entry.data, entry.index, resolver, schema, faults)
+        return tuple(with_template(each, entry) for each in jobs)
+    message = f"jobs[{entry.index}] is {kind_of_value(entry.data)} (expected a mapping with 'job_name:')"
+    faults.append(Fault(message, job=f"jobs[{entry.index}]", value=entry.data, line=entry.line))
     return ()
 
 

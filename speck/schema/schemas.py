@@ -153,6 +153,25 @@ class KeySplitSchema(StrictSchema):
     seed = WholeNumber("of the hash of the keys; by default by the job's name", at_most=2**32 - 1, example=7)
 
 
+class LabelledSitesSchema(StrictSchema):
+    """The sites of the inventory with a label."""
+
+    label = Text("the label", required=True, expected="a label of sites", check=check_name, example="edge")
+
+
+class ForEachSchema(StrictSchema):
+    """The sites for each of which an entry makes a job; `site` or `sites`."""
+
+    site = Names(
+        "names of sites, in place of `sites`",
+        Text("a site's name", expected="a site's name"),
+        example=["A", "B", "C"],
+    )
+    sites = fields.Nested(
+        LabelledSitesSchema, metadata={"description": "sites by their label, in place of `site`"}
+    )
+
+
 class JobSchema(StrictSchema):
     """One job: code, the engine it runs on, the topic it reads and the one it writes."""
 
@@ -243,6 +262,17 @@ class JobSchema(StrictSchema):
     expects = fields.Nested(ExpectsSchema, metadata={"description": "the load, until it is measured"})
     key_split = fields.Nested(
         KeySplitSchema, metadata={"description": "the split of the job by keys, in one job or over sites"}
+    )
+    for_each = fields.Nested(
+        ForEachSchema,
+        metadata={
+            "description": "makes a job for each of these sites; `${each.site}` in any text is the site's "
+            "name, `${each.site:lower}` in small letters. In compositions only"
+        },
+    )
+    template = fields.String(
+        dump_only=True,
+        metadata={"description": "of a job that `for_each` made: its name with `*` for the site"},
     )
     split = fields.Dict(
         dump_only=True, metadata={"description": "the part of the job in a split by keys, if it has one"}
@@ -441,6 +471,11 @@ class SiteSchema(EngineSchema, BrokerSchema):
         metadata={"description": "the engines of a site that has several"},
     )
     uplink = fields.Nested(UplinkSchema)
+    labels = Names(
+        "names that `for_each` of a job may choose sites by",
+        Text("a label", expected="a name", check=check_name),
+        example=["edge", "north"],
+    )
     tier = Choice("its tier; by default the most powerful site is the cloud", ["edge", "region", "cloud"])
 
 

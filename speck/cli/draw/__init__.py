@@ -9,13 +9,14 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from speck.cli.draw.folding import folded
 from speck.cli.draw.grouping import SiteGroup, by_site
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import Fault, InvalidInput, SpeckError
 
-__all__ = ["draw_image", "draw_text"]
+__all__ = ["declared_text", "draw_image", "draw_text", "folded"]
 
 OUTSIDE = "(outside)"
 PICTURE_SUFFIXES = (".svg", ".png")
@@ -35,6 +36,16 @@ def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
     rows = {name: _row(graph, name, places) for name in graph.jobs}
     widths = [max((len(row[column]) for row in rows.values()), default=0) for column in range(3)]
     return "\n\n".join(_block(group, rows, widths) for group in groups)
+
+
+def declared_text(sources: Mapping[str, str] | None, sinks: Mapping[str, str] | None) -> str:
+    """The declared sources and sinks with their descriptions, a line each; empty without any."""
+    blocks = {name: topics for name, topics in (("sources", sources), ("sinks", sinks)) if topics}
+    width = max((len(topic) for topics in blocks.values() for topic in topics), default=0)
+    return "\n\n".join(
+        "\n".join([name, *(f"  {topic:<{width}}  {text}".rstrip() for topic, text in topics.items())])
+        for name, topics in blocks.items()
+    )
 
 
 def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> None:

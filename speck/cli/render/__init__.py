@@ -10,6 +10,7 @@ from rich.text import Text
 
 from speck.cli.render.adaptation import adaptation_lines, adaptations_lines, decision_line, step_line
 from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count, faults_of
+from speck.cli.render.folding import folded_jobs
 from speck.cli.render.live import (
     SORTS,
     change_line,
@@ -65,6 +66,7 @@ __all__ = [
     "faults_of",
     "figure_lines",
     "finding_lines",
+    "folded_jobs",
     "has_changes",
     "job_changes",
     "jobs_table",

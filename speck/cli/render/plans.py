@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
+from speck.cli.render.folding import alike, common_changes, fold_heading, folded_lines, folds, named_jobs
 from speck.cli.render.splits import split_groups, split_heading
 from speck.cli.render.values import STATES, Data, changed_values, shown, shown_pair
 
@@ -16,26 +17,52 @@ MARKS = {
     "move": (">", "cyan"),
     "keep": (" ", "dim"),
 }
-_NAMED = 5  # jobs that are named before the others are counted
 _KINDS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
 
-def plan_lines(plan: Data) -> Iterable[Text]:
-    """The counts, then every job with its action and its reason, and each changed field."""
+def plan_lines(plan: Data, unfold: bool = False) -> Iterable[Text]:
+    """The counts, then every job with its action and its reason, and each changed field.
+
+    The jobs of one ``for_each`` are shown together, unless ``unfold``.
+    """
     yield plan_heading(plan)
-    width = max((len(each["job"]) for each in plan["actions"]), default=0)
-    for split, actions in split_groups(plan["actions"]):
+    groups = list(folds(plan["actions"], unfold))
+    single = [action for template, actions in groups if not template for action in actions]
+    width = max((len(each["job"]) for each in single), default=0)
+    for split, actions in split_groups(single):
         if split:
             yield Text(f"    {split_heading(split, actions)}", style="bold")
         for action in actions:
             yield from _action_lines(action, width, "  " if split else "")
-    for session in plan.get("leaves", []):
-        yield undrained_line(session)
+    for template, actions in groups:
+        if template:
+            yield from _fold_lines(template, actions)
+    templates = {each["job"]: template for template, actions in groups if template for each in actions}
+    for name, session in folded_lines(plan.get("leaves", []), templates):
+        yield undrained_line({**session, "job": name})
     for place in plan.get("unreachable", []):
         yield unreachable_line(place)
-    for each in plan.get("destroys", []):
-        if each["kind"] == "state":  # stops and given-up messages are in the lines above
-            yield Text(f"  {each['job']} {each['text']}", style="bold red")
+    states = [each for each in plan.get("destroys", []) if each["kind"] == "state"]
+    for name, each in folded_lines(states, templates):  # stops and given-up messages are in the lines above
+        yield Text(f"  {name} {each['text']}", style="bold red")
+
+
+def _fold_lines(template: str, actions: Sequence[Data]) -> Iterator[Text]:
+    """The jobs of one ``for_each``: their number, and those that change, alike ones together."""
+    kinds = {each["kind"] for each in actions}
+    mark, style = next((look for kind, look in MARKS.items() if kind in kinds), MARKS["keep"])
+    yield Text(f"  {mark} {fold_heading(template, actions)}", style=style)
+    for members in alike(actions):
+        first = members[0]
+        names = named_jobs([each["job"] for each in members])
+        yield Text(f"      {first['kind']} {names}: {first['reason']}", style=MARKS[first["kind"]][1])
+        same, differing = common_changes(members)
+        for change in same:
+            yield from change_lines(change)
+        if differing:
+            yield Text(f"      {', '.join(differing)}: differs from job to job (--unfold)", style="dim")
+        if first.get("consequence"):
+            yield Text(f"      {first['consequence']}", style="dim")
 
 
 def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
@@ -50,8 +77,7 @@ def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
 
 def unreachable_line(place: Data) -> Text:
     """An engine or a broker that does not answer, and the jobs that wait for it."""
-    more = len(place["jobs"]) - _NAMED
-    jobs = ", ".join(place["jobs"][:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    jobs = named_jobs(place["jobs"])
     waits = "wait" if len(place["jobs"]) > 1 else "waits"
     text = f"  {place['kind']} {place['address']} does not answer, {jobs} {waits} for it: {place['error']}"
     return Text(text, style="bold yellow")

@@ -2,7 +2,8 @@
 
 Text is expanded before it is parsed, scalar by scalar, and each line keeps its number.  A value cannot change
 the document's structure: where it could, it is quoted.  Text that is not YAML is left unchanged, for
-:func:`speck.schema.yaml.parser.parse` to reject.
+:func:`speck.schema.yaml.parser.parse` to reject.  ``${each.site}`` is no variable and stays, for
+:mod:`speck.schema.for_each`.
 
 The client substitutes its own variables in a composition (:func:`substitute`); the server then expands the
 others to their defaults (:func:`expand`), never from its own environment.  A site inventory is expanded by
@@ -25,7 +26,7 @@ from speck.schema.secret_detection import EXPECTED, names_secret
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE = re.compile(
-    r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}|(?P<bad>\$\{)"
+    r"(?P<each>\$?\$\{each\.)|(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}|(?P<bad>\$\{)"
 )
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FORMS = "expected ${NAME}, ${NAME:-DEFAULT}, or $${ for a literal '${'"
@@ -59,6 +60,8 @@ class _Expansion:
         return _REFERENCE.sub(lambda match: self._replacement(match, line), text)
 
     def _replacement(self, match: re.Match[str], line: int | None) -> str:
+        if match["each"]:
+            return match[0]  # of a for_each: its jobs are made when the text is parsed
         if match["escaped"]:
             return "${" if self.final else match[0]
         name, value = match["name"], self.variables.get(match["name"] or "")

@@ -29,7 +29,8 @@ class ActionSchema(Schema):
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
     consequence = text("what it costs, as far as that is known before (empty: nothing)")
     split = fields.Dict(metadata={"description": "of a job of a split by keys: its part"})
-    site = text("of a job of a split by keys: its site", allow_none=True)
+    template = text("of a job that `for_each` made: its name with `*` for the site")
+    site = text("of a job of a split by keys, or that `for_each` made: its site", allow_none=True)
 
 
 class WarningSchema(Schema):

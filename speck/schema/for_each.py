@@ -1,0 +1,249 @@
+"""The block ``for_each`` of a job: one job for each of several sites, before jobs are read.
+
+``${each.site}`` in any text of such a job is the name of its site, ``${each.site:lower}`` the same in small
+letters, and ``$${each.`` a literal ``${each.``.  Variables (``${NAME}``) are put in before, so that they may
+stand in a ``for_each`` too.  All that follows sees the jobs that were made, each with the lines of its entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from marshmallow import fields
+
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.errors import Fault
+from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, listed
+from speck.schema.fields import StrictSchema
+from speck.schema.schemas import ForEachSchema
+from speck.schema.validation import validate_fields
+from speck.schema.yaml.lines import LinedDict, LinedList, line_of
+
+FOR_EACH = "for_each"
+MAX_JOBS = 100_000  # of a composition with a for_each
+ANY_SITE = "*"  # in a template, in the place of the site
+
+_START = "${each."
+_REFERENCE = re.compile(r"(?P<escaped>\$\$\{each\.)|\$\{each\.(?P<name>[^{}]*)\}|(?P<open>\$\{each\.)")
+_VALUES: Mapping[str, Callable[[str], str]] = {"site": str, "site:lower": str.lower}
+_FORMS = "expected site: [NAMES] or sites: {label: NAME}"
+_PLACES = ("site", "sites")
+
+
+class _OnlyForEach(StrictSchema):
+    for_each = fields.Nested(ForEachSchema)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The data of one job; ``index`` and ``line`` are those of its entry in the list of jobs.
+
+    ``template`` is its name with :data:`ANY_SITE` in the place of the site; empty without a ``for_each``.
+    """
+
+    data: Any
+    index: int
+    line: int | None
+    template: str = ""
+
+
+def unfolded(document: Mapping[str, Any], inventory: Inventory, faults: Faults) -> list[Entry]:
+    """The jobs of a document, one entry for each; adds the faults of its ``for_each`` blocks."""
+    entries = document["jobs"]
+    made: list[Entry] = []
+    for index, data in enumerate(entries):
+        entry = Entry(data, index, line_of(entries, index))
+        if isinstance(data, Mapping) and data.get(FOR_EACH) is not None:
+            made += _jobs(entry, inventory, faults)
+            if len(made) > MAX_JOBS:
+                message = (
+                    f"makes more than {MAX_JOBS:,} jobs of the composition (expected fewer sites or jobs)"
+                )
+                FaultReport(faults, data, job=_name(data, index)).add(FOR_EACH, message, shown="")
+                return []
+        else:
+            faults += _misplaced(data, entry.line)
+            made.append(replace(entry, data=_replaced(data, {})))
+    for key, value in document.items():
+        if key != "jobs":
+            faults += _misplaced(value, line_of(document, key))
+    return made
+
+
+def _name(data: Mapping[str, Any], index: int) -> str:
+    name = data.get("job_name")
+    return name[:SHOWN_LENGTH] if isinstance(name, str) else f"jobs[{index}]"
+
+
+def _jobs(entry: Entry, inventory: Inventory, faults: Faults) -> Iterator[Entry]:
+    """An entry for each site; none if the block has a fault."""
+    report = FaultReport(faults, entry.data, job=_name(entry.data, entry.index))
+    sites = _sites(entry.data, inventory, report)
+    for line, name in _references(entry.data, entry.line):
+        if name not in _VALUES:
+            near = get_close_matches(name, _VALUES, n=1)
+            right = f"did you mean ${{each.{near[0]}}}?" if near else "expected ${each.site}"
+            faults.append(Fault(f"${{each.{name}}} is not known ({right})", report.job, line=line))
+    written = entry.data.get("job_name")
+    if len(sites) > 1 and isinstance(written, str) and not any(_references(written, None)):
+        report.add(
+            "job_name", f"is that of all {len(sites)} jobs of for_each (expected ${{each.site}} in it)"
+        )
+    if not report.sound:
+        return
+    template = str(_replaced(written, dict.fromkeys(_VALUES, ANY_SITE)))
+    for site in sites:
+        yield replace(entry, data=_job(entry.data, site), template=template)
+
+
+def _job(data: Mapping[str, Any], site: str) -> Mapping[str, Any]:
+    """The data of the job at a site, where it also runs if its entry names no place."""
+    values = {name: change(site) for name, change in _VALUES.items()}
+    made = _replaced({**data, FOR_EACH: None}, values)
+    if isinstance(data, LinedDict):
+        lines, made = data.lines, _lined(data, made)
+        made.lines = {**lines, "site": lines.get("site", lines[FOR_EACH])}
+    del made[FOR_EACH]
+    if all(data.get(name) is None for name in _PLACES):
+        made["site"] = site
+    return made  # type: ignore[no-any-return]
+
+
+def _lined(data: LinedDict, values: Mapping[str, Any]) -> LinedDict:
+    made = LinedDict(data.line)
+    made.update(values)
+    made.lines = data.lines
+    return made
+
+
+# --- the sites
+
+
+def _sites(data: Mapping[str, Any], inventory: Inventory, report: FaultReport) -> tuple[str, ...]:
+    """The names of the sites of a ``for_each``; none if it has a fault."""
+    if not isinstance(data[FOR_EACH], Mapping):
+        report.add(FOR_EACH, f"is {kind_of_value(data[FOR_EACH])} ({_FORMS})")
+        return ()
+    found = validate_fields(_OnlyForEach(), {FOR_EACH: data[FOR_EACH]}, report)
+    if not report.sound:
+        return ()
+    block = found[FOR_EACH]
+    if len(block) != 1:
+        has = "has both 'site' and 'sites'" if block else "is empty"
+        report.add(FOR_EACH, f"{has} ({_FORMS})", shown="")
+        return ()
+    return (
+        _labelled(block["sites"], inventory, report) if "sites" in block else _named(block, inventory, report)
+    )
+
+
+def _named(block: Mapping[str, Any], inventory: Inventory, report: FaultReport) -> tuple[str, ...]:
+    for index, name in enumerate(block["site"]):
+        if name not in inventory.sites:
+            right = _right(name, inventory.sites, "the inventory has none")
+            report.add((FOR_EACH, "site", index), f"is not a site of the inventory ({right})")
+    return tuple(block["site"])
+
+
+def _labelled(chosen: Mapping[str, str], inventory: Inventory, report: FaultReport) -> tuple[str, ...]:
+    label = chosen["label"]
+    sites = tuple(name for name, site in inventory.sites.items() if label in site.labels)
+    if not sites:
+        known = {each for site in inventory.sites.values() for each in site.labels}
+        right = _right(label, known, "no site has one: expected 'labels: [NAME]' at sites")
+        report.add((FOR_EACH, "sites", "label"), f"is the label of no site of the inventory ({right})")
+    return sites
+
+
+def _right(name: str, known: Iterable[str], none: str) -> str:
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {listed(names, 20)}" if names else none
+
+
+# --- references
+
+
+def _replaced(value: Any, values: Mapping[str, str]) -> Any:
+    """A value with its references replaced, those without a value unchanged; shares all that stays."""
+    if isinstance(value, str):
+        if _START not in value:
+            return value
+        return _REFERENCE.sub(
+            lambda match: _START if match["escaped"] else values.get(match["name"], match[0]), value
+        )
+    if isinstance(value, dict):
+        made = {_replaced(key, values): _replaced(inner, values) for key, inner in value.items()}
+        return _lined(value, made) if isinstance(value, LinedDict) else made
+    if isinstance(value, list):
+        items = [_replaced(each, values) for each in value]
+        return _lined_list(value, items) if isinstance(value, LinedList) else items
+    return value
+
+
+def _lined_list(value: LinedList, items: Iterable[Any]) -> LinedList:
+    made = LinedList(value.line)
+    made.extend(items)
+    made.lines = value.lines
+    return made
+
+
+def _references(value: Any, line: int | None) -> Iterator[tuple[int | None, str]]:
+    """Each reference in a value, by its line and name."""
+    if isinstance(value, str):
+        if _START in value:
+            for match in _REFERENCE.finditer(value):
+                if not match["escaped"]:
+                    yield line, match["name"] or ""
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _references(key, line_of(value, key))
+            yield from _references(inner, line_of(value, key) or line)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _references(each, line_of(value, index) or line)
+
+
+def _misplaced(value: Any, line: int | None) -> Iterator[Fault]:
+    """A fault for each reference outside of a job with a ``for_each``."""
+    for at, name in _references(value, line):
+        message = (
+            f"${{each.{name}}} is known only inside of a job with 'for_each:' ($${{each. is the text itself)"
+        )
+        yield Fault(message, line=at)
+
+
+# --- faults
+
+
+def once(faults: Iterable[Fault], templates: Mapping[str, str]) -> list[Fault]:
+    """The faults, of those that all jobs of a template have in one line the first with their number.
+
+    ``templates`` are those of the jobs, by job name.
+    """
+    groups: dict[Any, list[Fault]] = {}
+    for number, fault in enumerate(faults):
+        template = templates.get(fault.job or "", "")
+        groups.setdefault((template, fault.line, fault.field) if template else number, []).append(fault)
+    return [_counted(first, len(more)) for first, *more in groups.values()]
+
+
+def _counted(fault: Fault, more: int) -> Fault:
+    jobs = "job" if more == 1 else "jobs"
+    return (
+        replace(fault, message=f"{fault.message}; likewise {more} more {jobs} of its for_each")
+        if more
+        else fault
+    )
+
+
+def with_template(job: Job, entry: Entry) -> Job:
+    """The job (or a part of its split) that was made from an entry, with its template."""
+    if not entry.template:
+        return job
+    return replace(job, template=entry.template + job.job_name.removeprefix(str(entry.data["job_name"])))
