@@ -213,7 +213,8 @@ class Queries:
         handle = None if attempt is None else attempt.handle
         if reading is None or handle is None or reading.engine_id != handle.engine_id:
             reading = NO_READING  # or it is of an attempt that was replaced since
-        rates, site = reading.rates or Rates(), self.inventory.site_of_engine(form.spe_address)
+        rates = reading.rates or Rates()
+        site = self.inventory.site_of_engine(form.spe_address, *form.site_hints)
         return {
             "job_name": name,
             "composition": snapshot.head.name,

@@ -446,6 +446,9 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
         try:
             assert server.stdout is not None
             assert server.stdout.readline().startswith("SpecK serves http://127.0.0.1:")
+            assert server.stdout.readline().startswith("  sites  no inventory (--sites FILE")
+            assert server.stdout.readline() == f"  code   {tmp_path}\n"
+            assert server.stdout.readline() == f"  store  {data}\n"
             second = subprocess.run(
                 command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
             )
