@@ -46,7 +46,7 @@ jobs:
         # between two fields
   arguments:
     limit: 1.50
-    true: "yes"
+    on: "yes"
 - {job_name: other, source_topic: "a#b"}
 # at the end
 """

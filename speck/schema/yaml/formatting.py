@@ -41,7 +41,6 @@ def formatted(content: bytes) -> bytes:
 
 def _round_trip(text: str) -> str:
     trip: Any = YAML()
-    trip.version = "1.1"  # as SpecK reads it
     trip.indent(mapping=2, sequence=2, offset=0)
     trip.preserve_quotes = True
     trip.width = _WIDTH
@@ -51,7 +50,7 @@ def _round_trip(text: str) -> str:
             trip.dump(trip.load(text), out)
     except YAMLError as error:
         raise _refused(f"cannot be read ({' '.join(str(error).split())})") from error
-    lines = (line.rstrip() for line in out.getvalue().removeprefix("%YAML 1.1\n---\n").splitlines())
+    lines = (line.rstrip() for line in out.getvalue().splitlines())
     return _BLANK.sub("\n\n", "\n".join(lines)).strip("\n") + "\n"
 
 
