@@ -18,6 +18,7 @@ from speck.cli.options import (
     show_data,
     show_json,
 )
+from speck.cli.terminal import out
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 from speck.core.graph import Graph
@@ -29,9 +30,12 @@ from speck.core.job import Job
 @json_option
 @click.pass_obj
 def jobs(client: Client, as_json: bool) -> None:
-    """List the jobs: the desired state, and the last observed one."""
+    """List the jobs: the desired state, and the last observed one.
+
+    A terminal shows the beginning of a long message; `speck show JOB` has all of it.
+    """
     data = client.jobs()
-    show_data(data, [render.jobs_table(data)], as_json)
+    show_data(data, [render.jobs_table(data, whole=not out.is_terminal)], as_json)
 
 
 @click.command()
@@ -39,7 +43,7 @@ def jobs(client: Client, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(client: Client, job: str, as_json: bool) -> None:
-    """Show one job in full, as its engine reports it now."""
+    """Show one job in full, as its engine reports it now, in words and rounded; exactly with --json."""
     data = client.job(job)
     show_data(data, render.facts(data), as_json)
 

@@ -97,6 +97,12 @@ class Queries:
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
 
+    def curves(self, name: str) -> dict[str, Any]:
+        """The rates of a job over the last hour, a point a minute (:mod:`speck.observe.curves`)."""
+        self.deployments.known_job(name)
+        found = {} if self.sampler.curves is None else self.sampler.curves.of_job(name)
+        return {"job_name": name} | found
+
     def log(self, name: str, lines: int) -> dict[str, Any]:
         """The last lines that the engine of a job has of it, and their source.
 

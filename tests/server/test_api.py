@@ -243,6 +243,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/jobs/{name}"),
         ("DELETE", "/jobs/{name}"),
         ("GET", "/jobs/{name}/logs"),
+        ("GET", "/jobs/{name}/curves"),
         ("POST", "/compositions"),
         ("GET", "/compositions"),
         ("GET", "/compositions/{name}"),
