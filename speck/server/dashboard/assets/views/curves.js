@@ -36,7 +36,7 @@ const optionsOf = ({ text, lines }, width, colour) => ({
   scales: { y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
   axes: [
     { size: 20, stroke: colour("--quiet"), font: "11px system-ui", grid: { show: false }, ticks: { show: false }, values: (_, all) => all.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)), space: 70 },
-    { size: 52, stroke: colour("--quiet"), font: "11px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, values: (_, all) => all.map((value) => text(value)), space: 26 },
+    { size: 52, stroke: colour("--quiet"), font: "11px system-ui", grid: { stroke: colour("--border"), width: 1 }, ticks: { show: false }, values: (_, all) => all.map((value) => text(value)), space: 26 },
   ],
   series: [{}, ...lines.map(([, , name]) => ({ stroke: colour(name), width: 1.5, points: { show: false }, spanGaps: false }))],
 });
