@@ -19,12 +19,13 @@ JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
 BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
+SPECTRAL := build/spectral
 INSTALL := scripts/install-packages.sh
 # Maven runs for half a minute: Java's optimising compiler would cost more than it gains.
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo quick test check docs pictures bench jars setup pyflink classes browser shells assets clean
+.PHONY: help demo quick test check docs spectral pictures bench jars setup pyflink classes browser shells assets clean
 
 help:
 	@echo "make demo [ARGS='...']   run the road-traffic demo (ARGS: see speck demo --help)"
@@ -66,6 +67,7 @@ check: system $(VENV)/dev
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.prose
 	@$(MAKE) docs
+	@$(MAKE) spectral
 	@$(BIN)/python -m scripts.audit
 	@echo "check: no faults found"
 
@@ -73,6 +75,12 @@ check: system $(VENV)/dev
 docs: system $(VENV)/dev
 	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "build/docs/index.html" >&2
+
+# The rules of Spectral for OpenAPI documents, on the one that the documentation has.
+spectral:
+	@command -v npm > /dev/null || { echo "npm is not installed: the OpenAPI document is not checked by Spectral" >&2; exit 0; }
+	@[ -x $(SPECTRAL)/node_modules/.bin/spectral ] || npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(SPECTRAL) @stoplight/spectral-cli@6.16.3
+	@$(SPECTRAL)/node_modules/.bin/spectral lint --quiet --fail-severity=warn --ruleset scripts/spectral.yaml build/docs/openapi.json
 
 # Needs Graphviz (dot). The drawings are committed, so that no other target needs it.
 pictures:

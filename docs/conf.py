@@ -10,13 +10,13 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import speck  # noqa: E402
-from docs.generate import write  # noqa: E402
+from docs.generate import publish, write  # noqa: E402
 
 project = "SpecK"
 author = "the SpecK authors"
 release = version = speck.__version__
 extensions = ["myst_parser"]
-exclude_patterns = ["generate", "pictures/*.dot"]
+exclude_patterns = ["generate", "published", "pictures/*.dot"]
 source_suffix = {".md": "markdown"}
 
 myst_heading_anchors = 4
@@ -27,6 +27,7 @@ nitpicky = True
 html_theme = "furo"
 html_title = "SpecK"
 html_static_path = ["static"]
+html_extra_path = ["published"]
 html_css_files = ["speck.css"]
 html_show_sphinx = False
 html_show_copyright = False
@@ -48,5 +49,6 @@ def with_new_pages(_app: Any, name: str, text: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """The reference pages are written before Sphinx looks for pages."""
+    app.connect("config-inited", lambda *_: publish(HERE / "published"))
     app.connect("builder-inited", lambda _: write(HERE / "reference"))
     app.connect("source-read", with_new_pages)

@@ -324,6 +324,10 @@ class Client:
         """The last lines of a job's log at its engine."""
         return self._one("GET", f"/jobs/{_quoted(name)}/logs", lines=lines)
 
+    def curves(self, name: str) -> dict[str, Any]:
+        """The rates of a job over the last hour, a point a minute."""
+        return self._one("GET", f"/jobs/{_quoted(name)}/curves")
+
     def rates(self) -> dict[str, Any]:
         """The rates and the lag of all jobs, as last sampled."""
         return self._one("GET", "/rates")

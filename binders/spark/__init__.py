@@ -77,6 +77,7 @@ CONNECT = EngineKind(
     aggregation=aggregation,
     sample_split=sample_split,
     policy_fault=policy_fault,
+    output_modes=True,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -91,4 +92,5 @@ STANDALONE = EngineKind(
     aggregation=aggregation,
     sample_split=sample_split,
     policy_fault=policy_fault,
+    output_modes=True,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from docs.generate import commands, fields, partitioners, rest
+from speck.schema.json_schema import schema_files
 
 ROOT = Path(__file__).parent.parent.parent
 _PICTURE = re.compile(r"\]\(([\w-]+\.svg)\)")  # beside the page that shows it
@@ -31,6 +33,13 @@ def write(directory: Path) -> None:
         path = directory / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+
+
+def publish(directory: Path) -> None:
+    """Write the files for programs, which the site has beside its pages: schemas and the OpenAPI document."""
+    directory.mkdir(exist_ok=True)
+    for name, content in (*schema_files(), ("openapi.json", rest.document())):
+        (directory / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _read(name: str) -> str:

@@ -183,7 +183,7 @@ class PlanApplier:
         lane: Executor | None = None,
     ) -> Task:
         name = action.job.job_name
-        site = self.pool.inventory.site_of_engine(action.job.spe_address)
+        site = self.pool.inventory.site_of_engine(action.job.spe_address, *action.job.site_hints)
 
         def work() -> None:
             with about(job=name, site=site.name if site else None):

@@ -42,6 +42,7 @@ class EngineKind:
     ``sample_split(path, entry_class, arguments, messages, slide_us)`` runs such a class on messages, here, to
     measure it; ``slide_us`` ``None`` is a day.  It raises :class:`~speck.errors.Rejected` for one that fails.
     ``policy_fault(data)`` returns the fault of the file of a trained policy for such splits, as a predicate.
+    ``output_modes``: its jobs may choose one (:attr:`speck.core.job.Job.output_mode`).
     """
 
     name: str
@@ -58,6 +59,7 @@ class EngineKind:
     aggregation: Callable[[Path, str], Sequence[str]] | None = None
     sample_split: SampleSplit | None = None
     policy_fault: Callable[[bytes], str | None] | None = None
+    output_modes: bool = False
 
     def __post_init__(self, settle: float | None) -> None:
         if settle is not None:

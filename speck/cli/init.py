@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -47,7 +48,11 @@ def write_starter(directory: Path) -> list[Path]:
 
 def starter_files() -> Iterator[tuple[PurePosixPath, bytes]]:
     """The files: paths below the directory, and contents."""
-    return _below(files("speck.cli") / "starter", PurePosixPath())
+    from speck.schema.json_schema import schema_files
+
+    yield from _below(files("speck.cli") / "starter", PurePosixPath())
+    for name, schema in schema_files():
+        yield PurePosixPath("schemas", name), json.dumps(schema, indent=2).encode() + b"\n"
 
 
 def _below(source: Traversable, path: PurePosixPath) -> Iterator[tuple[PurePosixPath, bytes]]:

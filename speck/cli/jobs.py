@@ -19,6 +19,7 @@ from speck.cli.options import (
     show_json,
     unfold_option,
 )
+from speck.cli.terminal import out
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 from speck.core.graph import Graph
@@ -34,9 +35,11 @@ def jobs(client: Client, unfold: bool, as_json: bool) -> None:
     """List the jobs: the desired state, and the last observed one.
 
     The jobs that one entry with for_each made are one line, followed by those of them to look at.
+    A terminal shows the beginning of a long message; `speck show JOB` has all of it.
     """
     data = client.jobs()
-    show_data(data, [render.jobs_table(data if unfold else render.folded_jobs(data))], as_json)
+    rows = data if unfold else render.folded_jobs(data)
+    show_data(data, [render.jobs_table(rows, whole=not out.is_terminal)], as_json)
 
 
 @click.command()
@@ -44,7 +47,7 @@ def jobs(client: Client, unfold: bool, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(client: Client, job: str, as_json: bool) -> None:
-    """Show one job in full, as its engine reports it now."""
+    """Show one job in full, as its engine reports it now, in words and rounded; exactly with --json."""
     data = client.job(job)
     show_data(data, render.facts(data), as_json)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ import click
 
 from speck.cli.options import default_sites
 from speck.cli.variables import values, variables_options
+from speck.core.inventory import Inventory
 from speck.core.settings import Option, ServerSettings, options, with_options
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -83,5 +84,16 @@ def serve(
     run(
         chosen,
         variables=values(env_files, settings, chosen.sites),
-        ready=lambda url: click.echo(f"SpecK serves {url}"),
+        ready=lambda url, inventory: click.echo("\n".join(_served(url, chosen, inventory))),
     )
+
+
+def _served(url: str, settings: ServerSettings, inventory: Inventory) -> Iterator[str]:
+    """The address of a server, and the files that it works with."""
+    yield f"SpecK serves {url}"
+    if settings.sites is None:
+        yield "  sites  no inventory (--sites FILE, or `speck local up`): jobs name addresses"
+    else:
+        yield f"  sites  {settings.sites.absolute()} ({', '.join(inventory.sites) or 'none'})"
+    yield f"  code   {', '.join(str(root.absolute()) for root in settings.coordinator.roots)}"
+    yield f"  store  {settings.data_dir.absolute()}"

@@ -27,6 +27,7 @@ from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
+from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder
 from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
@@ -97,7 +98,8 @@ def build(
     store.on_event.append(losses.note_event)
     pace = Pace(settings.measuring)
     measures = Measures(deployments, pool, inventory, clock, metrics.rejected, pace=pace)
-    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures)
+    curves = Curves(clock)
+    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures, curves)
     prober = Prober(measures, pool, inventory, clock)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
     reaper = Reaper(store, pool, clock)

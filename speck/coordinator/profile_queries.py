@@ -124,7 +124,8 @@ class ProfileQueries:
         return [self.deployments.snapshot(self.deployments.known_head(composition))]
 
     def _job_data(self, composition: str, form: Job, found: JobMeasure) -> dict[str, Any]:
-        profile, site = found.estimate.profile, self.inventory.site_of_engine(form.spe_address)
+        profile = found.estimate.profile
+        site = self.inventory.site_of_engine(form.spe_address, *form.site_hints)
         return {
             "job_name": form.job_name,
             "composition": composition,

@@ -97,6 +97,12 @@ class Queries:
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
 
+    def curves(self, name: str) -> dict[str, Any]:
+        """The rates of a job over the last hour, a point a minute (:mod:`speck.observe.curves`)."""
+        self.deployments.known_job(name)
+        found = {} if self.sampler.curves is None else self.sampler.curves.of_job(name)
+        return {"job_name": name} | found
+
     def log(self, name: str, lines: int) -> dict[str, Any]:
         """The last lines that the engine of a job has of it, and their source.
 
@@ -213,7 +219,8 @@ class Queries:
         handle = None if attempt is None else attempt.handle
         if reading is None or handle is None or reading.engine_id != handle.engine_id:
             reading = NO_READING  # or it is of an attempt that was replaced since
-        rates, site = reading.rates or Rates(), self.inventory.site_of_engine(form.spe_address)
+        rates = reading.rates or Rates()
+        site = self.inventory.site_of_engine(form.spe_address, *form.site_hints)
         return {
             "job_name": name,
             "composition": snapshot.head.name,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from speck.core.graph import Endpoint, Graph, source_of
-from speck.core.inventory import Inventory
+from speck.core.inventory import Inventory, choose_site
 from speck.core.job import Composition, Job
 from speck.core.placement import ANY, PlacementOptions
 from speck.errors import Fault, InvalidInput
@@ -249,12 +249,12 @@ class _Places:
         self._sites = inventory.sites
         self._runs = cache(runs)
         self._allowed = cache(self._find_allowed)
-        pairs = [(each.spe_address, name) for name, site in self._sites.items() for each in site.engines]
-        self._site_of = dict(reversed(pairs))
+        self._sites_of = inventory.sites_by_engine()
 
     def site_of(self, job: Job) -> str | None:
         """The name of the site of a job's engine."""
-        return self._site_of.get(job.spe_address)
+        site = choose_site(self._sites_of.get(job.spe_address, []), job.site_hints)
+        return site.name if site is not None else None
 
     def candidates(self, job: Job, at: str | None, present: Job | None) -> tuple[Mapping[str, str], Reasons]:
         """The engine addresses of a job by site, and the refused sites; ``present`` it is ``at`` a site."""

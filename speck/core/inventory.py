@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -234,9 +234,23 @@ class Inventory:
         found = {(each.source, each.target): each for each in self.links}
         return found.get((source, target)) or found.get((target, source))
 
-    def site_of_engine(self, address: str) -> Site | None:
-        """The site that has the engine with this address."""
-        return next((site for site in self.sites.values() if _engine(site, address) is not None), None)
+    def site_of_engine(self, address: str, *hints: str | None) -> Site | None:
+        """The site that has the engine with this address.
+
+        Of several, the one that the first fitting of these hints names, by its name or by the address of its
+        broker, or else the first.
+        """
+        return choose_site(
+            [site for site in self.sites.values() if _engine(site, address) is not None], hints
+        )
+
+    def sites_by_engine(self) -> dict[str, list[Site]]:
+        """The sites that each engine serves, by its address."""
+        found: dict[str, list[Site]] = {}
+        for site in self.sites.values():
+            for engine in site.engines:
+                found.setdefault(engine.spe_address, []).append(site)
+        return found
 
     def site_of_broker(self, address: str) -> Site | None:
         """The first site whose broker has this address."""
@@ -283,6 +297,12 @@ class Inventory:
     def job_login(self, address: str) -> JobLogin:
         """The jobs' login to the broker at this address; empty if there is no entry."""
         return self.broker(address).login_of_jobs()
+
+
+def choose_site(sites: Sequence[Site], hints: Iterable[str | None] = ()) -> Site | None:
+    """The first of these sites that a hint names, by its name or its broker's address, or else the first."""
+    fits = (site for hint in hints if hint for site in sites if hint in (site.name, site.broker_address))
+    return next(fits, sites[0] if sites else None)
 
 
 def _engine(site: Site, address: str) -> Engine | None:

@@ -35,7 +35,8 @@ class Job:
     """One desired job: addresses resolved, code identified by content.
 
     ``code_hash`` is the SHA-256 of the job's file, in hexadecimal; ``trigger`` a Spark interval such as
-    ``"2 seconds"``; ``parallelism`` a number of tasks.  ``None`` means the engine's own default.
+    ``"2 seconds"``; ``parallelism`` a number of tasks; ``output_mode`` is Spark's, ``append``, ``update``
+    or ``complete``.  ``None`` means the engine's own default, or that of the code.
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
@@ -60,6 +61,7 @@ class Job:
     parallelism: int | None = _costs(Change.UPDATE, default=None)
     upgrade: str = _costs(Change.NOTE, default="stateful")
     trigger: str | None = _costs(Change.UPDATE, default=None)
+    output_mode: str | None = _costs(Change.UPDATE, default=None)
     restart: str = _costs(Change.NOTE, default="always")
     on_error: str = _costs(Change.UPDATE, default="fail")
     park_topic: str | None = _costs(Change.UPDATE, default=None)
@@ -78,6 +80,11 @@ class Job:
     def movable(self) -> bool:
         """True if SpecK chooses the site, among ``sites``."""
         return bool(self.sites)
+
+    @property
+    def site_hints(self) -> tuple[str | None, ...]:
+        """The properties that say which site the job belongs to, where its engine serves several."""
+        return self.site, self.source_broker, self.sink_broker
 
     @property
     def settled(self) -> bool:
@@ -210,7 +217,7 @@ def session_fingerprint(broker: str, session: str) -> str:
 
 
 # Fields of later versions, which are in a form only where they are set: the form of an older job stays.
-_LATER_FIELDS = ("on_error", "park_topic", "split")
+_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode")
 
 
 def form_fingerprint(job: Job) -> str:

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from speck.binder import ENGINE_OF_SCHEME, Profiles, scheme_of
 from speck.binder.pool import BinderPool
-from speck.core.inventory import Inventory, Site
+from speck.core.inventory import Inventory, Site, choose_site
 from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
@@ -189,23 +189,26 @@ class Measures:
 
     def _link(self, copy: _Copy, broker: str) -> Link | None:
         """The link from the site of a copy to a broker; ``None`` if that is its own, or not known."""
-        site, target = self._sites.get(copy.handle.address), self._places.get(broker)
+        site, target = self._site_of(copy), self._places.get(broker)
         if site is None or target is None or site.broker_address == broker:
             return None
         return site.name, target
 
     def _link_from(self, copy: _Copy) -> Link | None:
         """The link from the broker that a copy reads to its site; as of :meth:`_link`."""
-        broker, site = copy.job.source_broker, self._sites.get(copy.handle.address)
+        broker, site = copy.job.source_broker, self._site_of(copy)
         source = self._places.get(broker)
         if site is None or source is None or site.broker_address == broker:
             return None
         return source, site.name
 
     @cached_property
-    def _sites(self) -> dict[str, Site]:
-        """The site of each engine, by its address."""
-        return {each.spe_address: site for site in self.inventory.sites.values() for each in site.engines}
+    def _sites(self) -> dict[str, list[Site]]:
+        """The sites of each engine, by its address."""
+        return self.inventory.sites_by_engine()
+
+    def _site_of(self, copy: _Copy) -> Site | None:
+        return choose_site(self._sites.get(copy.handle.address, []), copy.job.site_hints)
 
     @cached_property
     def _places(self) -> dict[str, str]:
@@ -291,7 +294,7 @@ class Measures:
     def _speeds(self) -> dict[str, float]:
         """The speed of the cores of each engine's site, by the engine's address."""
         speeds = {name: each.speed.value for name, each in self.sites().items() if each.speed is not None}
-        return {address: speeds.get(site.name, 1.0) for address, site in self._sites.items()}
+        return {address: speeds.get(sites[0].name, 1.0) for address, sites in self._sites.items()}
 
     def _site(self, name: str, stored: SiteProfile | None) -> SiteProfile:
         with self._lock:

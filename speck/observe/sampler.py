@@ -29,6 +29,7 @@ from speck.binder.pool import BinderPool
 from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder
 from speck.observe.measures import CAPACITY_PERIOD, WRITE_PERIOD, Measures
 from speck.observe.observer import until_silent
@@ -79,13 +80,15 @@ class _Asking:
 class Sampler:
     """``period`` is the time between two samples, ``attention`` how long one reading keeps it going, s.
 
-    ``losses`` takes the metrics of all jobs, ``measures`` their counts while it is attended.
+    ``losses`` takes the metrics of all jobs, ``curves`` their rates, ``measures`` their counts while it is
+    attended.
     """
 
     deployments: Deployments
     pool: BinderPool
     losses: LossRecorder | None = None
     measures: Measures | None = None
+    curves: Curves | None = None
     period: float = PERIOD
     attention: float = ATTENTION
     watch_period: float = WATCH_PERIOD
@@ -255,6 +258,8 @@ class Sampler:
         deployed = [each for snapshot in snapshots for each in snapshot.deployed()]
         copies = {job.job_name: handle.engine_id for job, handle in deployed}
         self._forget_others(copies)
+        if self.curves is not None:
+            self.curves.forget_others({name for snapshot in snapshots for name in snapshot.records})
         if self.measures is not None:
             self.measures.forget_others(copies)
         grouped = by_engine(deployed)
@@ -385,6 +390,8 @@ class Sampler:
             self._tracks[name] = Track.of(engine_id, measured)
         else:
             self._tracks[name] = track.with_next(measured)
+        if self.curves is not None:
+            self.curves.add(name, rates_of(self._tracks[name]))
 
 
 def _measured(binder: EngineBinder, handles: Sequence[Handle]) -> Measured:

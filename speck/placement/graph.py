@@ -314,7 +314,7 @@ class _Builder:
         candidates = tuple(self._table.index(each) for each in self._draft.candidates[name])
         if not job.movable:
             self._fixed[index] = "its site is fixed in the file"
-            return (self._table.engines[job.spe_address],)
+            return (self._fixed_site(name),)
         if (requested := self._around.constraints.get(name)) is not None:
             candidates = tuple(
                 self._table.index(each) for each in requested if each in self._draft.candidates[name]
@@ -327,6 +327,13 @@ class _Builder:
             return candidates
         self._fixed[index] = why
         return (here,)
+
+    def _fixed_site(self, name: str) -> int:
+        """The site of a job whose file has its place."""
+        own = next(iter(self._draft.candidates[name]), None)
+        if own is None:
+            return self._table.engines[self._draft.jobs[name].spe_address]
+        return self._table.index(own)
 
     def _why_fixed(self, name: str, job: Job) -> str | None:
         """The reason why a running, movable job stays where it is; ``None`` if it may move."""
@@ -370,7 +377,7 @@ class _Builder:
     def _site_now(self, name: str) -> int | None:
         job, present = self._draft.jobs[name], self._draft.sites.get(name)
         if not job.movable:
-            return self._table.engines[job.spe_address]
+            return self._fixed_site(name)
         return None if present is None else self._table.index(present)
 
     def _home_now(self, key: str, channel: Channel) -> int | None:

@@ -50,11 +50,9 @@ def site_table(known: Inventory, inputs: Inputs, jobs: Iterable[Job]) -> SiteTab
     """The sites of the inventory, and one for each address of these jobs that no site has."""
     sites = [_site(site, inputs) for site in known.sites.values()]
     sites = _with_latencies(_with_bandwidths(_with_cloud(sites), known, inputs), inputs)
-    engines = {
-        engine.spe_address: index
-        for index, site in enumerate(known.sites.values())
-        for engine in site.engines
-    }
+    indices = {name: index for index, name in enumerate(known.sites)}
+    served = known.sites_by_engine()
+    engines = {address: indices[sites[0].name] for address, sites in served.items()}
     brokers = {site.broker_address: index for index, site in reversed([*enumerate(known.sites.values())])}
     number = len(sites)
     names = {broker.broker_address: name for name, broker in known.brokers.items()}

@@ -39,6 +39,7 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 _COMPUTING = ("cores", "speed", "price")  # of an engine, or of the machines that all engines of a site share
 _ENGINE_FIELDS = tuple(name for name in EngineSchema().load_fields if name not in _COMPUTING)
+_SHARES = ("slots", "memory")  # of an engine that serves several sites, each may count a part
 _SECRETS = frozenset(
     name
     for schema in (LoginSchema(), JobLoginSchema())
@@ -225,15 +226,25 @@ def _check_link(
 
 
 def _shared_engines(sites: Iterable[Site], entries: Mapping[str, Any]) -> Iterator[Fault]:
-    first: dict[str, str] = {}
-    for site, address in ((each, engine.spe_address) for each in sites for engine in each.engines):
-        if address in first:
+    """An engine may serve several sites, whose entries must agree on all but its computing power."""
+    first: dict[str, tuple[Site, Engine]] = {}
+    for site, engine in ((each, engine) for each in sites for engine in each.engines):
+        address, line = engine.spe_address, line_of(entries, site.name)
+        other, before = first.setdefault(address, (site, engine))
+        if other is site and before is not engine:
+            message = f"site {site.name!r}: spe_address {address!r} is given twice (expected it once)"
+            yield Fault(message, field="spe_address", value=address, line=line)
+        differing = [
+            name
+            for name in _ENGINE_FIELDS
+            if getattr(engine, name) != getattr(before, name) and name not in _SHARES
+        ]
+        for name in differing if other is not site else ():
             message = (
-                f"site {site.name!r}: spe_address {address!r} is also that of site {first[address]!r} "
-                "(expected each engine at one site)"
+                f"site {site.name!r}: {name} of {address} differs from that of site {other.name!r} "
+                "(expected the same at all sites that an engine serves)"
             )
-            yield Fault(message, field="spe_address", value=address, line=line_of(entries, site.name))
-        first[address] = site.name
+            yield Fault(message, field=name, line=line)
 
 
 def _shared_names(sites: Iterable[Site], brokers: Mapping[str, Any]) -> Iterator[Fault]:

@@ -72,6 +72,7 @@ class Resolver:
         """The job with these resolved fields, if its code and the others are right too."""
         code_hash = self.code.check(fields, kind, report) if kind is not None else ""
         trigger = _trigger(fields, kind, report)
+        _check_output_mode(fields, kind, report)
         _check_on_error(fields, kind, report)
         if not report.sound or kind is None:
             return None
@@ -319,6 +320,15 @@ def _check_on_error(fields: Mapping[str, Any], kind: EngineKind | None, report: 
     if on_error != "fail" and kind.engine == "flink" and str(fields.get("job_path", "")).endswith(".py"):
         why = "which runs its functions on batches of messages, so that the one that fails is not known"
         report.add("on_error", f"does not fit a Python program on Flink, {why} (expected fail)")
+
+
+def _check_output_mode(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> None:
+    if "output_mode" not in fields or kind is None:
+        return
+    if kind.engine != "spark":
+        report.add("output_mode", f"does not fit engine {kind.engine!r} (only Spark has output modes)")
+    elif not kind.output_modes:
+        report.add("output_mode", f"is not supported by the binder of {kind.name!r} (expected none)")
 
 
 def _trigger(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> str | None:

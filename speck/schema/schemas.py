@@ -239,6 +239,10 @@ class JobSchema(StrictSchema):
         check=_check_trigger,
         example="2 seconds",
     )
+    output_mode = Choice(
+        "results that a Spark job writes in each batch; by default as its code says",
+        ["append", "update", "complete"],
+    )
     restart = Choice("restart policy for a job that failed", ["always", "never"])
     on_error = Choice("treatment of a message on which the job's code fails", ["fail", "skip", "park"])
     park_topic = Text(

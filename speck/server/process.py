@@ -29,9 +29,13 @@ _log = logging.getLogger(__name__)
 
 
 def serve(
-    settings: ServerSettings, *, ready: Callable[[str], None], variables: Mapping[str, str] = NO_VARIABLES
+    settings: ServerSettings,
+    *,
+    ready: Callable[[str, Inventory], None],
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address once it answers.
+    """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address and the inventory
+    once it answers.
 
     ``variables`` are the values of the inventory's variables.  Without any token every request is accepted,
     on loopback only.  Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when the server
@@ -60,7 +64,7 @@ def serve(
         try:
             coordinator.start()
             signals.on_first = lambda: _end(coordinator, server)
-            ready(f"{scheme}://{_url_host(host)}:{port}")
+            ready(f"{scheme}://{_url_host(host)}:{port}", inventory)
             server.run()
         finally:
             coordinator.close()

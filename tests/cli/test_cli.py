@@ -115,7 +115,7 @@ def test_apply_that_waits_for_a_site_exits_3_and_is_done_on_its_return(
     assert "waits for sc://e1:15002: " in line
     shown = speck("show", "a").out.splitlines()
     assert "drift: not started" in shown
-    assert "next_try: -" in shown
+    assert "next try: -" in shown
     rest.world.up("sc://e1:15002")
     rest.coordinator.reconciler.round()
     eventually(lambda: sorted(rest.world.where()), lambda names: names == ["a", "b"])
@@ -265,7 +265,7 @@ def test_tables_name_what_is_there(speck: Speck, two: str) -> None:
     speck("apply", two, "-m", "the first one")
     speck("show", "a")
     assert "a    two          sc://e1:15002  running  running" in speck("jobs").out
-    assert "source_topic: t0" in speck("show", "a").out
+    assert "source topic: t0" in speck("show", "a").out
     assert "two          1         2" in speck("compositions").out
     assert "the first one" in speck("history", "two").out
     assert "job 'a' runs at sc://e1:15002 (attempt 1)" in speck("events").out
@@ -446,6 +446,9 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
         try:
             assert server.stdout is not None
             assert server.stdout.readline().startswith("SpecK serves http://127.0.0.1:")
+            assert server.stdout.readline().startswith("  sites  no inventory (--sites FILE")
+            assert server.stdout.readline() == f"  code   {tmp_path}\n"
+            assert server.stdout.readline() == f"  store  {data}\n"
             second = subprocess.run(
                 command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
             )

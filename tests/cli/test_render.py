@@ -287,15 +287,41 @@ def test_an_object_is_shown_in_full_with_the_important_fields_first() -> None:
                 "sessions": [{"broker": "tcp://b:1883", "topic": "t"}],
                 "state": "running",
                 "up_to_date": True,
+                "metrics": {
+                    "input_rate": 12.3456789,
+                    "batch_duration_ms": 210.4,
+                    "input_rows": 1234567,
+                    "details": {"bufferedBytes": 1500000, "throttledMillis": 1234},
+                },
             }
         )
     ]
     assert lines == [
-        "job_name: a",
+        "job: a",
         "state: running",
         "attempt: 2",
-        "left_behind: -",
-        "observed_at: 1970-01-01 00:00:00Z",
+        "left behind: -",
+        "observed at: 1970-01-01 00:00:00Z",
         "sessions: broker tcp://b:1883, topic t",
-        "up_to_date: yes",
+        "in its desired form: yes",
+        "metrics:",
+        "  input rate: 12.3 messages/s",
+        "  batch duration: 210 ms",
+        "  input rows: 1,234,567",
+        "  details:",
+        "    buffered: 1.5 MB",
+        "    throttled: 1.2 s",
     ]
+
+
+def test_a_long_message_is_cut_on_a_terminal_and_whole_in_a_pipe() -> None:
+    message = "no such street " * 20
+    job = {
+        **dict.fromkeys(("waits", "drift", "drift_message", "error", "next_try"), ""),
+        **{"job_name": "a", "composition": "c", "job": None, "wanted": "running", "state": "failed"},
+        **{"observed_at": 0.0, "message": message, "losses": []},
+    }
+    (_, cut) = drawn(render.jobs_table([job], whole=False), 300)
+    assert cut.endswith("no such street no such …") and cut.count("street") == 3
+    (_, whole) = drawn(render.jobs_table([job]), 1000, terminal=False)
+    assert message.strip() in whole

@@ -25,7 +25,10 @@ from tests.support.spark_server import SparkServer
 from tests.support.terminal import command, environment, piped
 
 NOWHERE = f"http://127.0.0.1:{free_port()}"
-FILES = ["README.md", "composition.yaml", "jobs/readings.py", "sites.yaml", "test_readings.py"]
+FILES = [
+    *("README.md", "composition.yaml", "jobs/readings.py", "schemas/composition.schema.json"),
+    *("schemas/inventory.schema.json", "sites.yaml", "test_readings.py"),
+]
 
 
 def files_of(directory: Path) -> list[str]:

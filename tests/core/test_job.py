@@ -22,6 +22,7 @@ FULL: dict[str, Any] = {
     "parallelism": 2,
     "upgrade": "stateless",
     "trigger": "2 seconds",
+    "output_mode": "update",
     "restart": "never",
     "on_error": "park",
     "park_topic": "parked",
@@ -61,6 +62,7 @@ def test_a_job_of_before_on_error_has_the_form_that_it_had() -> None:
     """Copies are recognised by it, those that an older version started included."""
     assert form_fingerprint(job("A")) == FORM_OF_0_1
     assert form_fingerprint(job("A", on_error="skip")) != FORM_OF_0_1
+    assert form_fingerprint(job("A", output_mode="update")) != FORM_OF_0_1
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0, False), (1, "1")])

@@ -153,6 +153,7 @@ COSTS: dict[str, tuple[Any, str]] = {
     "arguments": ({"limit": 1}, "update"),
     "parallelism": (2, "update"),
     "trigger": ("2 seconds", "update"),
+    "output_mode": ("complete", "update"),
     "code_hash": ("beef", "update"),
     "job_path": ("elsewhere/test-1.jar", "keep"),
     "site": ("A", "keep"),

@@ -265,3 +265,14 @@ def test_closing_ends_the_asking(bench: Bench) -> None:
     bench.rates()
     assert not [each for each in threading.enumerate() if each.name.startswith("sampler")]
     assert bench.questions(NEAR) == count
+
+
+def test_the_rates_of_the_last_hour_are_retained(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(*chain("a", "b"))
+    bench.world.metrics["a"] = JobMetrics(77.0, input_rate=3.0, waiting=5)
+    bench.sample()
+    bench.reported("a")
+    found = bench.services.queries.curves("a")
+    assert (found["job_name"], len(found["input_rate"])) == ("a", 60)
+    assert (found["input_rate"][-1], found["waiting"][-1], found["input_rate"][0]) == (3.0, 5.0, None)

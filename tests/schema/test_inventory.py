@@ -4,10 +4,15 @@ import json
 
 import pytest
 
+from speck.core.draft import Draft
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Link, Login, Secret, Site, Uplink
+from speck.core.job import Composition
 from speck.errors import InvalidInput
+from speck.placement.profile import Inputs
+from speck.placement.sites import site_table
 from speck.schema.inventory import load_inventory
 from speck.schema.schemas import InventorySchema
+from tests.support.examples import job
 
 SITES_YAML = """\
 sites:
@@ -157,8 +162,13 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         (SITE + "    uplink:\n      latency: 3 bit/s\n", "line 6: site 'A': uplink.latency '3 bit/s'"),
         (SITE + "    uplink: {latncy: 3}\n", "unknown field 'uplink.latncy' (did you mean 'latency'?)"),
         (
-            SITE + "  B:\n    spe_address: SC://A:15002\n    broker_address: tcp://b\n",
-            "is also that of site 'A'",
+            SITE
+            + "    checkpoint_dir: /a\n  B:\n    spe_address: SC://A:15002\n    broker_address: tcp://b\n",
+            "line 6: site 'B': checkpoint_dir of sc://a:15002 differs from that of site 'A'",
+        ),
+        (
+            "sites:\n  A:\n    broker_address: tcp://a\n    engines: [{spe_address: sc://a}, {spe_address: SC://A}]\n",
+            "line 2: site 'A': spe_address 'sc://a:15002' is given twice (expected it once)",
         ),
         (
             SITE + "    cores: 0\n",
@@ -391,3 +401,31 @@ def test_bad_variables(text: str, message: str) -> None:
         load_inventory(text, {"BROKER_PASSWORD": "hunter2", "BROKER": "hunter2"})
     assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+SHARED = SITE + "  B:\n    spe_address: SC://A:15002\n    broker_address: tcp://b\n    slots: 2\n"
+
+
+def test_an_engine_may_serve_two_sites() -> None:
+    found = load_inventory(SHARED)
+    a, b = found.sites.values()
+    assert a.engines[0].spe_address == b.engines[0].spe_address == "sc://a:15002"
+    assert found.site_of_engine("sc://a:15002") is a
+    assert found.site_of_engine("sc://a:15002", None, "B") is b
+    assert found.site_of_engine("sc://a:15002", None, "tcp://elsewhere:1883", "tcp://b:1883") is b
+
+
+def test_each_job_belongs_to_the_site_that_it_names_of_those_of_its_engine() -> None:
+    inventory = load_inventory(SHARED)
+    jobs = [
+        job(name, site=site, spe_address="sc://a:15002", source_broker=f"tcp://{broker}:1883", engine="spark")
+        for name, site, broker in (("a", "A", "a"), ("b", "B", "b"), ("reader", None, "b"))
+    ]
+    draft = Draft.of(Composition("test", {each.job_name: each for each in jobs}), inventory, lambda *_: True)
+    assert {name: list(sites) for name, sites in draft.candidates.items()} == {
+        "a": ["A"],
+        "b": ["B"],
+        "reader": ["B"],
+    }
+    table = site_table(inventory, Inputs(), jobs)
+    assert table.engines == {"sc://a:15002": 0}

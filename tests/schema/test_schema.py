@@ -623,5 +623,18 @@ def test_a_binder_that_does_not_name_the_treatments_of_failing_messages_knows_no
         load_jobs(data, inventory=INVENTORY, registry=old, root=root, default_name="test")
 
 
+def test_an_output_mode_is_that_of_a_spark_job(root: Path) -> None:
+    assert load(root, CLEAN | {"output_mode": "complete"}).composition.jobs["A"].output_mode == "complete"
+    assert load(root, CLEAN).composition.jobs["A"].output_mode is None
+    (found,) = faults_of(root, CLEAN | {"output_mode": "sometimes"})
+    assert "output_mode 'sometimes' is not known (expected append or update or complete)" in found
+    (found,) = faults_of(root, FLINK | {"output_mode": "update"})
+    assert "output_mode 'update' does not fit engine 'flink' (only Spark has output modes)" in found
+    old = Registry.of([replace(SPARK, output_modes=False), MQTT])
+    data = {"jobs": [CLEAN | {"output_mode": "update"}]}
+    with pytest.raises(InvalidInput, match="output_mode 'update' is not supported by the binder of 'spark'"):
+        load_jobs(data, inventory=INVENTORY, registry=old, root=root, default_name="test")
+
+
 def test_faults_are_values() -> None:
     assert str(Fault("is wrong", job="A", line=3)) == "line 3: job 'A': is wrong"

@@ -211,6 +211,25 @@ def test_other_content_types_are_refused(rest: RestServer) -> None:
     assert "'image/png' is not supported" in answer.json()["detail"]
 
 
+def test_openapi_has_what_generators_of_clients_need(rest: RestServer) -> None:
+    """The recommended rules of Spectral that a new route may break (all of them: make spectral)."""
+    document = get(rest, "/openapi.json")
+    assert document["servers"][0]["url"] == "/"
+    assert document["info"]["description"] and document["info"]["contact"]
+    operations = [
+        operation
+        for item in document["paths"].values()
+        for method, operation in item.items()
+        if method in ("get", "post", "put", "delete")
+    ]
+    names = [each["operationId"] for each in operations]
+    assert len(set(names)) == len(names) and all(map(str.isidentifier, names))
+    assert [each["operationId"] for each in operations if not each.get("description")] == []
+    text = json.dumps(document)
+    unused = [name for name in document["components"]["schemas"] if f'schemas/{name}"' not in text]
+    assert unused == []
+
+
 def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer) -> None:
     document = get(rest, "/openapi.json")
     assert {
@@ -224,6 +243,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/jobs/{name}"),
         ("DELETE", "/jobs/{name}"),
         ("GET", "/jobs/{name}/logs"),
+        ("GET", "/jobs/{name}/curves"),
         ("POST", "/compositions"),
         ("GET", "/compositions"),
         ("GET", "/compositions/{name}"),

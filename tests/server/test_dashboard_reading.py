@@ -68,7 +68,10 @@ def test_the_face_follows_the_reader_and_the_switch(at: tuple[RestServer, Page])
 
 
 LONG = "the-longest-name-that-a-job-may-have-" + "x" * 63
-VIEWS = ("#/graph/demo", "#/sites", "#/history/demo", "#/operations", "#/events", "#/delete/demo", "#/change")
+VIEWS = (
+    *("#/graph/demo", "#/compositions", "#/sites", "#/history/demo", "#/operations", "#/events"),
+    *("#/delete/demo", "#/change"),
+)
 
 
 def test_each_view_stands_out_has_names_and_fits_its_window(at: tuple[RestServer, Page]) -> None:
@@ -105,6 +108,7 @@ def test_each_view_stands_out_has_names_and_fits_its_window(at: tuple[RestServer
 # What a view shows last.
 ENDS = {
     "graph": ".jobs tbody tr",
+    "compositions": ".jobs tbody tr",
     "sites": ".cards .notice",
     "history": ".actions .action",
     "operations": ".cards li",

@@ -87,7 +87,7 @@ class Reader:
             | {
                 "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": str(ROOT),
-                "SPECK_SERVER": f"http://127.0.0.1:{self.port}",
+                "SPECK_URL": f"http://127.0.0.1:{self.port}",
                 processes.MARK: MARK,
             },
         )

@@ -43,6 +43,7 @@ def query_spec(
         entry=job.entry_class,
         arguments=dict(job.arguments),
         trigger=job.trigger,
+        output_mode=job.output_mode,
         split=dict(job.split),
         checkpoint=checkpoint_of(attempt, inventory.engine(address)),
         settings=settings(job, attempt),

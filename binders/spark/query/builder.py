@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import BinaryType, StringType
 
 from binders.spark.query.spec import QuerySpec
-from binders.spark.query.user_code import JobFault, call, load, output_mode
+from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
 _STREAMING_NODE = re.compile(r"^[ \t:+\-|]*~(\w+)", re.MULTILINE)
@@ -43,11 +44,29 @@ def start_query(session: Any, spec: QuerySpec) -> Any:
     """
     entry, result = _build(session, spec)
     nodes = set(_streaming_nodes(_plans(result)))
-    mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
+    mode = _mode(spec, entry, nodes)
     # A replayed batch must give each message the same stamp: the sink sorts rows that may come in another
     # order when they are replayed.
     order = "input" if nodes and nodes <= _IN_ORDER else "value"
     return _write(result, mode, order, spec)
+
+
+def _mode(spec: QuerySpec, entry: JobFunction, nodes: Set[str]) -> str:
+    """The output mode of a query with these streaming nodes.
+
+    Raises :class:`JobFault` for one that Spark refuses when the query starts (its guide to structured
+    streaming, "Output Modes"): it is then named before an old copy is stopped.
+    """
+    aggregates = "Aggregate" in nodes
+    mode = spec.output_mode or output_mode(entry) or ("update" if aggregates else "append")
+    if mode == "complete" and not aggregates:
+        raise JobFault("output_mode 'complete' needs an aggregation, which the job has not (expected append)")
+    if mode == "append" and aggregates and "EventTimeWatermark" not in nodes:
+        raise JobFault(
+            "output_mode 'append' needs a watermark, since results of an aggregation are final after one "
+            "(expected withWatermark in the code, or update)"
+        )
+    return mode
 
 
 @dataclass(frozen=True)
@@ -60,8 +79,9 @@ class Rehearsal:
 
 def rehearse(session: Any, spec: QuerySpec) -> Rehearsal:
     """Build the specified query; starts nothing.  Raises as :func:`start_query`."""
-    _, result = _build(session, spec)
+    entry, result = _build(session, spec)
     plans = _plans(result)
+    _mode(spec, entry, set(_streaming_nodes(plans)))
     _, _, physical = plans.partition("== Physical Plan ==")
     return Rehearsal(frozenset(_PYTHON_NODE.findall(physical)), _streaming_nodes(plans).count(_SOURCE))
 

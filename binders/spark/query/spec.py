@@ -16,9 +16,10 @@ class QuerySpec:
     """One streaming query to start, on a Connect server or in a driver.
 
     ``path`` and ``entry`` name the job's code, ``arguments`` are its arguments.  ``trigger`` is a Spark
-    interval or ``None``; ``settings`` are Spark's, of the session.  ``split`` is the job's part in a split by
-    keys (:attr:`speck.core.job.Job.split`), empty for most.  A ``rehearsal`` does all but start the query.
-    Fields that may contain a secret are not in ``repr``.
+    interval or ``None``, ``output_mode`` one in place of the code's own; ``settings`` are Spark's, of the
+    session.  ``split`` is the job's part in a split by keys (:attr:`speck.core.job.Job.split`), empty for
+    most.  A ``rehearsal`` does all but start the query.  Fields that may contain a secret are not in
+    ``repr``.
     """
 
     job_name: str
@@ -32,6 +33,7 @@ class QuerySpec:
     arguments: Mapping[str, Scalar] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     trigger: str | None = None
+    output_mode: str | None = None
     split: Mapping[str, Scalar] = field(default_factory=dict)
     rehearsal: bool = False
 

@@ -175,6 +175,7 @@ class Submitter:
             entry=job.entry_class,
             arguments=dict(job.arguments),
             trigger=job.trigger,
+            output_mode=job.output_mode,
             split=dict(job.split),
             checkpoint=checkpoint_of(attempt, self._known),
             settings=settings(job, attempt),

@@ -27,7 +27,10 @@ def by_site(graph: Graph, inventory: Inventory) -> list[SiteGroup]:
 
     Raises :class:`InvalidInput` for a cycle.
     """
-    names = {each.spe_address: site.name for site in inventory.sites.values() for each in site.engines}
+    names = {
+        address: ", ".join(site.name for site in sites)
+        for address, sites in inventory.sites_by_engine().items()
+    }
     members_of: dict[str, list[str]] = {}
     for job_name in graph.order():
         members_of.setdefault(graph.jobs[job_name].spe_address, []).append(job_name)

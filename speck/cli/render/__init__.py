@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from speck.cli.render.adaptation import adaptation_lines, adaptations_lines, decision_line, step_line
 from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count, faults_of
+from speck.cli.render.facts import facts
 from speck.cli.render.folding import folded_jobs
 from speck.cli.render.live import (
     SORTS,
@@ -41,7 +42,7 @@ from speck.cli.render.plans import (
 from speck.cli.render.profiles import links_table, profile_table, site_profiles_table
 from speck.cli.render.splits import split_advice_lines, split_lines, splits_table
 from speck.cli.render.tables import table
-from speck.cli.render.values import Data, clock, shown
+from speck.cli.render.values import Data, clock, first_words, shown
 
 __all__ = [
     "SORTS",
@@ -96,8 +97,8 @@ __all__ = [
 ]
 
 
-def jobs_table(jobs: Iterable[Data]) -> Table:
-    """A row for each job: its desired and its observed state."""
+def jobs_table(jobs: Iterable[Data], *, whole: bool = True) -> Table:
+    """A row for each job: its desired and its observed state; long texts are cut unless ``whole``."""
     columns = ("JOB", "COMPOSITION", "ENGINE", "WANTED", "STATE", "OBSERVED", "DRIFT", "NEXT TRY", "SAYS")
     return table(
         columns,
@@ -111,7 +112,7 @@ def jobs_table(jobs: Iterable[Data]) -> Table:
                 clock(each["observed_at"]),
                 each["drift"],
                 each["next_try"] and clock(each["next_try"]),
-                _messages(each),
+                _messages(each) if whole else first_words(_messages(each)),
             )
             for each in jobs
         ),
@@ -130,36 +131,6 @@ def _messages(job: Data) -> str:
 def _alarms(job: Data) -> Iterable[str]:
     """The recent losses of a job (of a server that reports them)."""
     return (f"{each['count']} {each['text']}" for each in job.get("losses", ()) if each["alarm"])
-
-
-_TIMES = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try", "first", "last")
-_FIRST = ("job_name", "composition", "wanted", "state", "message", "error", "drift", "drift_message")
-
-
-def facts(data: Data) -> Iterable[Text]:
-    """All fields of an object, a line each, the most important first, nested ones indented."""
-    yield from _facts({name: data[name] for name in _FIRST if name in data} | dict(data), "")
-
-
-def _facts(data: Data, indent: str) -> Iterable[Text]:
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield Text(f"{indent}{key}:")
-            yield from _facts(value, indent + "  ")
-        else:
-            yield Text(f"{indent}{key}: {_fact(key, value)}")
-
-
-def _fact(key: str, value: Any) -> str:
-    if key in _TIMES and isinstance(value, float):
-        return clock(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_fact(name, inner)}" for name, inner in value.items()) or "-"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "; ".join(_fact("", each) for each in value) or "-"
-    return "-" if value in (None, "") else str(value)
 
 
 def compositions_table(compositions: Iterable[Data]) -> Table:

@@ -57,6 +57,12 @@ def shortened(text: str) -> str:
     return f"{text[: MAX_LENGTH - tail - 1]}…{text[-tail:]}"
 
 
+def first_words(text: str) -> str:
+    """The beginning of a text, in one line of at most :data:`MAX_LENGTH` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_LENGTH else f"{line[: MAX_LENGTH - 1].rsplit(' ', 1)[0]} …"
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "(none)"

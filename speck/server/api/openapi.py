@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -23,6 +24,15 @@ _PLACES = {  # parameters of paths
     "number": "the number of a revision",
     "identifier": "the id of the operation or placement",
 }
+_PLACE = re.compile(r"<(?:\w+:)?(\w+)>")  # of a route
+_INFO = {
+    "description": "Compositions of streaming jobs on several engines: plans, operations, history, metrics. "
+    "The rules common to all paths are in docs/rest.md.",
+    "contact": {"name": "SpecK"},
+    "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+}
+# Relative to the document (OpenAPI 3.0.3, section 4.7.5): right behind any proxy.
+_SERVERS = [{"url": "/", "description": "the server that has this document"}]
 _METHODS = frozenset(("get", "post", "put", "patch", "delete"))
 
 
@@ -43,25 +53,39 @@ def _text() -> str:
     """The document as JSON.  flask-smorest takes longer for it than all else takes to make an application."""
     app = Flask("speck")
     app.config |= {"API_TITLE": "SpecK", "API_VERSION": speck.__version__, "OPENAPI_VERSION": "3.0.3"}
+    app.config["API_SPEC_OPTIONS"] = {"info": _INFO, "servers": _SERVERS}
     api = _ProblemApi(app)
     api.spec.components.schema("Job", schema=JobSchema)
     api.spec.components.schema("Composition", schema=CompositionSchema)
     api.register_blueprint(blueprint)
-    return json.dumps(_complete(api.spec.to_dict()))
+    # A copy: the original shares the metadata of the schemas' fields.
+    return json.dumps(_complete(json.loads(json.dumps(api.spec.to_dict())), dict(_names(app))))
 
 
-def _complete(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with errors as problem+json, 200 beside each 202, and null for optional fields."""
+def _names(app: Flask) -> Iterator[tuple[tuple[str, str], str]]:
+    """The name of each operation, by its method and path: that of the function of its route."""
+    for rule in app.url_map.iter_rules():
+        path = _PLACE.sub(r"{\1}", rule.rule)
+        for method in rule.methods or ():
+            yield (method.lower(), path), rule.endpoint.rpartition(".")[2]
+
+
+def _complete(document: dict[str, Any], names: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    """The document with names of operations, problem+json, 200 beside each 202, and null if optional."""
     shared = document["components"].get("responses", {})
-    for _, _, operation in _operations(document):
+    for path, method, operation in _operations(document):
+        operation["operationId"] = names[method, path]
         responses = operation["responses"]
+        operation.setdefault("description", _description(operation, responses))
         _add_ended(responses)
         for response in (*responses.values(), *shared.values()):
             _as_problem(response)
     for item in document["paths"].values():
         _describe_places(item)
+    schemas = document["components"]["schemas"]
+    schemas.pop("PaginationMetadata", None)  # flask-smorest's own; no route has pages
     for name in _WRITTEN:
-        _allow_null(document["components"]["schemas"][name])
+        _allow_null(schemas[name])
     return document
 
 
@@ -93,6 +117,14 @@ def _describe_places(item: dict[str, Any]) -> None:
                 parameter.setdefault("description", _PLACES[parameter["name"]])
 
 
+def _description(operation: dict[str, Any], responses: dict[str, Any]) -> str:
+    summary = str(operation["summary"]).rstrip(".")
+    begun = responses.get("202", {}).get("content", {}).get(_JSON, {}).get("schema", {})
+    if not begun.get("$ref", "").endswith("/Operation"):
+        return f"{summary}."
+    return f"{summary}. An operation that takes longer than `wait` goes on after the answer (202)."
+
+
 def _add_ended(responses: dict[str, Any]) -> None:
     """Add 200 beside 202: an operation may end within ``wait``."""
     if "202" not in responses:
@@ -114,7 +146,15 @@ def _as_problem(response: dict[str, Any]) -> None:
 def _allow_null(schema: dict[str, Any]) -> None:
     needed = schema.get("required", ())
     for name, field in schema["properties"].items():
-        if name not in needed and not field.get("readOnly"):
-            field["nullable"] = True
-            if "enum" in field:
-                field["enum"] = [*field["enum"], None]
+        if name in needed or field.get("readOnly"):
+            continue
+        if "oneOf" in field:  # `nullable` needs a `type` beside it (OpenAPI 3.0.3, section 4.7.24)
+            field["oneOf"][0]["nullable"] = True
+            continue
+        if "$ref" in field:
+            field["allOf"] = [{"$ref": field.pop("$ref")}]
+        if "allOf" in field:
+            field["type"] = "object"
+        field["nullable"] = True
+        if "enum" in field:
+            field["enum"] = [*field["enum"], None]

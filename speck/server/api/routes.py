@@ -275,6 +275,14 @@ def show_log(query: dict[str, Any], name: str) -> Any:
     return _queries().log(name, query["lines"])
 
 
+@blueprint.route("/jobs/<name>/curves", methods=["GET"])
+@blueprint.response(200, schemas.CurvesSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_curves(name: str) -> Any:
+    """The rates of a job over the last hour, a point a minute"""
+    return _queries().curves(name)
+
+
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
 @blueprint.arguments(parameters.JobDeletionQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")

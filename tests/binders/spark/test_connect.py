@@ -14,6 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]
@@ -107,8 +108,11 @@ def test_an_aggregation_writes_updates(site_bench: SparkBench, job_name: str) ->
     site_bench.binder().stop(handle, keep_state=False)
 
 
-def test_a_job_may_ask_for_its_output_mode(site_bench: SparkBench, job_name: str) -> None:
-    job = site_bench.job(job_name, "total")
+@pytest.mark.parametrize(("entry", "mode"), [("total", None), ("count", "complete")])
+def test_a_job_may_ask_for_its_output_mode(
+    site_bench: SparkBench, job_name: str, entry: str, mode: str | None
+) -> None:
+    job = replace(site_bench.job(job_name, entry), output_mode=mode)
     handle = start(site_bench, job)
     site_bench.mqtt.send(job.source_topic, ["a"])
     eventually(lambda: site_bench.mqtt.got(job), lambda got: got == ["a 1"])
@@ -164,6 +168,7 @@ def test_an_archive(site_bench: SparkBench, job_name: str, suffix: str, tmp_path
         ("exits", {}, "ended the process that ran it .exit status 3"),
         ("not_callable", {}, "not_callable is a int"),
         ("upper", {"prefix": "x"}, "unexpected keyword argument 'prefix'"),
+        ("count_to_append", {}, "output_mode 'append' needs a watermark"),
         ("bad_mode", {}, "output_mode is 'sometimes' .expected append, update or complete"),
     ],
 )

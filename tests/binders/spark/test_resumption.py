@@ -38,6 +38,7 @@ jobs:
   entry_class: {entry}
   job_path: jobs/simple.py
   upgrade: {upgrade}
+  output_mode: {mode}
 """
 
 
@@ -51,8 +52,8 @@ class OneJob:
         self.coordinator = build(store, installed(), self.inventory, settings).coordinator
         self.coordinator.start()
 
-    def apply(self, entry: str, upgrade: str = "stateful") -> Operation:
-        text = JOB.format(entry=entry, upgrade=upgrade)
+    def apply(self, entry: str, upgrade: str = "stateful", mode: str = "") -> Operation:
+        text = JOB.format(entry=entry, upgrade=upgrade, mode=mode)
         loaded = load_composition(
             text, inventory=self.inventory, registry=installed(), root=ROOT, default_name="one"
         )
@@ -100,6 +101,9 @@ def test_a_union_with_itself_is_refused_before_the_running_copy_stops(
     error = one.apply("upper").actions["read"].error
     assert "upper of simple.py reads its messages once" in error
     assert "a form that read them 2 times" in error
+    refused = one.apply("twice", mode="complete").actions["read"]
+    assert "output_mode 'complete' needs an aggregation" in str(refused.error)
+    assert refused.calls.get("stop", 0) == 0
     friend.close()
 
 

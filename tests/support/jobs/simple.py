@@ -103,6 +103,14 @@ def total(messages: DataFrame) -> DataFrame:
 total.output_mode = "complete"  # type: ignore[attr-defined]
 
 
+def count_to_append(messages: DataFrame) -> DataFrame:
+    """Asks for final results of an aggregation that has none."""
+    return count(messages)
+
+
+count_to_append.output_mode = "append"  # type: ignore[attr-defined]
+
+
 def bad_mode(messages: DataFrame) -> DataFrame:
     """Asks for an output mode that does not exist."""
     return count(messages)

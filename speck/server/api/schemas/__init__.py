@@ -13,6 +13,7 @@ from speck.server.api.schemas.compositions import (
     RevisionViewSchema,
 )
 from speck.server.api.schemas.jobs import (
+    CurvesSchema,
     JobRatesSchema,
     JobViewSchema,
     LeftCopySchema,
@@ -60,6 +61,7 @@ __all__ = [
     "CompositionSummarySchema",
     "CompositionViewSchema",
     "CountsSchema",
+    "CurvesSchema",
     "DeletedCompositionSchema",
     "DestructionSchema",
     "DiagnosisSchema",

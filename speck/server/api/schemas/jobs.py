@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from marshmallow import Schema, fields, validate
 
 from speck.core.runtime import Drift
@@ -146,6 +148,23 @@ class RatesSchema(Schema):
         allow_none=True, metadata={"description": "the newest of the jobs' (Unix time, s)"}
     )
     jobs = fields.List(fields.Nested(JobRatesSchema))
+
+
+def _points(description: str) -> fields.List[Any]:
+    point = fields.Float(allow_none=True)
+    return fields.List(point, metadata={"description": f"{description}; null: not known"})
+
+
+class CurvesSchema(Schema):
+    """The rates of a job over the last hour, the oldest first."""
+
+    job_name = text("the job's name")
+    until = fields.Float(metadata={"description": "time of the last point (Unix time, s)"})
+    interval = fields.Float(metadata={"description": "time between two points, s"})
+    input_rate = _points("messages/s read")
+    output_rate = _points("messages/s written")
+    waiting = _points("messages that the job's reader holds and the job has not worked on yet")
+    work_seconds = _points("duration of the last batch (Spark) or checkpoint (Flink), s")
 
 
 class LogSchema(Schema):

@@ -7,6 +7,7 @@ import { jobLook } from "./states.js";
 import { count } from "./words.js";
 import { changed, follow, items, mayChange, whenAwake, whenChanged, world } from "./world.js";
 import { Change } from "./views/change.js";
+import { Compositions } from "./views/compositions.js";
 import { Events } from "./views/events.js";
 import { History } from "./views/history.js";
 import { OperationView, Operations } from "./views/operations.js";
@@ -23,6 +24,7 @@ const FACE_KEY = "speck-face";
 
 const VIEWS = [
   { path: "graph", name: "Graph" },
+  { path: "compositions", name: "Compositions" },
   { path: "placement", name: "Placement" },
   { path: "sites", name: "Sites" },
   { path: "history", name: "History" },
@@ -228,6 +230,7 @@ const useSpoken = () => {
 // --- the whole
 
 const View = ({ route, chosen }) => {
+  if (route.path === "compositions") return html`<${Compositions} />`;
   if (route.path === "sites") return html`<${Sites} />`;
   if (route.path === "history") return html`<${History} key=${chosen} name=${chosen} go=${go} />`;
   if (route.path === "placement") return html`<${PlacementView} key=${chosen} name=${chosen} go=${go} />`;

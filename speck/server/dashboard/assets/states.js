@@ -93,3 +93,11 @@ export const jobLook = (job) => {
 
 // Whether somebody should look at a job.
 export const troubled = (job) => ["bad", "warn"].includes(jobLook(job).tone) || Boolean(job.drift) || alarms(job).length > 0;
+
+// The fields of a job whose texts are shown: a text that another one contains is not repeated.
+export const textsOf = (job, rates) => {
+  const texts = { error: job.error, waits: job.waits, drift_message: job.drift_message, message: job.message, rates: rates?.error };
+  const given = Object.entries(texts).filter(([, text]) => text);
+  const repeated = ([, text], place) => given.some(([, other], at) => other.includes(text) && (other.length > text.length || at < place));
+  return new Set(given.filter((each, place) => !repeated(each, place)).map(([field]) => field));
+};

@@ -1,8 +1,10 @@
 // The jobs as a table, with all that the graph has, and one job in full.
 import { html, names, steady, useEffect, useRef, useState } from "../html.js";
 import { read, named } from "../rest.js";
-import { alarms, jobLook, troubled } from "../states.js";
+import { alarms, jobLook, textsOf, troubled } from "../states.js";
 import { Fact, Trouble } from "../parts.js";
+import { Curves } from "./curves.js";
+import { Log } from "./log.js";
 import { ago, amount, count, known, moment, rate, shown, span } from "../words.js";
 
 export const StateOf = ({ job }) => {
@@ -161,6 +163,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
   useEffect(() => {
     if (focus) title.current.focus();
   }, [job.job_name, focus]);
+  const said = textsOf(job, rates);
   const kept = Object.entries(fields.arguments ?? {});
   const labels = Object.entries(fields.labels ?? {});
   return html`
@@ -174,18 +177,19 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
           <${StateOf} job=${job} />
           <span class="quiet">wanted: ${job.wanted}${job.up_to_date ? "" : ", not in its wanted form yet"}</span>
         </p>
-        ${job.drift && html`<p class="notice tone-warn"><strong>${job.drift}</strong>${job.drift_message && `: ${job.drift_message}`}${known(job.drift_since) && `, since ${moment(job.drift_since)}`}</p>`}
-        ${job.waits && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next try in ${span(job.next_try - now)})` : ""}</p>`}
+        ${job.drift && html`<p class="notice tone-warn"><strong>${job.drift}</strong>${said.has("drift_message") && `: ${job.drift_message}`}${known(job.drift_since) && `, since ${moment(job.drift_since)}`}</p>`}
+        ${said.has("waits") && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next try in ${span(job.next_try - now)})` : ""}</p>`}
         ${alarms(job).map((each) => html`<p class="notice tone-warn"><strong>${each.kind}</strong>: ${lossOf(each)}, last ${moment(each.last)}</p>`)}
-        ${job.error && html`<p class="notice tone-bad">${job.error}</p>`}
-        ${job.message && job.message !== job.error && html`<p class="quiet words">${job.message}</p>`}
+        ${said.has("error") && html`<p class="notice tone-bad">${job.error}</p>`}
+        ${said.has("message") && html`<p class="quiet words">${job.message}</p>`}
         <dl class="numbers">
           <${Fact} name="In">${rate(rates?.input_rate)}<//>
           <${Fact} name="Out">${rate(rates?.output_rate)}<//>
           <${Fact} name="Waiting">${amount(rates?.waiting)}<//>
           <${Fact} name=${fields.engine === "flink" ? "Checkpoint" : "Batch"}>${span(rates?.work_seconds)}<//>
         </dl>
-        ${rates?.error && html`<p class="quiet words">${rates.error}</p>`}
+        ${said.has("rates") && html`<p class="quiet words">${rates.error}</p>`}
+        <${Curves} key=${job.job_name} name=${job.job_name} now=${now} />
         <dl class="facts">
           <${Fact} name="Composition"><a href="#/graph/${encodeURIComponent(job.composition)}">${job.composition}</a><//>
           <${Fact} name="Site">${site}<//>
@@ -202,6 +206,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
         </dl>
         ${fields.split?.of && html`<${Split} key=${fields.split.of} name=${fields.split.of} now=${now} />`}
         <${Metrics} key=${job.job_name} name=${job.job_name} />
+        <${Log} key=${`log ${job.job_name}`} name=${job.job_name} />
       </div>
     </aside>
   `;

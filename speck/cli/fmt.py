@@ -1,0 +1,33 @@
+"""The command that formats compositions and site inventories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from speck.cli.options import CHANGES, file_path
+from speck.cli.terminal import err
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=file_path)
+@click.option("--check", is_flag=True, help="Change nothing; exit 2 if a file is not formatted.")
+def fmt(files: tuple[Path, ...], check: bool) -> None:
+    """Format compositions and site inventories (YAML): indentation, spaces, blank lines.
+
+    Comments, quotes, anchors and the order of fields stay, and so does the meaning: a file that would be
+    read in another way afterwards is refused.
+    """
+    from speck.schema.yaml.formatting import formatted
+
+    changed = []
+    for file in files:
+        before = file.read_bytes()
+        after = formatted(before)
+        if after != before:
+            changed.append(file)
+            err.print(f"{'not formatted: ' if check else 'formatted '}{file}", markup=False)
+        if after != before and not check:
+            file.write_bytes(after)
+    raise SystemExit(CHANGES if check and changed else 0)

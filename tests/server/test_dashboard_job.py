@@ -1,0 +1,95 @@
+"""One job on the dashboard: its last hour, its log, each error once; and the list of all compositions."""
+
+from __future__ import annotations
+
+import time
+
+from speck.core.runtime import JobMetrics
+from speck.observe.rates import Rates
+from tests.support.chromium import Page
+from tests.support.dashboards import THREE, at_fixture, composition, deploy, fail  # noqa: F401
+from tests.support.rest_server import RestServer
+
+DARK_PIXELS = """
+const canvas = arguments[0];
+const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+const colours = new Set();
+for (let at = 0; at < data.length; at += 4) {
+  if (data[at + 3] > 200) colours.add(`${data[at]},${data[at + 1]},${data[at + 2]}`);
+}
+return colours.size;
+"""
+
+
+def an_hour_passes(rest: RestServer, job: str) -> None:
+    """The rates of the last hour, without waiting for it; its engine goes on reporting the last ones."""
+    rest.world.metrics[job] = JobMetrics(
+        time.time(), input_rate=159.0, output_rate=50.0, waiting=590, batch_duration_ms=200.0
+    )
+    curves = rest.coordinator.sampler.curves
+    assert curves is not None
+    end, clock = curves.clock(), curves.clock
+    for minute in range(60):
+        curves.clock = lambda minute=minute: end - 60 * (59 - minute)  # type: ignore[misc]
+        rates = Rates(0.0, 100.0 + minute, 50.0 if minute != 30 else None, minute * 10, 0.2)
+        curves.add(job, rates)
+    curves.clock = clock
+
+
+def test_the_last_hour_of_a_job_is_drawn_and_said(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    an_hour_passes(rest, "clean")
+    page.open()
+    page.click("[data-job=clean]")
+    page.until(lambda: len(page.all(".curve canvas")) == 3, "three curves")
+    said = [each.get_attribute("aria-label") for each in page.all(".curve [role=img]")]
+    assert said == [
+        "In: 159/s at last, from 100/s to 159/s; Out: 50/s at last, from 50/s to 50/s, in the last hour",
+        "Waiting: 590 at last, from 0 to 590, in the last hour",
+        "Batch: 200 ms at last, from 200 ms to 200 ms, in the last hour",
+    ]
+    for canvas in page.all(".curve canvas"):
+        assert page.run(DARK_PIXELS, canvas) > 2
+    page.click("[data-job=count]")
+    page.one(".curves", "Curves of the last hour appear after two minutes.")
+    assert page.complaints() == []
+
+
+def test_the_log_of_a_job_is_read_on_request(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    page.open()
+    page.click("[data-job=clean]")
+    page.click(".job-panel button", "Read the log")
+    page.one(".job-panel .log", "attempt 1 of clean running")
+    page.click(".job-panel button", "Read the log again")
+    rest.world.down("sc://a.example:15002")
+    page.click(".job-panel button", "Read the log again")
+    page.one(".job-panel .trouble", "a.example")
+
+
+def test_an_error_is_shown_once(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    fail(rest, "clean", "no such street")
+    page.open()
+    page.click("[data-job=clean]")
+    page.one(".job-panel", "no such street")
+    assert page.one(".job-panel").text.count("no such street") == 1
+
+
+def test_all_compositions_are_listed(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    fail(rest, "clean", "no such street")
+    deploy(rest, composition("other A raw t1", name="another"))
+    page.open()
+    page.click("nav a", "Compositions")
+    page.one("#compositions-title", "Compositions")
+    page.one("tbody tr", "another")
+    assert [each.text.split()[0] for each in page.all("tbody tr")] == ["another", "demo"]
+    page.one("tbody tr:nth-child(2) .badge.tone-bad", "1")
+    page.click("tbody a", "another")
+    page.one("h1", "another")
+    assert page.complaints() == []
