@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from speck.cli.render.code import code_lines, fields_of
 from speck.cli.render.splits import split_groups, split_heading
 from speck.cli.render.values import STATES, Data, changed_values, shown, shown_pair
 
@@ -42,8 +44,9 @@ def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
     mark, style = MARKS[action["kind"]]
     text = f"  {mark} {action['kind']:<6}  {indent}{action['job']:<{width}}  {action['reason']}"
     yield Text(text, style=style)
-    for change in action["changes"]:
+    for change in fields_of(action["changes"]):
         yield from change_lines(change)
+    yield from code_lines(action.get("code"))
     if action.get("consequence"):
         yield Text(f"      {action['consequence']}", style="dim")
 
@@ -133,9 +136,11 @@ def difference_lines(difference: Data) -> Iterable[Text]:
         yield from _difference("changed", change)
     for job in difference["jobs"]:
         mark, style = _KINDS[job["kind"]]
-        yield Text(f"  {mark} {job['job']}", style=style)
-        for change in job["changes"]:
+        code = job.get("code")
+        yield Text(f"  {mark} {job['job']}" + (f"  {code['summary']}" if code else ""), style=style)
+        for change in fields_of(job["changes"]):
             yield from _difference(job["kind"], change)
+        yield from code_lines(code, most=sys.maxsize)
 
 
 def _difference(kind: str, change: Data) -> Iterator[Text]:

@@ -35,6 +35,7 @@ from speck.server.api.schemas.plans import (
     WarningSchema,
 )
 from speck.server.api.schemas.server import (
+    ArtifactSchema,
     DiagnosisSchema,
     EventSchema,
     FindingSchema,
@@ -53,6 +54,7 @@ from speck.server.api.schemas.sites import (
 
 __all__ = [
     "ActionSchema",
+    "ArtifactSchema",
     "BrokerViewSchema",
     "ChangeSchema",
     "CheckupSchema",
