@@ -14,7 +14,6 @@ from speck.cli.terminal import err
 from speck.client import Client, RequestRefused
 from speck.errors import InvalidInput
 from speck.schema.yaml.parser import parse
-from speck.store.jobfile import BadFile, content_hash, locate
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -65,6 +64,8 @@ class LocalCode:
 
 def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:
     """The files that a composition's text names, beside its ``file`` or below one of the ``roots``."""
+    from speck.store.jobfile import BadFile, content_hash, locate  # with it comes LevelDB
+
     directories = tuple(dict.fromkeys((file.absolute().parent, *(each.absolute() for each in roots))))
     code = LocalCode(directories)
     codes, policies = _paths(text)
