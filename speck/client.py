@@ -136,13 +136,16 @@ class Client:
         answer: dict[str, Any] = self._ask("POST", "/compositions", query=query, **_body(text, code))
         return answer
 
-    def send_artifact(self, sha256: str, path: Path) -> None:
-        """Send a file with this hash, in parts, unless the server has it; goes on where a part is there."""
-        received = self._received(sha256)
-        if received is None:
-            return
+    def send_artifact(self, sha256: str, path: Path) -> bool:
+        """Send a file with this hash, in parts, unless the server has it; goes on where a part is there.
+
+        False: the server accepts no code, and nothing was sent.
+        """
+        known = self._known_artifact(sha256)
+        if known.get("complete") or known.get("accepted") is False:
+            return bool(known.get("complete"))
         with path.open("rb") as file:
-            file.seek(received)
+            file.seek(int(known.get("received", 0)))
             size = os.fstat(file.fileno()).st_size
             while True:
                 query = {"offset": file.tell(), "size": size}
@@ -150,17 +153,17 @@ class Client:
                 part = file.read(_PART)
                 answer = self._ask("PUT", f"/artifacts/{sha256}", query=query, data=part, headers=headers)
                 if answer["complete"] or not part:
-                    return
+                    return bool(answer["complete"])
 
-    def _received(self, sha256: str) -> int | None:
-        """The bytes of a file that the server has; ``None``: all."""
+    def _known_artifact(self, sha256: str) -> dict[str, Any]:
+        """The server's answer about a file, which it has or has not."""
         with self._translated(self.read_timeout):
             timeout = (_CONNECT, self.read_timeout)
             answer = self._send("GET", f"/artifacts/{sha256}", timeout=timeout)
-            if answer.status_code == HTTPStatus.NOT_FOUND:
-                return int(answer.json().get("received", 0))
-            self._body(answer)
-        return None
+            found: dict[str, Any] = (
+                answer.json() if answer.status_code == HTTPStatus.NOT_FOUND else self._body(answer)
+            )
+        return found
 
     def place(self, text: bytes, name: str, code: Code = NO_CODE, **wishes: Any) -> dict[str, Any]:
         """Propose a placement of a composition's text.  ``code``: as of :meth:`plan`.

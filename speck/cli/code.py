@@ -47,8 +47,10 @@ class LocalCode:
 
         Gives the hashes of all files that were found, by path.
         """
-        for path, sha256 in self.hashes.items():
-            client.send_artifact(sha256, self.found[path])
+        for path, sha256 in list(self.hashes.items()):
+            if not client.send_artifact(sha256, self.found[path]):
+                del self.hashes[path]
+                self.missing[path] = "is there, and the server accepts no code from clients"
         try:
             yield self.hashes
         except RequestRefused as refusal:
@@ -57,9 +59,8 @@ class LocalCode:
                     here = f"on this machine it {self.missing[fault['value']]}"
                     fault["message"] = f"{fault['message']}; {here}"
             raise
-        where = " or ".join(map(str, self.directories))
-        for path in self.missing:
-            err.print(f"{path}: that of the server is used (none in {where} here)", style="dim", markup=False)
+        for path, why in self.missing.items():
+            err.print(f"{path}: that of the server is used (here it {why})", style="dim", markup=False)
 
 
 def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:

@@ -92,7 +92,7 @@ def build(
     """
     inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
     metrics = Metrics(clock)
-    uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock)
+    uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock, settings.sent_code)
     artifacts = Artifacts(store.directory / "artifacts", settings.roots, uploads.content)
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)

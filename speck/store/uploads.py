@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from speck.store.artifacts import hash_of, write_error
 from speck.store.jobfile import LARGEST, BadFile
 
 LIFETIME = 3600.0  # s
-MOST_BYTES = 2 << 30  # of all uploads together
+NOT_ACCEPTED = "this server accepts no code from clients (speck serve --sent-code)"
 _PARTIAL, _COMPLETE = ".partial", ".complete"
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 _CHUNK = 1 << 20  # bytes
@@ -31,12 +30,15 @@ _CHUNK = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Uploads:
-    """``directory`` has the uploads, ``accepted`` the code of accepted jobs; ``clock`` gives Unix time, s."""
+    """``directory`` has the uploads, ``accepted`` the code of accepted jobs; ``clock`` gives Unix time, s.
+
+    ``most_bytes`` bounds all uploads together; with 0 none is accepted.
+    """
 
     directory: Path
     accepted: Path
-    clock: Callable[[], float] = time.time
-    most_bytes: int = MOST_BYTES
+    clock: Callable[[], float]
+    most_bytes: int
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def received(self, sha256: str) -> tuple[int, bool]:
@@ -56,6 +58,8 @@ class Uploads:
         :class:`~speck.errors.InvalidInput`, and :class:`~speck.errors.StoreFull`.
         """
         check_hash(sha256)
+        if not self.most_bytes:
+            raise Conflict(f"{NOT_ACCEPTED} (expected a job_path under its --root)")
         if size is not None and size > LARGEST:
             raise _refused(f"has {size:,} bytes (at most {LARGEST:,} are accepted)", sha256)
         with self._lock:
@@ -95,6 +99,8 @@ class Uploads:
 
         Raises :class:`~speck.store.jobfile.BadFile` if it is not there.
         """
+        if not self.most_bytes:
+            raise BadFile(f"was sent, and {NOT_ACCEPTED}")
         if not _HASH.match(sha256):
             raise BadFile(f"has the hash {sha256[:80]!r} (expected SHA-256: 64 hexadecimal digits)")
         if not name or name.startswith("."):

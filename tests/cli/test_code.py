@@ -94,7 +94,8 @@ def test_a_path_below_the_server_s_roots_goes_on_working_and_is_told(
     (file.parent / "air.py").rename(rest.root / "air.py")
     done = speck("plan", str(file))
     assert done.code == 2
-    assert f"air.py: that of the server is used (none in {file.parent} here)" in " ".join(done.err.split())
+    text = " ".join(done.err.split())
+    assert f"air.py: that of the server is used (here it does not exist (searched in {file.parent} on" in text
 
 
 def test_two_users_with_one_path_and_different_texts(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
@@ -120,6 +121,17 @@ def test_nothing_outside_of_the_directory_is_sent(
     assert speck("plan", str(file)).code == 1
     sent = [each.read_bytes() for each in rest.services.uploads.directory.rglob("*") if each.is_file()]
     assert sent == []
+
+
+def test_a_server_that_accepts_no_code_runs_its_own(
+    rest: RestServer, speck: Speck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    object.__setattr__(rest.services.uploads, "most_bytes", 0)
+    file = written(tmp_path / "mine", AIR.replace("30", "40"))
+    (rest.root / "air.py").write_text(AIR)
+    done = speck("apply", str(file))
+    assert done.code == 0 and running(rest)["a"] == AIR.encode()
+    assert "here it is there, and the server accepts no code from clients" in " ".join(done.err.split())
 
 
 def edit(file: Path, old: str, new: str) -> None:

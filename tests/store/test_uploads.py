@@ -35,7 +35,7 @@ def clock_fixture() -> Clock:
 
 @pytest.fixture(name="uploads")
 def uploads_fixture(tmp_path: Path, clock: Clock) -> Uploads:
-    return Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock)
+    return Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, 1 << 20)
 
 
 def send(uploads: Uploads, content: bytes) -> str:
@@ -104,6 +104,14 @@ def test_all_together_are_bounded(tmp_path: Path, clock: Clock) -> None:
         uploads.receive(sha256(TWO), io.BytesIO(TWO), 0, len(TWO))
     clock.now += LIFETIME + 1
     uploads.receive(sha256(TWO), io.BytesIO(TWO), 0, len(TWO))
+
+
+def test_a_server_may_accept_none(tmp_path: Path, clock: Clock) -> None:
+    uploads = Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, 0)
+    with pytest.raises(Conflict, match="accepts no code"):
+        uploads.receive(sha256(ONE), io.BytesIO(ONE))
+    with pytest.raises(BadFile, match="accepts no code"):
+        uploads.find(sha256(ONE), "air.py")
 
 
 def test_two_texts_under_one_path_are_two_artifacts(tmp_path: Path, uploads: Uploads) -> None:

@@ -8,6 +8,7 @@ from flask import request
 
 from speck.server.api import parameters, problems, schemas
 from speck.server.api.routes import blueprint, services
+from speck.store.uploads import NOT_ACCEPTED
 
 _OCTETS = {
     "required": True,
@@ -21,7 +22,10 @@ _OCTETS = {
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="it is no hash")
 def show_artifact(sha256: str) -> Any:
     """Ask if the code with this hash is here already"""
-    received, complete = services().uploads.received(sha256)
+    uploads = services().uploads
+    received, complete = uploads.received(sha256)
+    if not uploads.most_bytes:
+        return problems.problem(404, NOT_ACCEPTED, accepted=False)
     if not complete:
         return problems.problem(404, f"artifact {sha256[:12]} is not here", received=received)
     return {"sha256": sha256, "received": received, "complete": True}
