@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +24,7 @@ DEFAULT_URL = f"http://{HOST}:{PORT}"
 _CONNECT = 5.0  # s
 _CHUNK = 256 * 1024  # bytes
 _PAGE = 200  # operations; the most that the server lists in one answer
+_PART = 4 << 20  # bytes of a file in one request
 _FORGOTTEN = (404, 410)
 _READ = 60.0  # s, in addition to the time that the server was asked to wait
 
@@ -32,6 +36,10 @@ _INVALID_ADDRESS = (
     urllib3.exceptions.LocationValueError,
     UnicodeError,
 )
+
+
+Code = Mapping[str, str]  # the hashes of files, by their path in a composition
+NO_CODE: Code = MappingProxyType({})
 
 
 class RequestRefused(ServerError):
@@ -85,14 +93,19 @@ class Client:
         leave_behind: Sequence[str] = (),
         give_up: bool = False,
         place: str | None = None,
+        code: Code = NO_CODE,
+        build: bool = False,
     ) -> dict[str, Any]:
         """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
 
+        ``code`` are the hashes of files that were sent (:meth:`send_artifact`), by their path in the text.
+        With ``build``, engines build the new forms of jobs.
         ``give_up`` allows to lose messages in sessions that jobs leave; ``place`` is ``new``, ``all`` or
         ``none``: the jobs to find sites for.
         """
         allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None, "place": place}
-        return self._apply(text, name, dry_run="true", base_revision=base_revision, **allowed)
+        allowed["build"] = build or None
+        return self._apply(text, name, code, dry_run="true", base_revision=base_revision, **allowed)
 
     def apply(
         self,
@@ -102,9 +115,10 @@ class Client:
         base_revision: int | None = None,
         wait: float = 0,
         plan: str = "",
+        code: Code = NO_CODE,
         **extra: Any,
     ) -> dict[str, Any]:
-        """Apply a composition's text; returns the operation.
+        """Apply a composition's text; returns the operation.  ``code``: as of :meth:`plan`.
 
         With the id of a ``plan`` of this text, the text is sent only if the server has forgotten the plan.
         """
@@ -115,23 +129,49 @@ class Client:
             except RequestRefused as refusal:
                 if refusal.status not in _FORGOTTEN:
                     raise
-        return self._apply(text, name, **query)
+        return self._apply(text, name, code, **query)
 
-    def _apply(self, text: bytes, name: str, **query: Any) -> dict[str, Any]:
-        headers = {"Content-Type": "application/yaml"}
-        answer: dict[str, Any] = self._ask(
-            "POST", "/compositions", query={"name": name, **query}, data=text, headers=headers
-        )
+    def _apply(self, text: bytes, name: str, code: Code, **query: Any) -> dict[str, Any]:
+        query = {"name": name, **query}
+        answer: dict[str, Any] = self._ask("POST", "/compositions", query=query, **_body(text, code))
         return answer
 
-    def place(self, text: bytes, name: str, **wishes: Any) -> dict[str, Any]:
-        """Propose a placement of a composition's text.
+    def send_artifact(self, sha256: str, path: Path) -> bool:
+        """Send a file with this hash, in parts, unless the server has it; goes on where a part is there.
+
+        False: the server accepts no code, and nothing was sent.
+        """
+        known = self._known_artifact(sha256)
+        if known.get("complete") or known.get("accepted") is False:
+            return bool(known.get("complete"))
+        with path.open("rb") as file:
+            file.seek(int(known.get("received", 0)))
+            size = os.fstat(file.fileno()).st_size
+            while True:
+                query = {"offset": file.tell(), "size": size}
+                headers = {"Content-Type": "application/octet-stream"}
+                part = file.read(_PART)
+                answer = self._ask("PUT", f"/artifacts/{sha256}", query=query, data=part, headers=headers)
+                if answer["complete"] or not part:
+                    return bool(answer["complete"])
+
+    def _known_artifact(self, sha256: str) -> dict[str, Any]:
+        """The server's answer about a file, which it has or has not."""
+        with self._translated(self.read_timeout):
+            timeout = (_CONNECT, self.read_timeout)
+            answer = self._send("GET", f"/artifacts/{sha256}", timeout=timeout)
+            found: dict[str, Any] = (
+                answer.json() if answer.status_code == HTTPStatus.NOT_FOUND else self._body(answer)
+            )
+        return found
+
+    def place(self, text: bytes, name: str, code: Code = NO_CODE, **wishes: Any) -> dict[str, Any]:
+        """Propose a placement of a composition's text.  ``code``: as of :meth:`plan`.
 
         ``wishes`` are ``policy``, ``compare``, ``site_constraints``, ``pin`` and ``explain``.
         """
-        headers = {"Content-Type": "application/yaml"}
         query = {"composition": name, **wishes}
-        answer: dict[str, Any] = self._ask("POST", "/placements", query=query, data=text, headers=headers)
+        answer: dict[str, Any] = self._ask("POST", "/placements", query=query, **_body(text, code))
         return answer
 
     def advise(self, name: str, **wishes: Any) -> dict[str, Any]:
@@ -260,6 +300,12 @@ class Client:
     def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
         """The differences between two revisions."""
         return self._one("GET", f"/compositions/{_quoted(name)}/diff", before=before, after=after)
+
+    def code_difference(
+        self, name: str, before: int | None = None, after: int | None = None
+    ) -> dict[str, Any]:
+        """The same with the lines of code that differ; it takes a token with the role write."""
+        return self._one("GET", f"/compositions/{_quoted(name)}/code-diff", before=before, after=after)
 
     def plan_rollback(
         self,
@@ -419,6 +465,14 @@ class Client:
             raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)")
         detail = body.get("detail", answer.reason)
         raise RequestRefused(answer.status_code, str(detail), list(body.get("faults", ())))
+
+
+def _body(text: bytes, code: Code) -> dict[str, Any]:
+    """A composition as the body of a request: its text, or a form with the hashes of its code too."""
+    if not code:
+        return {"data": text, "headers": {"Content-Type": "application/yaml"}}
+    parts = [("composition", ("composition.yaml", text, "application/yaml"))]
+    return {"files": parts, "data": {path: f"sha256:{sha256}" for path, sha256 in code.items()}}
 
 
 def _distrust(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binders.flink.engine import connect_engine
 from binders.flink.local.server import FLINK_CLUSTER
-from binders.flink.submission.code_check import check_code, parameters
+from binders.flink.submission.code_check import check_code, parameters, reached
 from speck.binder import EngineKind
 
 # A hundred jobs were submitted in 2.2 s with 8 concurrent requests, in 6.7 s with one, in 1.9 s with 16.
@@ -25,4 +25,5 @@ FLINK = EngineKind(
     local=FLINK_CLUSTER,
     parameters=parameters,
     on_error=ON_ERROR,
+    reached_code=reached,
 )

@@ -84,6 +84,10 @@ class FlinkEngine:
         """
         self._preflight.check(job, state)
 
+    def build_job(self, job: Job) -> None:
+        """Have the cluster make the job graph: its main method, or its Python program, runs up to there."""
+        self._launcher.build(job)
+
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Run the jar's main method, or the Python program, with the attempt's id.
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from binders.common.aggregation import aggregation_faults
+from binders.common.python_reach import reached_code
 from binders.common.signature import parameters_of
 from binders.spark.local.connect_server import CONNECT_SERVER
 from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
-from binders.spark.query.code_check import check_code, source_of, split_entry
+from binders.spark.query.code_check import ARCHIVES, check_code, source_of, split_entry
 from speck.binder import EngineBinder, EngineKind, Parameter
+from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
 from speck.core.split.advice import SplitSample
@@ -60,6 +62,13 @@ def policy_fault(data: bytes) -> str | None:
     return None
 
 
+def reached(path: Path, entry_class: str) -> ReachedCode | None:
+    """The statements that a job reaches; see :attr:`speck.binder.EngineKind.reached_code`."""
+    if path.suffix in ARCHIVES:
+        return None
+    return reached_code(source_of(path, entry_class), entry_class, path.name)
+
+
 STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
 ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
@@ -78,6 +87,7 @@ CONNECT = EngineKind(
     sample_split=sample_split,
     policy_fault=policy_fault,
     output_modes=True,
+    reached_code=reached,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -93,4 +103,5 @@ STANDALONE = EngineKind(
     sample_split=sample_split,
     policy_fault=policy_fault,
     output_modes=True,
+    reached_code=reached,
 )

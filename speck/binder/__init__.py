@@ -9,6 +9,7 @@ from speck.binder.contract import (
     BatchMetrics,
     BatchStatus,
     BrokerBinder,
+    BuildsJobs,
     CarriesReports,
     ChecksResumption,
     CountsDropped,
@@ -43,6 +44,7 @@ from speck.binder.registry import (
     installed,
     scheme_of,
 )
+from speck.core.code import CodePart, ReachedCode
 
 __all__ = [
     "ENGINE_OF_SCHEME",
@@ -54,8 +56,10 @@ __all__ = [
     "BatchStatus",
     "BrokerBinder",
     "BrokerKind",
+    "BuildsJobs",
     "CarriesReports",
     "ChecksResumption",
+    "CodePart",
     "CountsDropped",
     "CountsStored",
     "DisposableState",
@@ -77,6 +81,7 @@ __all__ = [
     "Probes",
     "Profiles",
     "ProgressAware",
+    "ReachedCode",
     "ReadinessProbe",
     "Registry",
     "Snapshot",

@@ -185,6 +185,18 @@ class ChecksResumption(Protocol):
         """
 
 
+@runtime_checkable
+class BuildsJobs(Protocol):
+    """An engine binder whose engine can build a job and analyse its plan without starting it."""
+
+    def build_job(self, job: Job) -> None:
+        """Build the job as far as its engine would run it; starts and stops nothing, and takes no slot.
+
+        Raises :class:`~speck.errors.Rejected` for code that cannot be built, with the place in its file where
+        that is known, and any other :class:`~speck.errors.BinderError` if the engine cannot be asked.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The files that a job needs to resume from a state: content by path below the state's place."""

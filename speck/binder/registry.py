@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from speck.binder.contract import BrokerBinder, EngineBinder
 from speck.binder.devserver import LocalServer
+from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
 from speck.core.split.advice import SplitSample
@@ -43,6 +44,8 @@ class EngineKind:
     measure it; ``slide_us`` ``None`` is a day.  It raises :class:`~speck.errors.Rejected` for one that fails.
     ``policy_fault(data)`` returns the fault of the file of a trained policy for such splits, as a predicate.
     ``output_modes``: its jobs may choose one (:attr:`speck.core.job.Job.output_mode`).
+    ``reached_code(path, entry_class)`` returns the statements of faultless code that the job reaches, where
+    they can be read (``None``: the whole file counts); a change of others restarts no job.
     """
 
     name: str
@@ -60,6 +63,7 @@ class EngineKind:
     sample_split: SampleSplit | None = None
     policy_fault: Callable[[bytes], str | None] | None = None
     output_modes: bool = False
+    reached_code: Callable[[Path, str], ReachedCode | None] | None = None
 
     def __post_init__(self, settle: float | None) -> None:
         if settle is not None:

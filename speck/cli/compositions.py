@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from speck.cli import render
+from speck.cli.code import LocalCode, code_roots_option, local_code
 from speck.cli.completion import names
 from speck.cli.confirmation import confirm
 from speck.cli.options import (
@@ -31,8 +32,12 @@ from speck.client import Client
 
 @click.command()
 @file_argument
+@code_roots_option
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
+@click.option(
+    "--build", is_flag=True, help="Have the engines build the new code too, as an apply that stops jobs does."
+)
 @abandon_option
 @loss_option
 @unfold_option
@@ -41,17 +46,23 @@ from speck.client import Client
 def plan(
     client: Client,
     file: Path,
+    roots: tuple[Path, ...],
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
     base_revision: int | None,
+    build: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
     unfold: bool,
     as_json: bool,
 ) -> None:
-    """Show the plan of an apply.  Exits 0 when there is nothing to do, 2 when there are changes."""
+    """Show the plan of an apply.  Exits 0 when there is nothing to do, 2 when there are changes.
+
+    The code of its jobs is found beside FILE, or under --root, and sent to the server.
+    """
     text = read_composition(file, values(env_files, settings, file))
-    data = client.plan(text, file.stem, base_revision, leave_behind, give_up)
+    with local_code(text, file, roots).sent(client) as code:
+        data = client.plan(text, file.stem, base_revision, leave_behind, give_up, code=code, build=build)
     warn(data["warnings"])
     show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data)], as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
@@ -59,6 +70,7 @@ def plan(
 
 @click.command()
 @file_argument
+@code_roots_option
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @click.option(
@@ -83,6 +95,7 @@ def plan(
 def apply(
     client: Client,
     file: Path,
+    roots: tuple[Path, ...],
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
     base_revision: int | None,
@@ -96,8 +109,12 @@ def apply(
     author: str,
     as_json: bool,
 ) -> None:
-    """Deploy a composition: start, stop, update and move jobs as the file describes."""
+    """Deploy a composition: start, stop, update and move jobs as the file describes.
+
+    The code of its jobs is found beside FILE, or under --root, and sent to the server.
+    """
     text = read_composition(file, values(env_files, settings, file))
+    local = local_code(text, file, roots)
     if place == "all":
         refused = {
             "--base-revision": base_revision is not None,
@@ -107,9 +124,10 @@ def apply(
         for option in (each for each, is_given in refused.items() if is_given):
             raise click.UsageError(f"{option} is not available with --place all")
         change = {"message": message, "author": author, "give_up": give_up or None}
-        _place_all(client, text, file.stem, change, yes, as_json)
+        _place_all(client, text, file.stem, local, change, yes, as_json)
         return
-    planned = client.plan(text, file.stem, base_revision, leave_behind, give_up, place)
+    with local.sent(client) as code:
+        planned = client.plan(text, file.stem, base_revision, leave_behind, give_up, place, code)
     warn(planned["warnings"])
     if not as_json:
         show_data(planned, [*render.plan_lines(planned, unfold), *render.figure_lines(planned)], False)
@@ -118,15 +136,22 @@ def apply(
     base = planned["base_revision"]
     more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
     more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
-    more["plan"] = planned["plan"]
+    more |= {"plan": planned["plan"], "code": local.hashes}
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 
 
 def _place_all(
-    client: Client, text: bytes, name: str, change: dict[str, Any], yes: bool, as_json: bool
+    client: Client,
+    text: bytes,
+    name: str,
+    local: LocalCode,
+    change: dict[str, Any],
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Place all movable jobs anew, and accept the proposal that was shown."""
-    proposal = client.place(text, name)
+    with local.sent(client) as code:
+        proposal = client.place(text, name, code)
     warn(proposal["warnings"])
     if not as_json:
         show_data(proposal, render.placement_lines(proposal), False)

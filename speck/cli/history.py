@@ -71,14 +71,15 @@ def history(client: Client, name: str | None, deleted: bool, as_json: bool) -> N
 @composition_argument
 @click.argument("before", type=click.IntRange(0), required=False)
 @click.argument("after", type=click.IntRange(1), required=False)
+@click.option("--code", is_flag=True, help="Show the lines of code that differ too (role write).")
 @json_option
 @click.pass_obj
-def diff(client: Client, name: str, before: int | None, after: int | None, as_json: bool) -> None:
+def diff(client: Client, name: str, before: int | None, after: int | None, code: bool, as_json: bool) -> None:
     """Show the differences between two revisions of a composition, field by field.
 
     With one revision: from that one to the last. With none: from the last but one to the last.
     """
-    data = client.difference(name, before, after)
+    data = (client.code_difference if code else client.difference)(name, before, after)
     show_data(data, render.difference_lines(data), as_json)
 
 

@@ -86,9 +86,8 @@ def graph(
     variables = values(env_files, settings, file, path)
     sites = read_inventory(path, variables) if path else Inventory()
     text = read_composition(file, variables)
-    loaded = load_composition(
-        text, inventory=sites, registry=installed(), root=Path(), default_name=file.stem
-    )
+    roots = (file.absolute().parent, Path())
+    loaded = load_composition(text, inventory=sites, registry=installed(), root=roots, default_name=file.stem)
     jobs = loaded.composition.jobs.values()
     drawn = jobs if unfold else folded(jobs)
     if output is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from speck.cli import render
+from speck.cli.code import code_roots_option, local_code
 from speck.cli.completion import composition_names, job_argument, job_names
 from speck.cli.options import (
     CHANGES,
@@ -32,6 +33,7 @@ _compare_option = click.option("--compare", is_flag=True, help="Add a row with t
 
 @click.command()
 @file_argument
+@code_roots_option
 @variables_options
 @_policy_option
 @click.option(
@@ -59,6 +61,7 @@ _compare_option = click.option("--compare", is_flag=True, help="Add a row with t
 def place(
     client: Client,
     file: Path,
+    roots: tuple[Path, ...],
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
     policy: str,
@@ -73,15 +76,17 @@ def place(
     Nothing is changed: `speck accept` carries the proposal out.
     """
     text = read_composition(file, values(env_files, settings, file))
-    data = client.place(
-        text,
-        file.stem,
-        policy=policy,
-        site_constraints=list(site_constraints),
-        pin=list(pin),
-        explain=list(explain),
-        compare=compare or None,
-    )
+    with local_code(text, file, roots).sent(client) as code:
+        data = client.place(
+            text,
+            file.stem,
+            code,
+            policy=policy,
+            site_constraints=list(site_constraints),
+            pin=list(pin),
+            explain=list(explain),
+            compare=compare or None,
+        )
     _show(data, explain, as_json)
 
 

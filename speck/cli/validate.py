@@ -97,7 +97,7 @@ def load(file: Path, inventory: Path | None, roots: Sequence[Path], variables: M
         read_composition(file, variables),
         inventory=read_inventory(inventory, variables) if inventory else Inventory(),
         registry=installed(),
-        root=roots,
+        root=(file.absolute().parent, *roots),
         default_name=file.stem,
     )
 

@@ -16,6 +16,8 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
+from speck.coordinator.builds import Builds
+from speck.coordinator.code_changes import CodeChanges
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
 from speck.coordinator.mover import Mover
@@ -41,6 +43,7 @@ from speck.store.artifacts import Artifacts, ServedFiles
 from speck.store.deployments import Deployments
 from speck.store.history import History
 from speck.store.retention import Retention
+from speck.store.uploads import Uploads
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Services:
     plans: PlannedCompositions
     adaptation: Adaptation
     files: ServedFiles | None
+    uploads: Uploads
 
 
 def _new_id() -> str:
@@ -89,11 +93,13 @@ def build(
     """
     inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
     metrics = Metrics(clock)
-    artifacts = Artifacts(store.directory / "artifacts", settings.roots)
+    uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock, settings.sent_code)
+    artifacts = Artifacts(store.directory / "artifacts", settings.roots, uploads.content)
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     history = History(store)
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
+    code = CodeChanges(artifacts, registry, deployments)
     losses = LossRecorder(clock, partial(_write_events, store))
     store.on_event.append(losses.note_event)
     pace = Pace(settings.measuring)
@@ -124,6 +130,7 @@ def build(
         pool=pool,
         inventory=inventory,
         clock=clock,
+        code=code,
     )
     profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit)
@@ -148,6 +155,8 @@ def build(
         splits=splits,
         backoff=backoff,
         placer=placer,
+        code=code,
+        builds=Builds(pool, artifacts),
     )
     adaptation.mover = Mover(coordinator)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
@@ -155,5 +164,5 @@ def build(
     proposals = Proposals(coordinator, placer, mint, clock)
     plans = PlannedCompositions(mint, clock)
     return Services(
-        coordinator, queries, sites, profiles, metrics, doctor, proposals, plans, adaptation, files
+        coordinator, queries, sites, profiles, metrics, doctor, proposals, plans, adaptation, files, uploads
     )

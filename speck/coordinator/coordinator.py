@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from speck.apply import job_state
@@ -26,11 +27,14 @@ from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
+from speck.coordinator.builds import Builds
+from speck.coordinator.code_changes import CodeChanges
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
 from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.coordinator.proposal_data import assigned_figures
 from speck.coordinator.reachability import Reachability
 from speck.coordinator.revision_outcomes import RevisionOutcomes
+from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState, OperationKind
@@ -76,6 +80,8 @@ class Coordinator:
     splits: SplitWatch
     backoff: Backoff
     placer: Placer
+    code: CodeChanges
+    builds: Builds
     _recovered: bool = field(default=False, init=False)
     _outcomes: RevisionOutcomes = field(init=False)
 
@@ -139,16 +145,21 @@ class Coordinator:
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
         place: str = NEW,
+        build: bool = False,
     ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed.
 
-        ``place`` is as in :meth:`~speck.coordinator.placer.Placer.assign`.
+        With ``build``, its new forms are built at their engines.  ``place`` is as in
+        :meth:`~speck.coordinator.placer.Placer.assign`.
         """
-        assigned = self.placer.assign(composition, place)
         head = self.deployments.head(composition.name)
+        composition, elsewhere = self.code.recognised(head, composition)
+        assigned = self.placer.assign(composition, place)
         left_behind = self._abandoned(head, leave_behind)
-        plan = self._planned(head, assigned.composition, base_revision, left_behind, give_up)
-        return self._reached(replace(plan, figures=assigned_figures(assigned)), left_behind)
+        plan = self._planned(head, assigned.composition, base_revision, left_behind, give_up, elsewhere)
+        unbuilt = self.builds.check(plan, left_behind, on_request=True) if build else []
+        plan = replace(plan, figures=assigned_figures(assigned), unbuilt=tuple(unbuilt))
+        return self._reached(plan, left_behind)
 
     def _reached(self, plan: Plan, left_behind: Collection[str]) -> Plan:
         """A plan with the engines and brokers that do not answer now."""
@@ -161,6 +172,7 @@ class Coordinator:
         base_revision: int | None,
         left_behind: frozenset[str],
         give_up: bool,
+        elsewhere: Mapping[str, CodeChange],
     ) -> Plan:
         _refuse_stale(head, base_revision)
         refuse_unplaced(composition)
@@ -170,7 +182,7 @@ class Coordinator:
         stored = snapshot.stored()
         if faults := stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        plan = self._plan(snapshot, composition.jobs, left_behind, give_up)
+        plan = self._plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
         refuse_loss(composition.name, plan.leaves, give_up)
         return plan
 
@@ -180,11 +192,16 @@ class Coordinator:
         desired: Mapping[str, Job],
         left_behind: Collection[str] = frozenset(),
         give_up: bool = False,
+        elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
     ) -> Plan:
-        """A plan; jobs at engines that are left behind are not observed, their stored records stand."""
+        """A plan; jobs at engines that are left behind are not observed, their stored records stand.
+
+        ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.
+        """
         asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
-        plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
+        code = {**elsewhere, **self.code.of_forms(snapshot.forms, desired.values())}
+        plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
         leaves = undrained.of(plan, snapshot, desired, observed)
         return replace(
@@ -234,15 +251,17 @@ class Coordinator:
         kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
         with self.operations.exclusive(name, kind):
             head = self._changeable_head(name)
+            composition, elsewhere = self.code.recognised(head, composition)
             composition = self.placer.assign(composition, place).composition
             left_behind = self._abandoned(head, leave_behind)
-            plan = self._planned(head, composition, base_revision, left_behind, give_up)
+            plan = self._planned(head, composition, base_revision, left_behind, give_up, elsewhere)
             last = self.desired(name)
             found = differences(last.jobs, composition.jobs)
             options = changed_options(last.placement, composition.placement)
             same = bool(head.revision) and not found and not options
             number = head.revision if same else self._next_number(name)
-            reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
+            reported = [*warnings, *self.builds.check(plan, left_behind)]
+            reported += [f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves]
             operation = self.operations.new(name, number, kind, author, message, reported)
             operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
             operation.atomic, operation.base_revision = atomic, head.revision

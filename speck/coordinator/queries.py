@@ -14,6 +14,8 @@ from speck.binder import LogReader
 from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
+from speck.coordinator.code_changes import CodeChanges
+from speck.core.code import code_data
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.core.split import shown_job
@@ -48,6 +50,7 @@ class Queries:
     pool: BinderPool
     inventory: Inventory
     clock: Callable[[], float]
+    code: CodeChanges
 
     # --- compositions
 
@@ -248,7 +251,27 @@ class Queries:
         last = self.deployments.last_revision(name)
         after = last if after is None else after
         before = self.history.before(name, after) if before is None else before
-        return self.history.difference(name, before, after)
+        return self._with_code(self.history.difference(name, before, after), lines=False)
+
+    def code_difference(
+        self, name: str, before: int | None = None, after: int | None = None
+    ) -> dict[str, Any]:
+        """As :meth:`difference`, with the lines of code that differ."""
+        found = self.difference(name, before, after)
+        return self._with_code(found, lines=True)
+
+    def _with_code(self, difference: dict[str, Any], *, lines: bool) -> dict[str, Any]:
+        """A difference between revisions with that of the code of each job."""
+        name, before, after = (difference[each] for each in ("composition", "before", "after"))
+        old = self.history.store.revision_once(name, before).jobs if before else {}
+        new = self.history.store.revision_once(name, after).jobs
+        with self.retention.code_pinned():
+            changes = self.code.of_forms(old, (new[job] for job in new.keys() & old.keys()))
+        jobs = (
+            each | ({"code": code_data(changes[each["job"]], lines=lines)} if each["job"] in changes else {})
+            for each in difference["jobs"]
+        )
+        return difference | {"jobs": list(jobs)}
 
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`auditlog.Filter`."""

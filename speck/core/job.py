@@ -110,6 +110,8 @@ class Job:
         return cls(**values)
 
 
+CODE = "code_hash"  # the field that identifies the code
+
 # The fields that SpecK chooses for a job with ``sites``, as far as the file has none.
 PLACED_FIELDS = ("spe_address", "source_broker", "sink_broker")
 

@@ -7,12 +7,13 @@ There is no clock, no id and no I/O here.  The cost of a change is declared with
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields, plain, shown_name
+from speck.core.code import CodeChange, code_data
+from speck.core.job import CODE, JOB_FIELDS, Change, FieldChange, Job, changed_fields, plain, shown_name
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.core.split import Role, part_of
@@ -112,7 +113,9 @@ class Plan:
 
     ``consequences`` are those of actions that a user should know before, by job name.  ``figures`` are the
     predicted ones, ``now`` and ``after``, if places were chosen for jobs or topics.  ``unreachable`` are the
-    places that did not answer when the plan was made, if they were asked.
+    places that did not answer when the plan was made, if they were asked.  ``code`` are the changes of files,
+    by job name, those that change nothing for their job included.  ``unbuilt`` are sentences about the jobs
+    that could not be built now, if that was asked for.
     """
 
     composition: str
@@ -122,6 +125,8 @@ class Plan:
     leaves: tuple[UndrainedSession, ...] = ()
     figures: Mapping[str, Any] | None = None
     unreachable: tuple[UnreachablePlace, ...] = ()
+    code: Mapping[str, CodeChange] = field(default_factory=dict)
+    unbuilt: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -145,18 +150,19 @@ def make_plan(
     desired: Mapping[str, Job],
     stored: Mapping[str, Deployed],
     observed: Mapping[str, JobStatus] | None = None,
+    code: Mapping[str, CodeChange] | None = None,
 ) -> Plan:
     """Compare the desired jobs with the stored ones, by name.
 
-    ``observed`` are the statuses of those jobs that an engine was asked about.  Linear in the number of jobs,
-    except for sorting their names.
+    ``observed`` are the statuses of those jobs that an engine was asked about, ``code`` the changes of the
+    files of jobs.  Linear in the number of jobs, except for sorting their names.
     """
-    statuses = observed or {}
+    statuses, changed = observed or {}, code or {}
     actions = [
-        _decide(name, desired.get(name), stored.get(name), statuses.get(name))
+        _decide(name, desired.get(name), stored.get(name), statuses.get(name), changed.get(name))
         for name in sorted(desired.keys() | stored.keys())
     ]
-    return Plan(composition, base_revision, tuple(actions))
+    return Plan(composition, base_revision, tuple(actions), code=changed)
 
 
 def stranded_state(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> list[Fault]:
@@ -218,7 +224,13 @@ def _refused_split(job: Job, change: str, right: str) -> Fault:
     return Fault(message, job=name, field="key_split")
 
 
-def _decide(name: str, desired: Job | None, deployed: Deployed | None, status: JobStatus | None) -> Action:
+def _decide(
+    name: str,
+    desired: Job | None,
+    deployed: Deployed | None,
+    status: JobStatus | None,
+    code: CodeChange | None,
+) -> Action:
     if desired is None:
         assert deployed is not None, name  # noqa: S101 - each name is desired or deployed
         return Stop(deployed.job, "no longer in the composition")
@@ -229,22 +241,34 @@ def _decide(name: str, desired: Job | None, deployed: Deployed | None, status: J
         return Start(desired, "accepted before, and not started yet", changes)
     if status is not None and status.state in _GONE:
         return Start(desired, f"is {status.state.value} at {deployed.job.spe_address}", changes)
-    return _compare(desired, deployed.job, changes, status)
+    return _compare(desired, deployed.job, changes, status, code)
 
 
 def _compare(
-    desired: Job, previous: Job, changes: tuple[FieldChange, ...], status: JobStatus | None
+    desired: Job,
+    previous: Job,
+    changes: tuple[FieldChange, ...],
+    status: JobStatus | None,
+    code: CodeChange | None,
 ) -> Action:
     worst = max((JOB_FIELDS[each.field] for each in changes), default=None)
-    named = ", ".join(each.field for each in changes)
+    named = changed_text([each.field for each in changes], code)
     silent = status is not None and status.state is JobState.UNKNOWN
     note = f" ({previous.spe_address} does not answer)" if silent else ""
     if worst is Change.MOVE:
-        return Move(desired, previous, f"{named} changed{note}", changes)
+        return Move(desired, previous, f"{named}{note}", changes)
     if worst is Change.UPDATE:
-        return Update(desired, previous, f"{named} changed{note}", changes)
-    reason = "unchanged" if worst is None else f"only {named} changed, which touches no engine"
-    return Keep(desired, reason + note, changes)
+        return Update(desired, previous, f"{named}{note}", changes)
+    reason = "unchanged" if worst is None else f"only {named}, which touches no engine"
+    elsewhere = f" ({code})" if code is not None else ""
+    return Keep(desired, reason + elsewhere + note, changes)
+
+
+def changed_text(fields: Iterable[str], code: CodeChange | None) -> str:
+    """The changed fields of a job in words; the code by its change, where that is known."""
+    others = ["code" if each == CODE else each for each in fields if each != CODE or code is None]
+    parts = [f"{', '.join(others)} changed"] if others else []
+    return "; ".join(parts if code is None or code.same else [*parts, str(code)])
 
 
 # --- the destructive part
@@ -313,6 +337,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             action_data(each)
             | _part_data(each.job)
             | {"consequence": plan.consequences.get(each.job.job_name, "")}
+            | _code_data(plan, each.job.job_name)
             for each in plan.actions
         ],
         "leaves": [asdict(each) for each in plan.leaves],
@@ -320,6 +345,11 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "unreachable": [asdict(each) | {"jobs": list(each.jobs)} for each in plan.unreachable],
         "figures": plan.figures,
     }
+
+
+def _code_data(plan: Plan, name: str) -> dict[str, Any]:
+    """The change of a job's file, with its lines."""
+    return {"code": code_data(plan.code[name], lines=True)} if name in plan.code else {}
 
 
 def _part_data(job: Job) -> dict[str, Any]:

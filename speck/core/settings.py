@@ -148,7 +148,7 @@ class Settings:
 
     ``roots`` are the directories under which job files may lie, ``advertise`` is the URL at which engines
     fetch files (empty: they cannot).  ``drain``, ``period``, ``adapt`` and ``heal_patience`` are in s,
-    ``measuring`` is in cores, ``state_limit`` in bytes.
+    ``measuring`` is in cores, ``state_limit`` and ``sent_code`` in bytes.
     """
 
     roots: tuple[Path, ...] = setting(
@@ -213,6 +213,16 @@ class Settings:
         unit="MIB",
         least=0,
         most=1024,
+        scale=1 << 20,
+    )
+    sent_code: int = setting(
+        2 << 30,
+        "--sent-code",
+        "Code that clients may have sent and not applied; 0: none, only files under --root are run.",
+        kind=int,
+        unit="MIB",
+        least=0,
+        most=1 << 20,
         scale=1 << 20,
     )
     heal_patience: float = setting(

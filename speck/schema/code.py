@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from speck.binder import EngineKind, Parameter, Registry
@@ -18,11 +19,25 @@ from speck.store.jobfile import BadFile, content_hash, locate, open_located, typ
 _KINDS: Mapping[type, str] = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
 
 
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file that came with a document: its place here, and the SHA-256 of its content, in hexadecimal."""
+
+    path: Path
+    sha256: str
+
+
+NOTHING_SENT: Mapping[str, SentFile] = MappingProxyType({})
+
+
 class CodeChecker:
     """Checks the code of the jobs of one document; each file is read once, however many jobs use it."""
 
-    def __init__(self, roots: tuple[Path, ...], registry: Registry) -> None:
+    def __init__(
+        self, roots: tuple[Path, ...], registry: Registry, sent: Mapping[str, SentFile] = NOTHING_SENT
+    ) -> None:
         self._roots = roots
+        self._sent = sent
         self._registry = registry
         self.find = cache(self._find_code)
         self._fault = cache(_code_fault)
@@ -82,7 +97,10 @@ class CodeChecker:
     def policy(self, path: str, engine: str) -> tuple[bytes, str]:
         """The content of the file of a trained policy below the roots, and its fault as a predicate."""
         try:
-            with open_located(locate(path, self._roots), self._roots) as file:
+            sent = self._sent.get(path)
+            with (
+                sent.path.open("rb") if sent else open_located(locate(path, self._roots), self._roots) as file
+            ):
                 data = file.read(MOST_POLICY + 1)
         except (BadFile, OSError) as error:
             return b"", str(error)
@@ -94,7 +112,9 @@ class CodeChecker:
         return data, fault or ""
 
     def _find_code(self, job_path: str) -> tuple[Path | None, str]:
-        """The path of a file below the roots and its hash, or ``None`` and its fault."""
+        """The path of a file that was sent or is below the roots and its hash, or ``None`` and its fault."""
+        if (sent := self._sent.get(job_path)) is not None:
+            return sent.path, sent.sha256
         try:
             path = locate(job_path, self._roots)
             return path, content_hash(path, self._roots)

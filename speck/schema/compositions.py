@@ -15,6 +15,7 @@ from speck.core.graph import Graph, cycle_fault
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
+from speck.schema.code import NOTHING_SENT, SentFile
 from speck.schema.edges import Edges, declared_edges, edge_faults
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
@@ -72,14 +73,16 @@ def load_composition(
     default_name: str,
     format: str = "yaml",
     max_bytes: int = MAX_BYTES,
+    sent: Mapping[str, SentFile] = NOTHING_SENT,
 ) -> Loaded:
     """Load a composition from YAML (or JSON: ``format="json"``), with the defaults of its variables.
 
     ``root`` is the directory of job files, or several that are searched in order.  ``default_name`` is the
-    composition's name where the document has none.  Raises :class:`InvalidInput` with all faults.
+    composition's name where the document has none.  ``sent`` are the files that came with it, by their path
+    in the document: they go before those of the directories.  Raises :class:`InvalidInput` with all faults.
     """
     document = read_document(text, format=format, max_bytes=max_bytes)
-    environment = Environment(inventory, registry, _roots(root))
+    environment = Environment(inventory, registry, _roots(root), sent)
     return _load(document.value, document.faults, environment, default_name)
 
 
@@ -96,9 +99,16 @@ def load_jobs(
 
 
 def load_job(
-    data: Mapping[str, Any], *, inventory: Inventory, registry: Registry, root: Path | Sequence[Path]
+    data: Mapping[str, Any],
+    *,
+    inventory: Inventory,
+    registry: Registry,
+    root: Path | Sequence[Path],
+    sent: Mapping[str, SentFile] = NOTHING_SENT,
 ) -> Job:
-    """Load one job from parsed data.  Raises :class:`InvalidInput` with all of its faults."""
+    """Load one job from parsed data; parameters as of :func:`load_composition`.
+
+    Raises :class:`InvalidInput` with all of its faults."""
     faults = Faults()
     if not isinstance(data, Mapping):
         raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
@@ -107,7 +117,8 @@ def load_job(
         report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
         report.add(FOR_EACH, f"does not fit a single job ({right})", shown="")
         raise InvalidInput(faults, "job")
-    jobs = _jobs(data, 0, Resolver(Environment(inventory, registry, _roots(root))), JobSchema(), faults)
+    environment = Environment(inventory, registry, _roots(root), sent)
+    jobs = _jobs(data, 0, Resolver(environment), JobSchema(), faults)
     faults += _cycles(Graph.of(jobs))
     if len(jobs) > 1:
         right = "expected a number of combiners: only a composition has a job for each site"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from speck.core.placement import ANY, Expects
 from speck.core.topic import matches
 from speck.core.units import spark_interval
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
-from speck.schema.code import CodeChecker
+from speck.schema.code import CodeChecker, SentFile
 from speck.schema.fault_report import FaultReport, listed
 from speck.store.jobfile import SUFFIXES
 
@@ -29,11 +29,15 @@ Steps = tuple[str | int, ...]  # the keys from a job's data to a value
 
 @dataclass(frozen=True)
 class Environment:
-    """The sites, the installed binders and the directories of job files (``roots``) of a server."""
+    """The sites, the installed binders and the directories of job files (``roots``) of a server.
+
+    ``sent`` are the files that came with a document, by their path in it.
+    """
 
     inventory: Inventory
     registry: Registry
     roots: tuple[Path, ...]
+    sent: Mapping[str, SentFile] = field(default_factory=dict)
 
 
 class Resolver:
@@ -43,7 +47,7 @@ class Resolver:
         self._inventory = environment.inventory
         self._sites = environment.inventory.sites
         self._registry = environment.registry
-        self.code = CodeChecker(environment.roots, environment.registry)
+        self.code = CodeChecker(environment.roots, environment.registry, environment.sent)
         self._expected_broker = _forms(
             SAME_SCHEME.get(scheme, scheme) for kind in self._registry.brokers for scheme in kind.schemes
         )

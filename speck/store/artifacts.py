@@ -15,8 +15,9 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 
 from speck.binder import Artifact
@@ -37,12 +38,20 @@ def clear_scratch(directory: Path) -> None:
                 partial.unlink(missing_ok=True)
 
 
+def _nothing_sent(sha256: str, name: str) -> None:
+    """None: no client has sent any code."""
+
+
 @dataclass(frozen=True)
 class Artifacts:
-    """Files below ``directory``, as ``HASH/NAME``; ``roots`` are the directories of job files."""
+    """Files below ``directory``, as ``HASH/NAME``; ``roots`` are the directories of job files.
+
+    ``sent`` finds a content that a client sent, by its hash and the name of the file.
+    """
 
     directory: Path
     roots: Sequence[Path]
+    sent: Callable[[str, str], Path | None] = _nothing_sent
 
     def keep(self, jobs: Iterable[Job]) -> None:
         """Copy the code of each job that is not stored yet.
@@ -58,6 +67,18 @@ class Artifacts:
     def placed(self, job: Job) -> Job:
         """The job with the path of its stored code in place of its own path."""
         return replace(job, job_path=str(self._place(job)))
+
+    def readable(self, job: Job) -> Path | None:
+        """The job's code as it is stored, was sent, or is at its own path; ``None`` if it is nowhere."""
+        place = self._place(job)
+        if hash_of(place) == job.code_hash:
+            return place
+        if (sent := self.sent(job.code_hash, Path(job.job_path).name)) is not None:
+            return sent
+        with contextlib.suppress(BadFile):
+            path = locate(job.job_path, self.roots)
+            return path if content_hash(path, self.roots) == job.code_hash else None
+        return None
 
     def lost(self, jobs: Collection[Job]) -> list[Fault]:
         """A fault for each job whose code is neither stored intact nor still at its own path."""
@@ -97,8 +118,7 @@ class Artifacts:
             place.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=place.parent, prefix=_SCRATCH) as scratch:
                 copy = Path(scratch) / "copy"
-                source = locate(job.job_path, self.roots)
-                with open_located(source, self.roots) as code, copy.open("wb") as file:
+                with self._opened(job) as code, copy.open("wb") as file:
                     shutil.copyfileobj(code, file)
                 if hash_of(copy) != job.code_hash:
                     message = f"job_path {job.job_path!r} was changed while it was being read (apply again)"
@@ -110,6 +130,12 @@ class Artifacts:
         except OSError as error:
             message = f"the code of job {job.job_name!r} cannot be stored at {place}: {error}"
             raise write_error(error, message) from error
+
+    def _opened(self, job: Job) -> BufferedReader:
+        """The job's code as it was sent, or at its own path.  Raises :class:`BadFile` and ``OSError``."""
+        if (sent := self.sent(job.code_hash, Path(job.job_path).name)) is not None:
+            return sent.open("rb")
+        return open_located(locate(job.job_path, self.roots), self.roots)
 
 
 def hash_of(path: Path) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -43,7 +44,8 @@ def locate(job_path: str, roots: Sequence[Path]) -> Path:
                 raise BadFile("is not a regular file")
         except OSError as error:  # a name too long for the file system, a directory that may not be entered
             raise BadFile(f"cannot be accessed ({error.strerror})") from error
-    raise BadFile(f"does not exist (searched in {', '.join(str(root) for root in roots)})")
+    searched = ", ".join(map(str, roots))
+    raise BadFile(f"does not exist (searched in {searched} on {socket.gethostname()})")
 
 
 def _within(job_path: str, root: Path) -> Path | None:

@@ -43,7 +43,7 @@ class DoubleBench:
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
         methods = ("check", "submit", "find", "status", "statuses", "running", "stop", "metrics", "capacity")
-        methods += ("log_tail", "checkup", "profile")
+        methods += ("log_tail", "checkup", "profile", "build_job")
         for method in methods:
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             self.world.fail(method, error, address=TROUBLED, times=None)
@@ -67,7 +67,8 @@ class DoubleBench:
         InMemoryBroker(self.world, BROKER).ensure_session(client_id(name), name)
         if behaviour == "fails_at_build":
             error = Rejected(f"{ENGINE}: ValueError: no such street", address=ENGINE)
-            self.world.fail("submit", error, name=name, times=None)
+            for method in ("submit", "build_job"):
+                self.world.fail(method, error, name=name, times=None)
         elif behaviour in ("corrupt", "missing"):
             words = "job.py cannot be read" if behaviour == "corrupt" else "finds no missing"
             for method in ("check", "submit"):

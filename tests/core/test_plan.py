@@ -84,19 +84,19 @@ def test_nothing_changed() -> None:
 
 def test_change_leaf() -> None:
     leaf = replace(LEAF, code_hash="beef")
-    updated = Update(leaf, LEAF, "code_hash changed", NEW_CODE)
+    updated = Update(leaf, LEAF, "code changed", NEW_CODE)
     assert change(ROOT, MIDDLE, leaf) == (updated, UNCHANGED["middle"], UNCHANGED["root"])
 
 
 def test_change_middle() -> None:
     middle = replace(MIDDLE, code_hash="beef")
-    updated = Update(middle, MIDDLE, "code_hash changed", NEW_CODE)
+    updated = Update(middle, MIDDLE, "code changed", NEW_CODE)
     assert change(ROOT, middle, LEAF) == (UNCHANGED["leaf"], updated, UNCHANGED["root"])
 
 
 def test_change_root() -> None:
     root = replace(ROOT, code_hash="beef")
-    updated = Update(root, ROOT, "code_hash changed", NEW_CODE)
+    updated = Update(root, ROOT, "code changed", NEW_CODE)
     assert change(root, MIDDLE, LEAF) == (UNCHANGED["leaf"], UNCHANGED["middle"], updated)
 
 
@@ -186,7 +186,8 @@ def test_change_of_a_field(field: str) -> None:
     assert kind_of(action) == kind
     assert action.job == after
     assert action.changes == (FieldChange(field, getattr(before, field), value),)
-    assert action.reason.startswith(f"only {field} changed" if kind == "keep" else f"{field} changed")
+    named = "code" if field == "code_hash" else field
+    assert action.reason.startswith(f"only {named} changed" if kind == "keep" else f"{named} changed")
 
 
 def test_the_worst_grade_decides() -> None:

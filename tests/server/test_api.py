@@ -251,6 +251,8 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/compositions/{name}/revisions"),
         ("GET", "/compositions/{name}/revisions/{number}"),
         ("GET", "/compositions/{name}/diff"),
+        ("GET", "/compositions/{name}/code-diff"),
+        ("GET", "/artifacts/{sha256}"),
         ("POST", "/compositions/{name}/rollback"),
         ("POST", "/placements"),
         ("GET", "/placements"),

@@ -90,6 +90,19 @@ def test_an_edit_shows_each_verdict_and_touches_only_what_changed(at: tuple[Rest
     assert page.complaints() == []
 
 
+def test_changed_code_is_shown_by_its_lines(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, composition("one A raw t1"))
+    (rest.root / "work.py").write_text("def work(messages):\n    return messages or None\n")
+    page.open("#/change")
+    paste(page, composition("one A raw t1"))
+    page.sees("work.py: `work` changed (1 line)")
+    page.one(".code-change .removed", "-    return messages")
+    page.one(".code-change .added", "+    return messages or None")
+    assert "code_hash" not in page.one(".plan").text
+    assert page.complaints() == []
+
+
 def test_a_plan_that_somebody_overtook_is_refused(at: tuple[RestServer, Page]) -> None:
     rest, page = at
     page.open("#/change")

@@ -23,6 +23,7 @@ import pytest
 from speck.binder import (
     BatchMetrics,
     BatchStatus,
+    BuildsJobs,
     EngineBinder,
     HealthCheckable,
     ListsRunning,
@@ -156,6 +157,8 @@ def assert_useless(
         calls["log_tail"] = lambda: engine.log_tail(handle, 10)
     if isinstance(engine, HealthCheckable):
         calls["checkup"] = engine.checkup
+    if isinstance(engine, BuildsJobs):
+        calls["build_job"] = lambda: engine.build_job(job)
     for call in calls.values():
         with pytest.raises(errors) as caught:
             call()
@@ -479,6 +482,18 @@ class EngineContract:
         assert bench.fault_place() in str(caught.value)
         assert "\n" not in str(caught.value)
         assert bench.running(name) == 0
+
+    def test_a_job_is_built_without_a_start(
+        self, bench: EngineBench, engine: EngineBinder, name: str
+    ) -> None:
+        if not isinstance(engine, BuildsJobs):
+            pytest.skip("this engine builds no job without starting it")
+        engine.build_job(bench.job(name))
+        with pytest.raises(Rejected, match="no such street") as caught:
+            engine.build_job(bench.job(f"{name}-bad", "fails_at_build"))
+        assert bench.fault_place() in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert bench.running(name) == bench.running(f"{name}-bad") == 0
 
     def test_code_that_is_missing(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name, "missing")

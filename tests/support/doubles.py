@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from binders.common.python_reach import reached_code
 from speck.binder import BrokerKind, EngineKind, ForeignSession, Registry
 from speck.core.inventory import Inventory
 from speck.core.job import Job, form_fingerprint, session_fingerprint
@@ -398,6 +399,10 @@ class InMemoryEngine:
             self._admit(job.job_name, state)
             self._promised.add(job.job_name)
 
+    def build_job(self, job: Job) -> None:
+        with self.world.call("build_job", self.address, job.job_name):
+            pass
+
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         with self.world.call("submit", self.address, job.job_name):
             engine = self.world.engine(self.address)
@@ -723,6 +728,7 @@ def double_kinds(
         bound=bound,
         startup_seconds=startup,
         aggregation=lambda path, entry_class: (),
+        reached_code=lambda path, entry_class: reached_code(path.read_bytes(), entry_class, path.name),
     )
     flinks = replace(
         sparks, name="flink", engine="flink", schemes=("http", "https"), connect=flink, aggregation=None

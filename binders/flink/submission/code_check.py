@@ -7,10 +7,12 @@ import difflib
 import zipfile
 from pathlib import Path
 
+from binders.common.python_reach import reached_code
 from binders.common.python_source import UNREADABLE, BadSource, parsed, read_source, unreadable_reason
 from binders.common.signature import parameters_of
 from binders.flink.submission.package import PYTHON
 from speck.binder import Parameter
+from speck.core.code import ReachedCode
 
 JAR = ".jar"
 SCRIPT = "__main__"  # the entry class of a Python file that is run as a script
@@ -34,6 +36,13 @@ def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
     if path.suffix.lower() != PYTHON or entry_class == SCRIPT:
         return None
     return parameters_of(read_source(path), entry_class)
+
+
+def reached(path: Path, entry_class: str) -> ReachedCode | None:
+    """The statements of a Python file that a job reaches; ``None`` of a jar."""
+    if path.suffix.lower() != PYTHON:
+        return None
+    return reached_code(read_source(path), None if entry_class == SCRIPT else entry_class, path.name)
 
 
 def _check_python(path: Path, entry_class: str) -> str | None:

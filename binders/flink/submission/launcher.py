@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -65,6 +66,23 @@ class Launcher:
             cluster.live.add(attempt.id)
         return self.handle_of(attempt)
 
+    def build(self, job: Job) -> None:
+        """Have the cluster make the graph of a job (``POST /jars/:id/plan``), which starts nothing.
+
+        Raises :class:`~speck.errors.Rejected` when the job's code fails or Flink rejects it.
+        """
+        attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-build")
+        package, cluster = package_of(job), self.cluster
+        with cluster.jars.in_use(job.job_name, package.code):
+            try:
+                self._on_jar(package, lambda jar: self._plan_jar(jar, job, attempt, package))
+            except FlinkRefused as error:
+                cause = pyflink.reason(error.trace) if is_python(job) else root_cause(error.trace)
+                reason = f"cannot be built on {self.rest.address}: {cause}{_advice(error.trace)}"
+                with suppress(BinderError):
+                    self.jar_gc.collect()
+                raise rejection(self.rest.address, job, reason) from error
+
     def find(self, attempt: Attempt) -> Handle | None:
         """The job of the attempt, also one that has failed, finished by itself, or was lost with its cluster.
 
@@ -94,16 +112,29 @@ class Launcher:
         return found
 
     def _run(self, job: Job, attempt: Attempt, package: Package) -> None:
+        self._on_jar(package, lambda jar: self._run_jar(jar, job, attempt, package))
+
+    def _on_jar(self, package: Package, use: Callable[[str], None]) -> None:
         jars = self.cluster.jars
         jar = jars.jar(self.rest, package)
         try:
-            self._run_jar(jar, job, attempt, package)
+            use(jar)
         except FlinkRefused as error:
             if not _jar_is_missing(error, jar):
                 raise
             # Deleted by another coordinator in between, or the cluster is a new one.
             jars.invalidate(package.code, jar)
-            self._run_jar(jars.jar(self.rest, package), job, attempt, package)
+            use(jars.jar(self.rest, package))
+
+    def _plan_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
+        body = run_body(job, attempt, package.code, self.inventory.engine(self.rest.address), self.inventory)
+        if not is_python(job):
+            with self.cluster.submission_lock.shared():
+                self.rest.plan(jar, body)
+            return
+        with self.cluster.submission_lock.exclusive():
+            body = pyflink.python_run_body(body, pyflink.path_of(self.rest, jar), job, attempt)
+            self._patiently(lambda: self.rest.plan(jar, body))
 
     def _run_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
         body = run_body(job, attempt, package.code, self.inventory.engine(self.rest.address), self.inventory)
@@ -120,19 +151,23 @@ class Launcher:
             raise
 
     def _run_python(self, jar: str, body: Mapping[str, Any], job: Job, attempt: Attempt) -> None:
-        """Run a Python program; try again if a program of another client interfered."""
+        """Run a Python program."""
         with self.cluster.submission_lock.exclusive():
             body = pyflink.python_run_body(body, pyflink.path_of(self.rest, jar), job, attempt)
-            for _ in range(TRIES - 1):
-                try:
-                    self.rest.run(jar, body)
-                except FlinkRefused as error:
-                    if not pyflink.is_mixed_up(error.trace):
-                        raise
-                    time.sleep(_POLL)
-                else:
-                    return
-            self.rest.run(jar, body)
+            self._patiently(lambda: self.rest.run(jar, body))
+
+    def _patiently(self, ask: Callable[[], object]) -> None:
+        """Ask for a Python program; again if a program of another client interfered."""
+        for _ in range(TRIES - 1):
+            try:
+                ask()
+            except FlinkRefused as error:
+                if not pyflink.is_mixed_up(error.trace):
+                    raise
+                time.sleep(_POLL)
+            else:
+                return
+        ask()
 
     def _after_rejection(self, job: Job, attempt: Attempt, error: FlinkRefused, since: float) -> Handle:
         if any(name in error.trace for name in _DUPLICATE):

@@ -426,6 +426,24 @@ class ConnectEngine:
         finally:
             self._client.release(spec.session)
 
+    def build_job(self, job: Job) -> None:
+        """Run the job's code up to its plan, which the server analyses, in a temporary session."""
+        self._check_code(job)
+        answer = self._rehearse(job)
+        kind, message = answer["kind"], answer.get("message", "")
+        if kind == "rehearsed":
+            return
+        what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
+        if kind == "no_answer":
+            raise OutcomeUnknown(
+                f"{what} was not analysed by {self.address}: {message}", address=self.address
+            )
+        if kind == "timeout":
+            message = f"its code did not come to a plan in {self.build_timeout:g} s"
+        elif kind == "died":
+            message = f"its code ended the process that ran it ({message})"
+        raise Rejected(f"{what} cannot be built on {self.address}: {message}", address=self.address)
+
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)
         if fault is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import linecache
+import re
 import sys
 import traceback
 import zipfile
@@ -60,9 +62,9 @@ def output_mode(entry: JobFunction) -> str | None:
 
 
 def explain(error: BaseException, path: str) -> str:
-    """An error in one line, with the innermost file and line of the job's own code in its traceback."""
+    """An error in one line, with the innermost place of the job's own code in its traceback."""
     if isinstance(error, SyntaxError) and error.filename == path:
-        return f"SyntaxError: {error.msg} ({Path(path).name}, line {error.lineno})"
+        return f"SyntaxError: {error.msg} ({_place(Path(path).name, str(error.lineno), error.offset)})"
     where = _innermost(error, path) or _called_from(error, path)
     reason = first_line(str(error))
     text = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
@@ -77,8 +79,10 @@ def _innermost(error: BaseException, path: str) -> str | None:
     ]
     if not frames:
         return None
-    inside = frames[-1].filename.removeprefix(str(Path(path).parent) + "/")
-    return f"{inside}, line {frames[-1].lineno}"
+    last = frames[-1]
+    inside = last.filename.removeprefix(str(Path(path).parent) + "/")
+    column = None if last.colno is None else last.colno + 1
+    return _place(inside, str(last.lineno), column)
 
 
 def _called_from(error: BaseException, path: str) -> str | None:
@@ -87,8 +91,23 @@ def _called_from(error: BaseException, path: str) -> str | None:
         if context.contextType() is QueryContextType.DataFrame:
             file, _, line = context.callSite().rpartition(":")
             if file == path:
-                return f"{Path(path).name}, line {line}"
+                return _place(Path(path).name, line, _column_in(path, int(line), str(error)))
     return None
+
+
+def _place(file: str, line: str, column: int | None) -> str:
+    return f"{file}, line {line}" + (f", column {column}" if column is not None else "")
+
+
+def _column_in(path: str, line: int, message: str) -> int | None:
+    """The column (from 1) at which a line of code has the first name that Spark's message quotes.
+
+    Spark records lines only.
+    """
+    quoted = re.search(r"`([^`]+)`", message)
+    source = linecache.getline(path, line)
+    found = re.search(rf"\b{re.escape(quoted[1])}\b", source) if quoted is not None else None
+    return None if found is None else found.start() + 1
 
 
 def _module_of_file(path: Path) -> ModuleType:

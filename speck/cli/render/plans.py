@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
+from speck.cli.render.code import code_lines, fields_of
 from speck.cli.render.folding import alike, common_changes, fold_heading, folded_lines, folds, named_jobs
 from speck.cli.render.splits import split_groups, split_heading
 from speck.cli.render.values import STATES, Data, changed_values, shown, shown_pair
@@ -50,17 +52,19 @@ def plan_lines(plan: Data, unfold: bool = False) -> Iterable[Text]:
 def _fold_lines(template: str, actions: Sequence[Data]) -> Iterator[Text]:
     """The jobs of one ``for_each``: their number, and those that change, alike ones together."""
     kinds = {each["kind"] for each in actions}
-    mark, style = next((look for kind, look in MARKS.items() if kind in kinds), MARKS["keep"])
+    mark, style = next((each for kind, each in MARKS.items() if kind in kinds), MARKS["keep"])
     yield Text(f"  {mark} {fold_heading(template, actions)}", style=style)
     for members in alike(actions):
         first = members[0]
         names = named_jobs([each["job"] for each in members])
         yield Text(f"      {first['kind']} {names}: {first['reason']}", style=MARKS[first["kind"]][1])
         same, differing = common_changes(members)
-        for change in same:
+        for change in fields_of(same):
             yield from change_lines(change)
         if differing:
             yield Text(f"      {', '.join(differing)}: differs from job to job (--unfold)", style="dim")
+        if all(each.get("code") == first.get("code") for each in members):
+            yield from code_lines(first.get("code"))
         if first.get("consequence"):
             yield Text(f"      {first['consequence']}", style="dim")
 
@@ -69,8 +73,9 @@ def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
     mark, style = MARKS[action["kind"]]
     text = f"  {mark} {action['kind']:<6}  {indent}{action['job']:<{width}}  {action['reason']}"
     yield Text(text, style=style)
-    for change in action["changes"]:
+    for change in fields_of(action["changes"]):
         yield from change_lines(change)
+    yield from code_lines(action.get("code"))
     if action.get("consequence"):
         yield Text(f"      {action['consequence']}", style="dim")
 
@@ -159,9 +164,11 @@ def difference_lines(difference: Data) -> Iterable[Text]:
         yield from _difference("changed", change)
     for job in difference["jobs"]:
         mark, style = _KINDS[job["kind"]]
-        yield Text(f"  {mark} {job['job']}", style=style)
-        for change in job["changes"]:
+        code = job.get("code")
+        yield Text(f"  {mark} {job['job']}" + (f"  {code['summary']}" if code else ""), style=style)
+        for change in fields_of(job["changes"]):
             yield from _difference(job["kind"], change)
+        yield from code_lines(code, most=sys.maxsize)
 
 
 def _difference(kind: str, change: Data) -> Iterator[Text]:

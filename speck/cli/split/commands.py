@@ -83,6 +83,7 @@ def advise_split(
 
     inventory = inventory or default_sites()
     given = values(env_files, settings, file, inventory)
+    roots = (file.absolute().parent, *roots)
     job, part = job_to_split(load(file, inventory, roots, given).composition.jobs, name, file)
     found = advice_for(name, job, part, roots, sample_lines(sample), rate)
     show_data(found, render.split_advice_lines(found), as_json)

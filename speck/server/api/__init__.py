@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from flask import Flask
 
-import speck.server.api.split.routes  # noqa: F401 - adds its routes to the blueprint
+import speck.server.api.code_routes
+import speck.server.api.split.routes  # noqa: F401 - both add their routes to the blueprint
 from speck.coordinator import Services
 from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems
@@ -52,7 +53,7 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
     protection = protection or Protection()
     app = Flask("speck")
     app.url_rule_class = LazyRule
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY
     app.extensions["services"] = services
     app.extensions["live"] = Live(services)
     app.extensions["is_known"] = _accept_all

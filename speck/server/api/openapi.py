@@ -22,6 +22,7 @@ _WRITTEN = ("Job", "Expects", "Composition", "Placement", "Weights")
 _PLACES = {  # parameters of paths
     "name": "the name of the job, the composition or the split",
     "number": "the number of a revision",
+    "sha256": "the SHA-256 of the content, 64 hexadecimal digits",
     "identifier": "the id of the operation or placement",
 }
 _PLACE = re.compile(r"<(?:\w+:)?(\w+)>")  # of a route

@@ -10,6 +10,7 @@ from marshmallow import Schema, ValidationError, fields, validate, validates_sch
 from speck.observe.profile.estimates import LEAST_SPAN
 from speck.schema.fault_report import show
 from speck.schema.schemas import check_name
+from speck.store.jobfile import LARGEST
 
 _LONGEST_PAUSE = 30 * 86_400.0  # s
 _LAST_NUMBER = 9_999_999_999  # what the store has digits for
@@ -47,6 +48,22 @@ def _number(least: int, description: str) -> fields.Integer:
         allow_none=True,
         validate=validate.Range(least, _LAST_NUMBER),
         metadata={"description": description},
+    )
+
+
+class ArtifactQuery(Schema):
+    """The query of ``PUT /artifacts/SHA256``."""
+
+    offset = fields.Integer(
+        load_default=0,
+        validate=validate.Range(0, LARGEST),
+        metadata={"description": "the bytes of it that are here already, after which this part begins"},
+    )
+    size = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(0, LARGEST),
+        metadata={"description": "the bytes of the whole content (by default it ends with this part)"},
     )
 
 
@@ -162,6 +179,10 @@ class ApplyQuery(DeletionQuery):
             "description": "apply the composition that was planned under this id (`plan` of the answer for "
             "`dry_run`); the body is not read then",
         },
+    )
+    build = fields.Boolean(
+        load_default=False,
+        metadata={"description": "for `dry_run`: have the engines build the new code, which starts nothing"},
     )
     name = fields.String(
         load_default="composition",

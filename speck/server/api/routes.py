@@ -6,26 +6,24 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flask import Response, current_app, request
+from flask import Response, current_app
 from flask_smorest import Blueprint
-from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, SiteQueries
 from speck.core.plan import Plan, plan_data
 from speck.core.split import shown_job
-from speck.errors import InvalidInput
+from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import Loaded, load_composition, load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
 from speck.server.api.live import Live
 from speck.server.api.problems import fault_data
+from speck.server.api.submission import FORM, JSON, submission
 from speck.server.middleware import authentication
 from speck.server.middleware.authentication import author
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
 
-_JSON = "application/json"
-_YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 _EXAMPLE = {
     "job_name": "A",
     "spe_address": "http://172.16.39.7:8081/",
@@ -43,10 +41,20 @@ def request_body(schema: str, *, yaml: bool) -> dict[str, Any]:
     """The description of a request's body, with an example."""
     example = _EXAMPLE if schema == "Job" else {"name": "figure-3", "jobs": [_EXAMPLE]}
     content: dict[str, Any] = {
-        _JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}, "example": example}
+        JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}, "example": example}
     }
     if yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
+    content[FORM] = {
+        "schema": {
+            "type": "object",
+            "description": "its text, and for each job_path in it a file, or the text sha256:HASH of one "
+            "that is here; with a header X-Requested-By",
+            "properties": {schema.lower(): {"type": "string", "format": "binary"}},
+            "required": [schema.lower()],
+            "additionalProperties": {"type": "string", "format": "binary"},
+        }
+    }
     return {"required": True, "content": content}
 
 
@@ -87,27 +95,16 @@ def why(query: dict[str, Any]) -> dict[str, str]:
 def load(name: str) -> Loaded:
     """The composition in the request's body; ``name`` is that of one without."""
     coordinator = _coordinator()
+    sent = submission("composition", services().uploads)
     return load_composition(
-        request.get_data(),
+        sent.text,
         inventory=coordinator.inventory,
         registry=coordinator.registry,
         root=coordinator.settings.roots,
         default_name=name,
-        format=_format(),
+        format=sent.format,
+        sent=sent.sent,
     )
-
-
-def _format() -> str:
-    encoding = request.headers.get("Content-Encoding", "identity")
-    if encoding != "identity":
-        raise UnsupportedMediaType(f"content encoding {encoding!r} is not supported (expected none)")
-    mimetype = request.mimetype or "application/yaml"
-    if mimetype == _JSON:
-        return "json"
-    if mimetype in _YAML:
-        return "yaml"
-    message = f"content type {mimetype!r} is not supported (expected {_JSON} or {_YAML[0]})"
-    raise UnsupportedMediaType(message)
 
 
 @blueprint.route("/compositions", methods=["POST"])
@@ -126,8 +123,11 @@ def apply_composition(query: dict[str, Any]) -> Any:
     if query["dry_run"]:
         base, left_behind = query["base_revision"], query["leave_behind"]
         give_up, place = query["give_up"], query["place"]
-        plan = _coordinator().plan(loaded.composition, base, left_behind, give_up, place)
-        warnings = [fault_data(each) for each in loaded.warnings]
+        plan = _coordinator().plan(
+            loaded.composition, base, left_behind, give_up, place, build=query["build"]
+        )
+        unbuilt = map(Fault, plan.unbuilt)
+        warnings = [fault_data(each) for each in (*loaded.warnings, *unbuilt)]
         more = {"warnings": warnings, "jobs": forms(plan), "plan": services().plans.add(loaded)}
         return current_app.json.response(plan_data(plan) | more)
     operation, _ = _coordinator().apply(
@@ -209,6 +209,15 @@ def show_difference(query: dict[str, Any], name: str) -> Any:
     return _queries().difference(name, query["before"], query["after"])
 
 
+@blueprint.route("/compositions/<name>/code-diff", methods=["GET"])
+@blueprint.arguments(parameters.DifferenceQuery, location="query")
+@blueprint.response(200, schemas.DifferenceSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_code_difference(query: dict[str, Any], name: str) -> Any:
+    """The differences between two revisions with the lines of code that differ, for the role write"""
+    return _queries().code_difference(name, query["before"], query["after"])
+
+
 @blueprint.route("/compositions/<name>/rollback", methods=["POST"])
 @blueprint.arguments(parameters.RollbackQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
@@ -237,7 +246,8 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
 def deploy_job(query: dict[str, Any]) -> Any:
     """Deploy and register one job"""
     coordinator = _coordinator()
-    document = read_document(request.get_data(), format=_format())
+    sent = submission("job", services().uploads)
+    document = read_document(sent.text, format=sent.format)
     if document.faults:
         raise InvalidInput(document.faults, "job")
     job = load_job(
@@ -245,6 +255,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
         inventory=coordinator.inventory,
         registry=coordinator.registry,
         root=coordinator.settings.roots,
+        sent=sent.sent,
     )
     operation, _ = coordinator.apply_job(job, query["composition"], give_up=query["give_up"], **why(query))
     return answer(operation, query["wait"])
@@ -440,7 +451,7 @@ def healthz() -> Response:
         return problems.problem(503, "; ".join(faults))
     failure = _coordinator().store.failure
     data = {"status": "ok"} | ({"store": str(failure)} if failure else {})
-    return Response(json.dumps(data), content_type=_JSON)
+    return Response(json.dumps(data), content_type=JSON)
 
 
 @blueprint.route("/readyz", methods=["GET"])
@@ -452,7 +463,7 @@ def readyz() -> Response:
     """Readiness: interrupted operations resumed, engines observed, store writable"""
     if reasons := [*_coordinator().faults(), *_coordinator().unready_reasons()]:
         return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
-    return Response(json.dumps({"status": "ok"}), content_type=_JSON)
+    return Response(json.dumps({"status": "ok"}), content_type=JSON)
 
 
 @blueprint.route("/store/check", methods=["GET"])

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Flask, Response, g, request
 
 from speck.server.api import problems
-from speck.server.api.artifact_routes import PREFIX
+from speck.server.api.artifact_routes import FILES, PREFIX
 from speck.server.tokens import Owner, Role, Tokens
 
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -20,8 +20,8 @@ READING = frozenset(("GET", "HEAD", "OPTIONS"))
 # artifacts, whose URLs have tokens of their own in them.
 _SIGNS_OF_LIFE = frozenset(("speck.healthz", "speck.readyz"))
 _OPEN_BLUEPRINTS = frozenset(("dashboard",))
-# It only reads, but everything, code included.
-_FOR_WRITERS = frozenset(("speck.back_up_store",))
+# They only read, but code.
+_FOR_WRITERS = frozenset(("speck.back_up_store", "speck.show_code_difference"))
 _SCHEME = "bearer"
 _PAUSE = 1.0  # s between two lines of the log about wrong tokens
 
@@ -97,7 +97,8 @@ def _token_in(header: str) -> bytes:
 
 def _open_to_all() -> bool:
     by_route = request.endpoint in _SIGNS_OF_LIFE or request.blueprint in _OPEN_BLUEPRINTS
-    return by_route or request.path.startswith(PREFIX)
+    unknown = request.url_rule is None and request.path.startswith(PREFIX)
+    return by_route or request.blueprint == FILES.name or unknown
 
 
 def _changes() -> bool:

@@ -44,7 +44,10 @@ HEADERS: Mapping[str, str] = {
 _NOT_STORED = {"Cache-Control": "no-store"}  # unless a route sets its own, as the dashboard's does
 
 # Content types that a page of another origin may send without a preflight request.
-_SIMPLE = frozenset(("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"))
+_FORM = "multipart/form-data"
+_SIMPLE = frozenset(("text/plain", "application/x-www-form-urlencoded", _FORM))
+# A header that a page of another origin may not send without a preflight request either.
+_ASKED = "X-Requested-By"
 
 
 def register(app: Flask, names: Collection[str]) -> None:
@@ -61,7 +64,8 @@ def register(app: Flask, names: Collection[str]) -> None:
             return problems.problem(421, _MISDIRECTED.format(show(host_of(host))))
         if (why := foreign(request.headers, host, request.method)) is not None:
             return problems.problem(403, why)
-        if request.method not in READING and request.mimetype in _SIMPLE:
+        simple = request.mimetype in _SIMPLE and not (request.mimetype == _FORM and _ASKED in request.headers)
+        if request.method not in READING and simple:
             return problems.problem(415, _SIMPLE_TYPE.format(request.mimetype))
         return None
 
@@ -75,7 +79,10 @@ def register(app: Flask, names: Collection[str]) -> None:
 
 
 _MISDIRECTED = "host {} is no name of this server (expected its address, or a name given to --allow-host)"
-_SIMPLE_TYPE = "content type {!r} is not accepted (expected application/json or application/yaml)"
+_SIMPLE_TYPE = (
+    "content type {!r} is not accepted (expected application/json, application/yaml, or multipart/form-data "
+    "with a header X-Requested-By)"
+)
 
 
 def is_ours(host: str, names: Collection[str]) -> bool:

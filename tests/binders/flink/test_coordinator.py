@@ -16,6 +16,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import session_name
 from speck.core.settings import Settings
+from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore
@@ -88,6 +89,12 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
                 eventually(lambda: counts(out), lambda found: len(found) >= 40 * number)  # noqa: B023
                 assert bench.running("counted") == 1
             assert kinds == ["start", "update", "move"]
+            # Code that cannot be built is refused before anything is stopped.
+            with pytest.raises(InvalidInput, match="no such street") as refused:
+                apply("B", 300, "streets.Counting$FailsAtBuild")
+            assert bench.fault_place() in str(refused.value)
+            assert str(refused.value).endswith("nothing was stopped")
+            assert bench.running("counted") == 1 and len(store.revision_numbers("one")) == 3
             # Flink takes a program whose tasks die as soon as they run.
             died = apply("B", 300, "streets.Counting$FailsAtRun", "failed").actions["counted"].error
             assert "it was started, and is failed: " in died

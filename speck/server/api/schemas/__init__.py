@@ -36,6 +36,7 @@ from speck.server.api.schemas.plans import (
     WarningSchema,
 )
 from speck.server.api.schemas.server import (
+    ArtifactSchema,
     DiagnosisSchema,
     EventSchema,
     FindingSchema,
@@ -54,6 +55,7 @@ from speck.server.api.schemas.sites import (
 
 __all__ = [
     "ActionSchema",
+    "ArtifactSchema",
     "BrokerViewSchema",
     "ChangeSchema",
     "CheckupSchema",

@@ -7,7 +7,7 @@ from marshmallow import Schema, fields, validate
 from speck.core.lifecycle import RevisionState
 from speck.server.api.schemas.fields import UNIX, text
 from speck.server.api.schemas.jobs import JobViewSchema
-from speck.server.api.schemas.plans import ChangeSchema
+from speck.server.api.schemas.plans import ChangeSchema, CodeChangeSchema
 
 
 class CountsSchema(Schema):
@@ -59,6 +59,7 @@ class JobDifferenceSchema(Schema):
         validate=validate.OneOf(("added", "removed", "changed")), metadata={"description": "how"}
     )
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
+    code = fields.Nested(CodeChangeSchema, metadata={"description": "of a job whose file changed"})
 
 
 class DifferenceSchema(Schema):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from speck.core.code import PartChangeKind
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.plan import Destroyed
 from speck.server.api.schemas.fields import UNIX, text
@@ -20,6 +21,33 @@ class ChangeSchema(Schema):
     after = fields.Raw(allow_none=True, metadata={"description": "its desired value"})
 
 
+class PartChangeSchema(Schema):
+    """A statement of a file that differs: a function, a class, an import, an assignment."""
+
+    name = text("the name that it binds, or its beginning")
+    kind = fields.String(
+        validate=validate.OneOf([kind.value for kind in PartChangeKind]),
+        metadata={"description": "its change"},
+    )
+    lines = fields.Integer(metadata={"description": "the number of lines that differ"})
+    diff = fields.List(
+        fields.String(), metadata={"description": "lines as in a unified diff (of plans and code-diff only)"}
+    )
+
+
+class CodeChangeSchema(Schema):
+    """The change of a job's code, by what the job reaches in its file."""
+
+    file = text("the file's name")
+    summary = text("the change in words")
+    whole = text("the reason why the whole file counts (empty: only what the job reaches)")
+    same = fields.Boolean(metadata={"description": "true if the job reaches nothing that changed"})
+    parts = fields.List(
+        fields.Nested(PartChangeSchema),
+        metadata={"description": "the statements that differ (none: the file's statements are not known)"},
+    )
+
+
 class ActionSchema(Schema):
     """One action of a plan."""
 
@@ -27,6 +55,7 @@ class ActionSchema(Schema):
     kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
     reason = text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
+    code = fields.Nested(CodeChangeSchema, metadata={"description": "of a job whose file changed"})
     consequence = text("what it costs, as far as that is known before (empty: nothing)")
     split = fields.Dict(metadata={"description": "of a job of a split by keys: its part"})
     template = text("of a job that `for_each` made: its name with `*` for the site")

@@ -58,6 +58,14 @@ class FindingSchema(Schema):
     message = text("its fault")
 
 
+class ArtifactSchema(Schema):
+    """The code of a job as far as it is here."""
+
+    sha256 = text("the SHA-256 of its content, in hexadecimal")
+    received = fields.Integer(metadata={"description": "the bytes that are here"})
+    complete = fields.Boolean(metadata={"description": "true if that is all, and has this hash"})
+
+
 class ProblemSchema(Schema):
     """An error (RFC 9457)."""
 
@@ -65,4 +73,6 @@ class ProblemSchema(Schema):
     title = text("the status in words")
     status = fields.Integer(metadata={"description": "the HTTP status"})
     detail = text("the error in one line")
+    received = fields.Integer(metadata={"description": "of an artifact that is not here: the bytes that are"})
+    accepted = fields.Boolean(metadata={"description": "false if the server accepts no code from clients"})
     faults = fields.List(fields.Nested(WarningSchema), metadata={"description": "every fault of the request"})

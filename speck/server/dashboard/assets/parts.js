@@ -61,10 +61,12 @@ export const Warnings = ({ all }) => {
   `;
 };
 
-// Fields that differ, before and after.
+const LINES = { "+": "added", "-": "removed" };
+
+// Fields that differ, before and after; the hash of the code says nothing to people.
 export const Changes = ({ changes }) => html`
   <dl class="changes">
-    ${changes.map((each) => html`
+    ${changes.filter((each) => each.field !== "code_hash").map((each) => html`
       <div>
         <dt>${each.field}</dt>
         <dd>
@@ -75,6 +77,16 @@ export const Changes = ({ changes }) => html`
       </div>
     `)}
   </dl>
+`;
+
+// The change of a job's code: in words, and the lines that differ where the server sends them.
+export const CodeChange = ({ code, inWords }) => code && html`
+  <div class="code-change">
+    ${inWords && html`<p class="quiet">${code.summary}</p>`}
+    ${code.parts.filter((part) => part.diff?.length).map((part) => html`
+      <pre aria-label="Lines of ${part.name}">${part.diff.map((line) => html`<span class=${LINES[line[0]] ?? ""}>${line}\n</span>`)}</pre>
+    `)}
+  </div>
 `;
 
 // What a request to the server brought, asked anew whenever `keys` change: data, error.

@@ -1,6 +1,6 @@
 // The past of a composition: its revisions, what differs between two, and the way back to one.
 import { html, useState } from "../html.js";
-import { Badge, Changes, Empty, Reader, Trouble, useAnswer } from "../parts.js";
+import { Badge, Changes, CodeChange, Empty, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
 import { REVISIONS } from "../states.js";
 import { count, moment } from "../words.js";
@@ -26,6 +26,7 @@ const Difference = ({ name, before, after }) => {
         <li key=${each.job} class="action tone-${KINDS[each.kind].tone}">
           <div class="action-head"><${Badge} table=${KINDS} word=${each.kind} /><strong>${each.job}</strong></div>
           ${each.kind === "changed" && html`<${Changes} changes=${each.changes} />`}
+          <${CodeChange} code=${each.code} inWords=${true} />
         </li>
       `)}
       ${data.jobs.length === 0 && html`<li class="quiet">They are the same.</li>`}

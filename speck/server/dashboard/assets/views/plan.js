@@ -1,7 +1,7 @@
 // A plan: its verdicts on the graph and in words, and the way to have it carried out.
 import { GraphView } from "../graph.js";
 import { html, useMemo, useState } from "../html.js";
-import { Badge, Changes, Dialog, Reader, Trouble, Warnings } from "../parts.js";
+import { Badge, Changes, CodeChange, Dialog, Reader, Trouble, Warnings } from "../parts.js";
 import { VERDICTS } from "../states.js";
 import { count } from "../words.js";
 import { items } from "../world.js";
@@ -35,6 +35,7 @@ const Verdicts = ({ actions }) => html`
       <li key=${action.job} class="action tone-${VERDICTS[action.kind].tone}">
         <div class="action-head"><${Badge} table=${VERDICTS} word=${action.kind} /><strong>${action.job}</strong><span class="quiet">${action.reason}</span></div>
         ${action.changes.length > 0 && html`<${Changes} changes=${action.changes} />`}
+        <${CodeChange} code=${action.code} />
       </li>
     `)}
   </ul>

@@ -1,0 +1,98 @@
+"""The code of a composition's jobs, found on the user's machine and sent to the server with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from speck.cli.terminal import err
+from speck.client import Client, RequestRefused
+from speck.errors import InvalidInput
+from speck.schema.yaml.parser import parse
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def code_roots_option(function: _Function) -> _Function:
+    """The option for the directories of job files on the user's machine, besides that of the composition."""
+    return click.option(
+        "--root",
+        "roots",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        multiple=True,
+        help="Directory of job files on this machine, besides that of FILE; may be repeated.",
+    )(function)
+
+
+@dataclass(frozen=True)
+class LocalCode:
+    """The files of a composition's jobs on this machine: hashes by path, and faults of those not found.
+
+    ``directories`` are those that were searched.
+    """
+
+    directories: tuple[Path, ...]
+    found: dict[str, Path] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def sent(self, client: Client) -> Iterator[Mapping[str, str]]:
+        """Send what the server does not have; inside, a refusal of a file says where this machine looked.
+
+        Gives the hashes of all files that were found, by path.
+        """
+        for path, sha256 in list(self.hashes.items()):
+            if not client.send_artifact(sha256, self.found[path]):
+                del self.hashes[path]
+                self.missing[path] = "is there, and the server accepts no code from clients"
+        try:
+            yield self.hashes
+        except RequestRefused as refusal:
+            for fault in refusal.faults:
+                if fault.get("field") == "job_path" and fault.get("value") in self.missing:
+                    here = f"on this machine it {self.missing[fault['value']]}"
+                    fault["message"] = f"{fault['message']}; {here}"
+            raise
+        for path, why in self.missing.items():
+            err.print(f"{path}: that of the server is used (here it {why})", style="dim", markup=False)
+
+
+def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:
+    """The files that a composition's text names, beside its ``file`` or below one of the ``roots``."""
+    from speck.store.jobfile import BadFile, content_hash, locate  # with it comes LevelDB
+
+    directories = tuple(dict.fromkeys((file.absolute().parent, *(each.absolute() for each in roots))))
+    code = LocalCode(directories)
+    codes, policies = _paths(text)
+    for path in (*codes, *policies):
+        try:
+            found = locate(path, directories)
+            code.hashes[path] = content_hash(found, directories)
+            code.found[path] = found
+        except BadFile as error:
+            if path in codes:
+                code.missing[path] = str(error)
+    return code
+
+
+def _paths(text: bytes) -> list[list[str]]:
+    """The paths in a composition: of code, and of policies, which may be names of those that ship.
+
+    None of a text that cannot be read, which the server refuses.
+    """
+    try:
+        document = parse(text).value
+    except InvalidInput:
+        return [[], []]
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    entries = [each for each in jobs if isinstance(each, dict)] if isinstance(jobs, list) else []
+    splits = (each.get("key_split") for each in entries)
+    policies = [each.get("policy") for each in splits if isinstance(each, dict)]
+    codes = [each.get("job_path") for each in entries]
+    return [[each for each in dict.fromkeys(paths) if isinstance(each, str)] for paths in (codes, policies)]

@@ -1,0 +1,170 @@
+"""Code that clients send, by the hash of its content, until a composition that names it is accepted.
+
+A file lies at ``HASH/NAME`` below the store's ``uploads``, or incomplete at ``HASH/.partial``.  What no
+composition has named for an hour is deleted.  Files with the same content are the same file here, and files
+with the same name are not: two clients with one path and different texts cannot be confused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from speck.errors import Conflict, Fault, InvalidInput, StoreFull
+from speck.store.artifacts import hash_of, write_error
+from speck.store.jobfile import LARGEST, BadFile
+
+LIFETIME = 3600.0  # s
+NOT_ACCEPTED = "this server accepts no code from clients (speck serve --sent-code)"
+_PARTIAL, _COMPLETE = ".partial", ".complete"
+_HASH = re.compile(r"[0-9a-f]{64}\Z")
+_CHUNK = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """``directory`` has the uploads, ``accepted`` the code of accepted jobs; ``clock`` gives Unix time, s.
+
+    ``most_bytes`` bounds all uploads together; with 0 none is accepted.
+    """
+
+    directory: Path
+    accepted: Path
+    clock: Callable[[], float]
+    most_bytes: int
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def received(self, sha256: str) -> tuple[int, bool]:
+        """The number of bytes that are there of a content, and true if that is all of it."""
+        check_hash(sha256)
+        whole = self._whole(sha256)
+        if whole is not None:
+            return whole.stat().st_size, True
+        partial = self.directory / sha256 / _PARTIAL
+        return (partial.stat().st_size, False) if partial.is_file() else (0, False)
+
+    def receive(self, sha256: str, content: BinaryIO, offset: int = 0, size: int | None = None) -> int:
+        """Take a part of a content that begins at ``offset``; returns the number of bytes that are there.
+
+        ``size`` is that of the whole content in bytes (``None``: it ends with this part), which is then
+        compared with the hash.  Raises :class:`~speck.errors.Conflict` for a part that does not follow,
+        :class:`~speck.errors.InvalidInput`, and :class:`~speck.errors.StoreFull`.
+        """
+        check_hash(sha256)
+        if not self.most_bytes:
+            raise Conflict(f"{NOT_ACCEPTED} (expected a job_path under its --root)")
+        if size is not None and size > LARGEST:
+            raise _refused(f"has {size:,} bytes (at most {LARGEST:,} are accepted)", sha256)
+        with self._lock:
+            there, complete = self.received(sha256)
+            if complete:
+                return there
+            if offset != there:
+                raise Conflict(f"artifact {sha256[:12]} has {there} bytes here (expected offset={there})")
+            self._prune(size or 0)
+            try:
+                return self._append(sha256, content, size)
+            except OSError as error:
+                raise write_error(error, f"artifact {sha256[:12]} cannot be stored: {error}") from error
+
+    def _append(self, sha256: str, content: BinaryIO, size: int | None) -> int:
+        folder = self.directory / sha256
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / _PARTIAL
+        most = LARGEST if size is None else size
+        with partial.open("ab") as file:
+            while chunk := content.read(_CHUNK):
+                if file.tell() + len(chunk) > most:
+                    self._forget(sha256)
+                    raise _refused(f"has more than {most:,} bytes", sha256)
+                file.write(chunk)
+            there = file.tell()
+        if size is None or there == size:
+            if hash_of(partial) != sha256:
+                self._forget(sha256)
+                raise _refused("is not the hash of the content that was sent (send it again)", sha256)
+            partial.rename(folder / _COMPLETE)
+        os.utime(folder, (self.clock(), self.clock()))
+        return there
+
+    def find(self, sha256: str, name: str) -> Path:
+        """A content under the name of a job's file, which lasts for an hour from now.
+
+        Raises :class:`~speck.store.jobfile.BadFile` if it is not there.
+        """
+        if not self.most_bytes:
+            raise BadFile(f"was sent, and {NOT_ACCEPTED}")
+        if not _HASH.match(sha256):
+            raise BadFile(f"has the hash {sha256[:80]!r} (expected SHA-256: 64 hexadecimal digits)")
+        if not name or name.startswith("."):
+            raise BadFile("is hidden (expected no name in the path to begin with a dot)")
+        with self._lock:
+            whole = self._whole(sha256)
+            if whole is None:
+                raise BadFile(f"has content {sha256[:12]}, which this server does not have (send it again)")
+            place = self.directory / sha256 / name
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileExistsError):
+                    os.link(whole, place)
+                os.utime(place.parent, (self.clock(), self.clock()))
+            except OSError as error:
+                raise BadFile(f"cannot be stored ({error.strerror})") from error
+            return place
+
+    def content(self, sha256: str, name: str) -> Path | None:
+        """As :meth:`find`; ``None`` if the content is not there."""
+        with suppress(BadFile):
+            return self.find(sha256, name)
+        return None
+
+    def _whole(self, sha256: str) -> Path | None:
+        """A file with this content, of those that were sent or accepted."""
+        sent = self.directory / sha256 / _COMPLETE
+        if sent.is_file():
+            return sent
+        folders = (self.directory / sha256, self.accepted / sha256)
+        files = (each for folder in folders if folder.is_dir() for each in sorted(folder.iterdir()))
+        found = (each for each in files if not each.name.startswith(".") and each.is_file())
+        return next((each for each in found if hash_of(each) == sha256), None)
+
+    def _prune(self, needed: int) -> None:
+        """Delete what nobody named for long; raises StoreFull if there is no room for so many bytes more."""
+        oldest = self.clock() - LIFETIME
+        for folder in self._folders():
+            if folder.stat().st_mtime < oldest:
+                shutil.rmtree(folder, ignore_errors=True)
+        used = sum(_size(each) for each in self._folders())
+        if used + needed > self.most_bytes:
+            raise StoreFull(
+                f"{used:,} bytes of code were sent to this server in the last hour and are not applied "
+                f"(at most {self.most_bytes:,} are kept; try again later)"
+            )
+
+    def _folders(self) -> list[Path]:
+        return list(self.directory.iterdir()) if self.directory.is_dir() else []
+
+    def _forget(self, sha256: str) -> None:
+        shutil.rmtree(self.directory / sha256, ignore_errors=True)
+
+
+def check_hash(sha256: str) -> None:
+    """Raise :class:`~speck.errors.InvalidInput` for a text that is no SHA-256 in hexadecimal."""
+    if not _HASH.match(sha256):
+        raise _refused("is no SHA-256 (expected 64 hexadecimal digits, lower case)", sha256)
+
+
+def _refused(predicate: str, sha256: str) -> InvalidInput:
+    return InvalidInput([Fault(f"artifact {sha256[:80]!r} {predicate}")], "artifact")
+
+
+def _size(folder: Path) -> int:
+    """The bytes of a folder's files; those with several names count once."""
+    return max((each.stat().st_size for each in folder.iterdir()), default=0)

@@ -1,0 +1,102 @@
+"""Code that Spark cannot analyse is refused by an apply before anything is stopped, at a real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binders.spark.local.commands import CONNECTOR
+from speck.binder import installed
+from speck.coordinator import build
+from speck.core.inventory import Inventory
+from speck.core.settings import Settings
+from speck.errors import InvalidInput
+from speck.schema.compositions import load_composition
+from speck.store import Store
+from tests.support.binder_contract import eventually
+from tests.support.examples import one_site
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.spark_bench import MqttFriend
+from tests.support.spark_server import SparkServer
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
+
+CODE = """from pyspark.sql import functions as F
+
+
+def upper(messages):
+    # as they come
+    text = F.col("value").cast("string")
+    return messages.select(F.upper(text).alias("value"))
+
+
+def lower(messages):
+    return messages.select(F.lower(F.col("value").cast("string")).alias("value"))
+"""
+
+JOBS = """
+jobs:
+- {{job_name: up, site: A, source_topic: words, sink_topic: out/up, entry_class: upper, job_path: air.py}}
+- {{job_name: low, site: A, source_topic: words, sink_topic: {low}, entry_class: lower, job_path: air.py}}
+"""
+
+
+def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    code = tmp_path / "air.py"
+    code.write_text(CODE)
+    site = one_site(
+        "A", spark_server.address, mosquitto.address, checkpoint_dir=str(tmp_path / "checkpoints")
+    )
+    inventory = Inventory({"A": site})
+    with Store(tmp_path / "store") as store:
+        services = build(store, installed(), inventory, Settings(roots=(tmp_path,), period=0))
+        coordinator = services.coordinator
+        coordinator.start()
+
+        def apply(low: str = "out/low") -> None:
+            loaded = load_composition(
+                JOBS.format(low=low),
+                inventory=inventory,
+                registry=installed(),
+                root=tmp_path,
+                default_name="air",
+            )
+            operation, _ = coordinator.apply(loaded.composition)
+            assert operation.wait(120) and operation.state == "succeeded", operation.actions
+
+        def attempts() -> dict[str, str]:
+            return {each.attempt.job_name: each.attempt.id for each in store.attempts()}
+
+        friend = MqttFriend(mosquitto.port)
+        try:
+            apply()
+            before = attempts()
+            code.write_text(
+                CODE.replace('F.col("value").cast("string")\n', 'F.col("vaule").cast("string")\n')
+            )
+            with pytest.raises(InvalidInput) as refused:
+                apply(low="out/lower")  # which would update the neighbour too
+            text = str(refused.value)
+            assert "`vaule` cannot be resolved" in text and "`value`" in text
+            assert "(air.py, line 6, column 19)" in text
+            assert text.endswith("nothing was stopped")
+            assert attempts() == before and len(services.queries.revisions("air")) == 1
+            friend.send("words", ["aB"])
+            eventually(
+                lambda: sorted(friend.received), lambda found: found == [("out/low", "ab"), ("out/up", "AB")]
+            )
+            code.write_text(CODE.replace("# as they come", "# as they are"))
+            apply()
+            assert attempts() == before  # and a comment restarts nothing
+        finally:
+            friend.close()
+            assert coordinator.delete_composition("air").wait(120)
+            coordinator.close()

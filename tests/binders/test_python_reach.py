@@ -1,0 +1,221 @@
+"""The statements of a file that a job reaches, as far as they can be read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from binders.common.python_reach import reached_code
+from speck.core.code import PartChangeKind, code_change
+from tests.support.properties import tries
+
+AIR = '''"""Jobs about air."""
+
+import json
+from math import floor, sqrt
+import side_effects
+
+LIMIT = 30
+UNUSED = 4
+TABLE = {}
+
+
+def helper(value):
+    """Scale."""
+    return value * LIMIT
+
+
+def register(function):
+    TABLE[function.__name__] = function
+    return function
+
+
+@register
+def plugin(messages):
+    return messages
+
+
+def dirty(messages, most=UNUSED):
+    # the dirty ones
+    return messages.filter(helper(2))
+
+
+def clean(messages):
+    return json.dumps(floor(messages))
+
+
+def tabled(messages):
+    return TABLE["plugin"](messages)
+
+
+clean.output_mode = "update"
+
+if __name__ == "__main__":
+    print(dirty([]))
+'''
+
+
+def names(source: str, entry: str) -> list[str]:
+    found = reached_code(source.encode(), entry, "air.py")
+    assert found.whole == ""
+    return [each.name for each in found.parts]
+
+
+ALWAYS = ["side_effects"]  # nobody uses its name, so it is imported for what it does
+
+
+def test_names_are_followed_through_functions_defaults_decorators_and_imports() -> None:
+    registry = ["TABLE", "register", "plugin"]  # the decorator of `plugin` changes a name of the module
+    assert sorted(names(AIR, "dirty")) == sorted([*ALWAYS, *registry, "LIMIT", "UNUSED", "helper", "dirty"])
+    assert sorted(names(AIR, "clean")) == sorted([*ALWAYS, *registry, "json", "floor", "clean", "clean"])
+    assert sorted(names(AIR, "tabled")) == sorted([*ALWAYS, *registry, "tabled"])
+
+
+EQUAL = {
+    "comment": ("# the dirty ones", "# another remark\n    # of two lines"),
+    "docstring": ('"""Scale."""', '"""Scale a value by the limit."""'),
+    "docstring of the module": ('"""Jobs about air."""\n', ""),
+    "formatting": ("return value * LIMIT", "return (\n        value\n        * LIMIT\n    )"),
+    "another function": ("json.dumps(floor(messages))", "json.dumps(messages)"),
+    "another import of the same module": (
+        "from math import floor, sqrt",
+        "from math import floor, sqrt, ceil",
+    ),
+    "its lines elsewhere": ("def clean(messages):", "def more():\n    pass\n\n\ndef clean(messages):"),
+    "an attribute of another function": ('clean.output_mode = "update"', ""),
+    "what runs as a script": ("print(dirty([]))", "print('no')"),
+}
+DIFFERENT = {
+    "itself": ("messages.filter(helper(2))", "messages.filter(helper(3))"),
+    "a function that it uses": ("value * LIMIT", "value + LIMIT"),
+    "a constant that a function that it uses uses": ("LIMIT = 30", "LIMIT = 31"),
+    "a default": ("UNUSED = 4", "UNUSED = 5"),
+    "an import for its effect": ("import side_effects", "import other_effects"),
+    "a function that registers itself": (
+        "@register\ndef plugin(messages):\n    return messages",
+        "@register\ndef plugin(messages):\n    return None",
+    ),
+    "a statement that runs at the import": ('clean.output_mode = "update"', "print(1)"),
+}
+
+
+@pytest.mark.parametrize("case", EQUAL)
+def test_it_does_not_reach(case: str) -> None:
+    old, new = EQUAL[case]
+    assert old in AIR
+    before, after = (reached_code(each.encode(), "dirty", "air.py") for each in (AIR, AIR.replace(old, new)))
+    change = code_change("air.py", before, after)
+    assert change.same and str(change) == "air.py changed, and nothing that the job uses there"
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_it_reaches(case: str) -> None:
+    old, new = DIFFERENT[case]
+    assert old in AIR
+    before, after = (reached_code(each.encode(), "dirty", "air.py") for each in (AIR, AIR.replace(old, new)))
+    change = code_change("air.py", before, after)
+    assert not change.same and change.parts
+
+
+DYNAMIC = {
+    "globals()": "    return globals()['clean'](messages)",
+    "exec": "    exec('x = 1')",
+    "eval": "    return eval('clean(messages)')",
+    "its own module": "    import sys\n    return getattr(sys.modules[__name__], 'clean')(messages)",
+    "its own module by name": "    from importlib import import_module\n    return import_module(__name__)",
+    "the globals of a function": "    return helper.__globals__['clean'](messages)",
+}
+
+
+@pytest.mark.parametrize("case", DYNAMIC)
+def test_with_names_looked_up_at_run_time_the_whole_file_counts(case: str) -> None:
+    source = AIR.replace("    return messages.filter(helper(2))", DYNAMIC[case])
+    found = reached_code(source.encode(), "dirty", "air.py")
+    assert found.whole.startswith("`dirty` uses ")
+    edited = reached_code(source.replace("json.dumps(floor", "json.dumps(sqrt").encode(), "dirty", "air.py")
+    change = code_change("air.py", found, edited)
+    assert not change.same and "the whole file counts: `dirty` uses" in str(change)
+    comment = reached_code(source.replace("# the dirty ones", "# x").encode(), "dirty", "air.py")
+    assert code_change("air.py", found, comment).same
+    assert names(source, "clean")  # another function of the file is as before
+
+
+def test_a_star_import_and_a_script_count_as_a_whole() -> None:
+    star = reached_code(("from os.path import *\n" + AIR).encode(), "dirty", "air.py")
+    assert star.whole == "it imports * from os.path"
+    assert reached_code(AIR.encode(), None, "air.py").whole == "it runs as a script"
+    bound_late = "if True:\n    def late(messages): return messages\n"
+    assert reached_code(bound_late.encode(), "late", "air.py").whole.startswith(
+        "'late' is bound by a condition"
+    )
+
+
+@pytest.mark.parametrize("reads", ["dirty.__doc__", "open(__file__)", "__import__('inspect')"])
+def test_to_code_that_reads_its_own_text_a_comment_matters(reads: str) -> None:
+    source = AIR.replace("messages.filter(helper(2))", reads)
+    before, after = (
+        reached_code(each.encode(), "dirty", "air.py")
+        for each in (source, source.replace('"""Scale."""', '"""Enlarge."""'))
+    )
+    assert code_change("air.py", before, after).same is (reads == "__import__('inspect')")
+    assert before.whole
+
+
+def test_inspect_reads_the_text_too() -> None:
+    source = "import inspect\ndef work(messages):\n    # one\n    return inspect.getsource(work)\n"
+    before, after = (
+        reached_code(each.encode(), "work", "a.py") for each in (source, source.replace("# one", "# two"))
+    )
+    assert not code_change("a.py", before, after).same
+
+
+def test_a_change_names_the_statements_and_shows_their_lines() -> None:
+    edited = AIR.replace("LIMIT = 30", "LIMIT = 31").replace(
+        "    return messages.filter(helper(2))", "    more = helper(3)\n    return messages.filter(more)"
+    )
+    before, after = (reached_code(each.encode(), "dirty", "air.py") for each in (AIR, edited))
+    change = code_change("air.py", before, after)
+    assert str(change) == "air.py: `LIMIT` changed (1 line), `dirty` changed (2 lines)"
+    assert change.parts[0].diff == ("-LIMIT = 30", "+LIMIT = 31")
+    assert change.parts[1].diff == (
+        "     # the dirty ones",
+        "-    return messages.filter(helper(2))",
+        "+    more = helper(3)",
+        "+    return messages.filter(more)",
+    )
+
+
+def test_another_order_of_statements_is_a_change() -> None:
+    one, other = (
+        reached_code(f"A = 1\n{each}def work(m): return A, B\n".encode(), "work", "a.py")
+        for each in ("B = A\nA = 2\n", "A = 2\nB = A\n")
+    )
+    change = code_change("a.py", one, other)
+    assert not change.same
+    assert [each.kind for each in change.parts] == [PartChangeKind.REORDERED]
+
+
+_NAMES = ("a", "b", "c", "d", "e")
+_uses = some.fixed_dictionaries({name: some.lists(some.sampled_from(_NAMES), max_size=2) for name in _NAMES})
+
+
+@tries(100)
+@given(uses=_uses, edited=some.sampled_from(_NAMES), entry=some.sampled_from(_NAMES))
+def test_a_change_counts_exactly_for_the_functions_that_call_what_changed(
+    uses: dict[str, list[str]], edited: str, entry: str
+) -> None:
+    def source(changed: str) -> bytes:
+        text = ""
+        for name, called in uses.items():
+            calls = ", ".join(f"{each}(x)" for each in called)
+            text += f"def {name}(x):\n    return [{calls}], {int(name == changed)}\n"
+        return text.encode()
+
+    reached, waiting = {entry}, [entry]
+    while waiting:
+        new = set(uses[waiting.pop()]) - reached
+        reached |= new
+        waiting += new
+    before, after = (reached_code(source(each), entry, "a.py") for each in ("", edited))
+    assert code_change("a.py", before, after).same is (edited not in reached)

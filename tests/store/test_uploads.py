@@ -1,0 +1,140 @@
+"""Code that clients send: whole, in parts, under one path and with different texts."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+
+import pytest
+
+from speck.errors import Conflict, InvalidInput, StoreFull
+from speck.store.artifacts import Artifacts
+from speck.store.jobfile import LARGEST, BadFile
+from speck.store.uploads import LIFETIME, Uploads
+from tests.support.jobs_by_hand import make_job
+
+ONE, TWO = b"def work(messages): return messages\n", b"def work(messages): return None\n"
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(name="clock")
+def clock_fixture() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(name="uploads")
+def uploads_fixture(tmp_path: Path, clock: Clock) -> Uploads:
+    return Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, 1 << 20)
+
+
+def send(uploads: Uploads, content: bytes) -> str:
+    uploads.receive(sha256(content), io.BytesIO(content))
+    return sha256(content)
+
+
+def test_a_content_is_found_under_any_name_and_is_received_once(uploads: Uploads) -> None:
+    assert uploads.received(sha256(ONE)) == (0, False)
+    one = send(uploads, ONE)
+    assert uploads.received(one) == (len(ONE), True)
+    assert uploads.find(one, "air.py").read_bytes() == uploads.find(one, "water.py").read_bytes() == ONE
+    assert uploads.receive(one, io.BytesIO(b"no one reads this")) == len(ONE)
+    assert uploads.find(one, "air.py").read_bytes() == ONE
+
+
+def test_parts_are_put_together_and_a_break_goes_on_where_it_was(uploads: Uploads) -> None:
+    one, size = sha256(ONE), len(ONE)
+    uploads.receive(one, io.BytesIO(ONE[:10]), 0, size)
+    assert uploads.received(one) == (10, False)
+    with pytest.raises(BadFile, match="does not have"):
+        uploads.find(one, "air.py")
+    with pytest.raises(Conflict, match=r"has 10 bytes here \(expected offset=10\)"):
+        uploads.receive(one, io.BytesIO(ONE), 0, size)
+    uploads.receive(one, io.BytesIO(ONE[10:]), 10, size)
+    assert uploads.find(one, "air.py").read_bytes() == ONE
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "size", "message"),
+    [
+        (sha256(ONE), TWO, None, "is not the hash of the content"),
+        (sha256(ONE), ONE + b"#", len(ONE), "has more than"),
+        (sha256(ONE), ONE, LARGEST + 1, "at most"),
+        ("../../etc", ONE, None, "is no SHA-256"),
+        (sha256(ONE).upper(), ONE, None, "is no SHA-256"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(
+    uploads: Uploads, name: str, content: bytes, size: int | None, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        uploads.receive(name, io.BytesIO(content), 0, size)
+    assert uploads.received(sha256(ONE)) == (0, False)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".complete", ".partial"])
+def test_a_name_that_is_none(uploads: Uploads, name: str) -> None:
+    with pytest.raises(BadFile, match="hidden"):
+        uploads.find(send(uploads, ONE), name)
+
+
+def test_what_no_composition_named_for_an_hour_goes(uploads: Uploads, clock: Clock) -> None:
+    one, two = send(uploads, ONE), send(uploads, TWO)
+    clock.now += LIFETIME - 1
+    uploads.find(one, "air.py")
+    clock.now += 2
+    send(uploads, b"x = 1\n")
+    assert uploads.received(one)[1] and not uploads.received(two)[1]
+
+
+def test_all_together_are_bounded(tmp_path: Path, clock: Clock) -> None:
+    uploads = Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, most_bytes=len(ONE) + 5)
+    send(uploads, ONE)
+    with pytest.raises(StoreFull, match="are not applied"):
+        uploads.receive(sha256(TWO), io.BytesIO(TWO), 0, len(TWO))
+    clock.now += LIFETIME + 1
+    uploads.receive(sha256(TWO), io.BytesIO(TWO), 0, len(TWO))
+
+
+def test_a_server_may_accept_none(tmp_path: Path, clock: Clock) -> None:
+    uploads = Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, 0)
+    with pytest.raises(Conflict, match="accepts no code"):
+        uploads.receive(sha256(ONE), io.BytesIO(ONE))
+    with pytest.raises(BadFile, match="accepts no code"):
+        uploads.find(sha256(ONE), "air.py")
+
+
+def test_two_texts_under_one_path_are_two_artifacts(tmp_path: Path, uploads: Uploads) -> None:
+    artifacts = Artifacts(tmp_path / "artifacts", (), uploads.content)
+    jobs = [
+        make_job(name, job_path="jobs.py", code_hash=send(uploads, content))
+        for name, content in (("a", ONE), ("b", TWO))
+    ]
+    artifacts.keep(jobs)
+    assert [Path(artifacts.placed(job).job_path).read_bytes() for job in jobs] == [ONE, TWO]
+
+
+def test_accepted_code_need_not_be_sent_again(tmp_path: Path, uploads: Uploads, clock: Clock) -> None:
+    artifacts = Artifacts(tmp_path / "artifacts", (), uploads.content)
+    artifacts.keep([make_job("a", job_path="jobs.py", code_hash=send(uploads, ONE))])
+    clock.now += LIFETIME + 1
+    send(uploads, TWO)  # which deletes the first upload
+    assert uploads.received(sha256(ONE)) == (len(ONE), True)
+    assert uploads.find(sha256(ONE), "other.py").read_bytes() == ONE
+
+
+def test_a_damaged_copy_counts_as_none(tmp_path: Path, uploads: Uploads) -> None:
+    place = tmp_path / "artifacts" / sha256(ONE) / "air.py"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(TWO)
+    assert uploads.received(sha256(ONE)) == (0, False)
