@@ -301,7 +301,7 @@ def _session(data: list[str], job: str) -> SessionRecord:
 
 
 def _short_name(name: str, job: str) -> str:
-    """The name of a session; of one of this job only the part after the job's name, which has a colon first."""
+    """The name of a session; of one of this job only the part after its name, which has a colon first."""
     return name.removeprefix(client_id(job)) if name.startswith(f"{client_id(job)}:") else name
 
 

@@ -33,9 +33,7 @@ def test_ids_anywhere_in_a_text_come_back(message: str, author: str) -> None:
 
 
 def test_an_id_is_written_once() -> None:
-    once, twice = (
-        len(codec.encode_event(Event(0, "", text))) for text in (str(ID), f"{ID} {ID.hex} {ID}")
-    )
+    once, twice = (len(codec.encode_event(Event(0, "", text))) for text in (str(ID), f"{ID} {ID.hex} {ID}"))
     assert twice == once + len("  ") + 2
 
 
@@ -60,7 +58,9 @@ def test_records_of_the_versions_before_are_read() -> None:
     job = b'{"c":"city","n":1,"s":[["tcp://b:1883","t","speck-a:%s"]]}' % owner.encode()
     (session,) = codec.decode_job("a", job).sessions
     assert session.name == session_name("a", owner)
-    attempt = b'{"i":"\xff%s","r":1,"p":"running","h":["sc://e","\xfe%s",{"path":"/a/\xff%s"}],"s":"speck-a:%s"}'
+    attempt = (
+        b'{"i":"\xff%s","r":1,"p":"running","h":["sc://e","\xfe%s",{"path":"/a/\xff%s"}],"s":"speck-a:%s"}'
+    )
     found = codec.decode_attempt("a/1", attempt % (packed, packed, packed, owner.encode()))
     assert found.attempt.id == ID.hex
     assert found.attempt.session == session_name("a", owner)
