@@ -41,10 +41,11 @@ help:
 demo: setup jars
 	@$(BIN)/speck demo $(ARGS)
 
-# Needs the virtual environment alone. Four workers on two cores: many tests wait. A test that starts an engine fails here (tests/support/tiers.py).
+# Needs the virtual environment alone. Three workers on two cores: many tests wait, and each worker takes 6 s of
+# processor time to import and collect the tests. A test that starts an engine fails here (tests/support/tiers.py).
 # Property tests try a tenth of their examples (tests/support/properties.py).
 quick: $(VENV)/dev
-	@SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.1} $(BIN)/python -m pytest -n 4 --dist worksteal -m "not engine and not slow" $(ARGS)
+	@SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.1} $(BIN)/python -m pytest -n 3 --dist worksteal -m "not engine and not slow" $(ARGS)
 
 test: system $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2

@@ -73,32 +73,52 @@ def number_part(value: int) -> str:
     return f"{value:010d}"
 
 
-# An id (a UUID, with dashes or without) is half of what an attempt weighs, and no compression helps against
-# it but to write its 16 bytes.  The marks before them occur in no UTF-8 text (RFC 3629, section 1).
-_ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
-_DASHED, _PLAIN = b"\xfe", b"\xff"
-_MARKED = re.compile(b"[\xfe\xff]")
+# An id (a UUID, with dashes or without, or half of one) is half of what an attempt weighs, and no compression
+# helps against it but to write its 16 or 8 bytes, and those of the first one once: a handle repeats the id of
+# its attempt.  The marks before them occur in no UTF-8 text (RFC 3629, section 1).
+_ID = re.compile(
+    rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![0-9a-f])(?:[0-9a-f]{32}|[0-9a-f]{16})(?![0-9a-f])"
+)
+_DASHED, _PLAIN, _HALF, _FIRST_DASHED, _FIRST_PLAIN = b"\xfe", b"\xff", b"\xfd", b"\xfc", b"\xfb"
+_BYTES = {_DASHED: 16, _PLAIN: 16, _HALF: 8, _FIRST_DASHED: 0, _FIRST_PLAIN: 0}  # after each mark
+_MARKED = re.compile(b"[\xfb-\xff]")
 
 
 def _pack(data: Any) -> bytes:
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
-    return _ID.sub(lambda found: _shortened(found[0]), text)
+    if (first := _ID.search(text)) is None:
+        return text
+    packed, start = _bytes_of(first[0]), first.end()
+    rest = _ID.sub(lambda found: _shortened(found[0], packed), text[start:])
+    return text[: first.start()] + _shortened(first[0]) + rest
 
 
-def _shortened(identifier: bytes) -> bytes:
-    mark = _DASHED if b"-" in identifier else _PLAIN
-    return mark + bytes.fromhex(identifier.replace(b"-", b"").decode())
+def _bytes_of(identifier: bytes) -> bytes:
+    return bytes.fromhex(identifier.replace(b"-", b"").decode())
+
+
+def _shortened(identifier: bytes, first: bytes = b"") -> bytes:
+    packed, dashed = _bytes_of(identifier), b"-" in identifier
+    if len(packed) == 8:
+        return _HALF + packed
+    if packed == first:
+        return _FIRST_DASHED if dashed else _FIRST_PLAIN
+    return (_DASHED if dashed else _PLAIN) + packed
 
 
 def _unpack(value: bytes) -> Any:
-    parts, start = [], 0
+    parts, start, first = [], 0, b""
     while (found := _MARKED.search(value, start)) is not None:
-        end = found.end() + 16
-        identifier = uuid.UUID(bytes=value[found.end() : end])
-        text = str(identifier) if found[0] == _DASHED else identifier.hex
-        parts += [value[start : found.start()], text.encode()]
+        end = found.end() + _BYTES[found[0]]
+        packed = value[found.end() : end] or first
+        first = first or packed
+        parts += [value[start : found.start()], _written(packed, found[0]).encode()]
         start = end
     return json.loads(b"".join([*parts, value[start:]]))
+
+
+def _written(packed: bytes, mark: bytes) -> str:
+    return str(uuid.UUID(bytes=packed)) if mark in (_DASHED, _FIRST_DASHED) else packed.hex()
 
 
 def _compress(data: Any) -> bytes:
@@ -233,7 +253,7 @@ def encode_attempt(record: AttemptRecord) -> bytes:
     if handle is not None:
         data["h"] = [handle.address, handle.engine_id, dict(handle.details)]
     if attempt.session != client_id(attempt.job_name):
-        data["s"] = attempt.session
+        data["s"] = _short_name(attempt.session, attempt.job_name)
     if attempt.lineage:
         data["l"] = attempt.lineage
     if attempt.incarnation or attempt.origin:
@@ -250,7 +270,7 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         id=data["i"],
         job_name=job_name,
         number=int(number),
-        session=data.get("s", client_id(job_name)),
+        session=_session_name(data.get("s", ""), job_name),
         state=_state(data.get("state")),
         lineage=data.get("l", ""),
         incarnation=incarnation,
@@ -270,14 +290,23 @@ def _state(data: list[str] | None) -> State | None:
 
 
 def _session_data(session: SessionRecord, job: str) -> list[str]:
-    """Broker, topic, and the session's name where it is not the job's first one."""
-    name = [] if session.name == client_id(job) else [session.name]
+    """Broker, topic, and the session's name where it is not that of version 0.1."""
+    name = [] if session.name == client_id(job) else [_short_name(session.name, job)]
     return [session.broker, session.topic, *name]
 
 
 def _session(data: list[str], job: str) -> SessionRecord:
     broker, topic, *name = data
-    return SessionRecord(broker, name[0] if name else client_id(job), topic)
+    return SessionRecord(broker, _session_name(name[0] if name else "", job), topic)
+
+
+def _short_name(name: str, job: str) -> str:
+    """The name of a session; of one of this job only the part after its name, which has a colon first."""
+    return name.removeprefix(client_id(job)) if name.startswith(f"{client_id(job)}:") else name
+
+
+def _session_name(short: str, job: str) -> str:
+    return f"{client_id(job)}{short}" if short[:1] in ("", ":") else short
 
 
 def encode_tries(tries: RetryState) -> bytes:

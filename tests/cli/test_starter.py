@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from binders.common.java import java
 from binders.spark.local.commands import CONNECTOR
@@ -44,12 +46,14 @@ def started(tmp_path: Path) -> Path:
     return tmp_path / "first"
 
 
-def test_the_files_are_valid(started: Path) -> None:
+def test_the_files_are_valid(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert files_of(started) == FILES
-    said = piped(NOWHERE, "validate", "composition.yaml", "--sites", "sites.yaml", cwd=started)
+    monkeypatch.chdir(started)
+    run = partial(CliRunner().invoke, cli)
+    said = run(["validate", "composition.yaml", "--sites", "sites.yaml"])
     assert said.stdout == "composition.yaml: composition hot-readings, jobs pick-hot, no faults\n"
-    assert piped(NOWHERE, "validate", "sites.yaml", cwd=started).returncode == 0
-    drawn = piped(NOWHERE, "graph", "composition.yaml", "--sites", "sites.yaml", cwd=started).stdout
+    assert run(["validate", "sites.yaml"]).exit_code == 0
+    drawn = run(["graph", "composition.yaml", "--sites", "sites.yaml"]).stdout
     assert "readings --> pick-hot --> hot" in drawn
 
 
