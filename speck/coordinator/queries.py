@@ -15,7 +15,7 @@ from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
 from speck.coordinator.code_changes import CodeChanges
-from speck.core.code import code_data
+from speck.core.code import changes_data
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.core.split import shown_job
@@ -267,9 +267,9 @@ class Queries:
         new = self.history.store.revision_once(name, after).jobs
         with self.retention.code_pinned():
             changes = self.code.of_forms(old, (new[job] for job in new.keys() & old.keys()))
+        code = changes_data(changes, lines=lines)
         jobs = (
-            each | ({"code": code_data(changes[each["job"]], lines=lines)} if each["job"] in changes else {})
-            for each in difference["jobs"]
+            each | ({"code": code[each["job"]]} if each["job"] in code else {}) for each in difference["jobs"]
         )
         return difference | {"jobs": list(jobs)}
 

@@ -5,7 +5,7 @@ A file's statements that a job does not reach, comments and formatting are no pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
@@ -135,6 +135,18 @@ def _part_change(name: str, before: Sequence[CodePart], after: Sequence[CodePart
 
 def _lines(parts: Sequence[CodePart]) -> list[str]:
     return [line for part in parts for line in part.text.splitlines()]
+
+
+def changes_data(changes: Mapping[str, CodeChange], *, lines: bool) -> dict[str, dict[str, Any]]:
+    """Changes of code as plain data, by job name.
+
+    With ``lines``, the first job of each change has those that differ: a file may be that of thousands.
+    """
+    shown, data = set[CodeChange](), dict[str, dict[str, Any]]()
+    for name, change in sorted(changes.items()):
+        data[name] = code_data(change, lines=lines and change not in shown)
+        shown.add(change)
+    return data
 
 
 def code_data(change: CodeChange, *, lines: bool) -> dict[str, Any]:

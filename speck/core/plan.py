@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from speck.core.code import CodeChange, code_data
+from speck.core.code import CodeChange, changes_data
 from speck.core.job import CODE, JOB_FIELDS, Change, FieldChange, Job, changed_fields, plain, shown_name
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
@@ -329,6 +329,7 @@ def _undrained_text(session: UndrainedSession) -> str:
 
 def plan_data(plan: Plan) -> dict[str, Any]:
     """A plan as plain data."""
+    code = changes_data(plan.code, lines=True)
     return {
         "composition": plan.composition,
         "base_revision": plan.base_revision,
@@ -337,7 +338,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             action_data(each)
             | _part_data(each.job)
             | {"consequence": plan.consequences.get(each.job.job_name, "")}
-            | _code_data(plan, each.job.job_name)
+            | _code_data(code, each.job.job_name)
             for each in plan.actions
         ],
         "leaves": [asdict(each) for each in plan.leaves],
@@ -347,9 +348,9 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _code_data(plan: Plan, name: str) -> dict[str, Any]:
-    """The change of a job's file, with its lines."""
-    return {"code": code_data(plan.code[name], lines=True)} if name in plan.code else {}
+def _code_data(code: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    """The change of a job's file."""
+    return {"code": code[name]} if name in code else {}
 
 
 def _part_data(job: Job) -> dict[str, Any]:

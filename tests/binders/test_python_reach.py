@@ -219,3 +219,86 @@ def test_a_change_counts_exactly_for_the_functions_that_call_what_changed(
         waiting += new
     before, after = (reached_code(source(each), entry, "a.py") for each in ("", edited))
     assert code_change("a.py", before, after).same is (edited not in reached)
+
+
+# Statements that bind, use and change names in all ways; {n} is the number that an edit changes.
+_STATEMENTS = (
+    "T = [{n}]",
+    "A = {n}",
+    "A += {n}",
+    "B = A + {n}",
+    "T.append({n})",
+    "T[0] = {n}",
+    "def f(x=A):\n    return x + {n}",
+    "def g():\n    return f() + B + {n}",
+    "def register(function):\n    T.append(function() + {n})\n    return function",
+    "@register\ndef h():\n    return {n}",
+    "def setter():\n    global A\n    A = {n}\n    return A",
+    "C = setter() + {n}",
+    "def keep(number):\n    T.append(number)\n    return number",
+    "D = [keep(each) for each in (A, {n})]",
+    "class K:\n    v = keep({n})\n    def m(self):\n        return B + self.v + {n}",
+    "class L(K):\n    w = {n}",
+    "f.mode = {n}",
+    "K.v = {n}",
+    "E = (lambda x: T.append(x) or {n})",
+    "F = E({n})",
+    "from math import pi as P{n}",
+    "if A > {n}:\n    B = {n}",
+    "for each in (1, {n}):\n    T.append(each)",
+    "G, (A, *H) = {n}, (1, {n})",
+    "J = (A := {n})",
+    "def unused():\n    return g() + {n}",
+)
+_BEFORE = """T = [0]
+A = B = C = D = F = G = J = 1
+H = []
+def keep(number): return number
+def register(function): return function
+def setter(): return 1
+def f(): return 1
+def g(): return 1
+def h(): return 1
+def E(number): return number
+class K:
+    v = 1
+    def m(self): return self.v
+L = K
+L.w = f.mode = 1
+"""
+_ENTRIES = (
+    *("T", "T", "T", "T", "A", "A", "B", "C", "D", "F", "G", "H", "J"),  # most change T
+    *("f.mode", "K.v", "K().m()", "L.w", "g()", "h()", "f()", "L().m()"),
+)
+
+
+def _outcome(source: str) -> object:
+    """The result of a module's entry, or the error of its import or its call."""
+    names: dict[str, object] = {}
+    try:
+        exec(source, names)  # noqa: S102 - of the statements above
+        entry = names["entry"]
+        assert callable(entry)
+        return str([each if isinstance(each, int | list | tuple) else "" for each in entry()])
+    except (NameError, AttributeError, TypeError) as error:
+        return type(error)
+
+
+_lines = some.lists(some.tuples(some.sampled_from(_STATEMENTS), some.integers(1, 3)), min_size=1, max_size=5)
+
+
+@tries(300)
+@given(lines=_lines, place=some.integers(0, 4), used=some.sampled_from(_ENTRIES))
+def test_an_edit_that_changes_what_a_function_returns_is_never_passed_over(
+    lines: list[tuple[str, int]], place: int, used: str
+) -> None:
+    def source(edited: int) -> str:
+        texts = (
+            text.replace("{n}", str(n + 10 * (index == edited))) for index, (text, n) in enumerate(lines)
+        )
+        return "\n".join((_BEFORE, *texts, f"def entry():\n    return [{used}]\n"))
+
+    before, after = source(-1), source(place % len(lines))
+    codes = (reached_code(each.encode(), "entry", "a.py") for each in (before, after))
+    if _outcome(before) != _outcome(after):
+        assert not code_change("a.py", *codes).same

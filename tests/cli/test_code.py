@@ -161,6 +161,14 @@ def test_only_the_function_that_changed_is_restarted(rest: RestServer, speck: Sp
     assert running(rest)["a"].startswith(b"LIMIT = 31")
 
 
+def test_lines_of_one_change_are_shown_once(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
+    file = written(tmp_path / "mine", AIR, "a in mid dirty", "b mid out dirty")
+    speck("apply", str(file))
+    edit(file, "LIMIT = 30", "LIMIT = 31")
+    shown = speck("plan", str(file)).out
+    assert shown.count("`LIMIT` changed (1 line)") == 2 and shown.count("+LIMIT = 31") == 1
+
+
 def test_a_comment_restarts_nothing_and_makes_no_revision(
     rest: RestServer, speck: Speck, tmp_path: Path
 ) -> None:

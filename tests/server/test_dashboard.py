@@ -100,6 +100,11 @@ def test_changed_code_is_shown_by_its_lines(at: tuple[RestServer, Page]) -> None
     page.one(".code-change .removed", "-    return messages")
     page.one(".code-change .added", "+    return messages or None")
     assert "code_hash" not in page.one(".plan").text
+    confirm(page, "Apply 1 change")
+    page.sees("succeeded")
+    page.open("#/history/demo")
+    page.one(".action", "work.py: `work` changed (1 line)")
+    page.one(".code-change .added", "+    return messages or None")
     assert page.complaints() == []
 
 

@@ -31,7 +31,8 @@ class PartChangeSchema(Schema):
     )
     lines = fields.Integer(metadata={"description": "the number of lines that differ"})
     diff = fields.List(
-        fields.String(), metadata={"description": "lines as in a unified diff (of plans and code-diff only)"}
+        fields.String(),
+        metadata={"description": "as in a unified diff; of plans and code-diff, with the first such job"},
     )
 
 

@@ -17,7 +17,7 @@ const inWords = ({ added, removed, changed }) =>
   [added && `+${added}`, removed && `−${removed}`, changed && `~${changed}`].filter(Boolean).join(" ") || "no change";
 
 const Difference = ({ name, before, after }) => {
-  const { data, error } = useAnswer(() => read(`/compositions/${named(name)}/diff`, { before, after }), [name, before, after, world.server]);
+  const { data, error } = useAnswer(() => read(`/compositions/${named(name)}/${mayChange() ? "code-diff" : "diff"}`, { before, after }), [name, before, after, world.server]);
   if (error) return html`<${Trouble} error=${error} />`;
   if (!data) return html`<p class="quiet">Asking …</p>`;
   return html`
