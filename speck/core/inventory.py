@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -218,7 +219,7 @@ class Site(Broker):
         return sum(weighed) / sum(cores)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inventory:
     """The sites, the brokers that belong to no site, by name, and the links between two of them.
 
@@ -229,6 +230,22 @@ class Inventory:
     brokers: Mapping[str, Broker] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
 
+    # Indexes by address: the first entry of each, as there may be thousands of sites.
+
+    @cached_property
+    def _engines(self) -> dict[str, tuple[Site, Engine]]:
+        pairs = [(site, engine) for site in self.sites.values() for engine in site.engines]
+        return {engine.spe_address: (site, engine) for site, engine in reversed(pairs)}
+
+    @cached_property
+    def _sites_of_brokers(self) -> dict[str, Site]:
+        return {site.broker_address: site for site in reversed(tuple(self.sites.values()))}
+
+    @cached_property
+    def _brokers(self) -> dict[str, Broker]:
+        known = (*self.sites.values(), *self.brokers.values())
+        return {each.broker_address: each for each in reversed(known)}
+
     def link(self, source: str, target: str) -> Link | None:
         """The declared link from one place to another, or else that of the other direction."""
         found = {(each.source, each.target): each for each in self.links}
@@ -236,22 +253,21 @@ class Inventory:
 
     def site_of_engine(self, address: str) -> Site | None:
         """The site that has the engine with this address."""
-        return next((site for site in self.sites.values() if _engine(site, address) is not None), None)
+        found = self._engines.get(address)
+        return found[0] if found else None
 
     def site_of_broker(self, address: str) -> Site | None:
         """The first site whose broker has this address."""
-        return next((site for site in self.sites.values() if site.broker_address == address), None)
+        return self._sites_of_brokers.get(address)
 
     def engine(self, address: str) -> Engine:
         """The engine with this address; if no site has it, one with defaults."""
-        site = self.site_of_engine(address)
-        return (_engine(site, address) if site else None) or Engine(spe_address=address)
+        found = self._engines.get(address)
+        return found[1] if found else Engine(spe_address=address)
 
     def broker(self, address: str) -> Broker:
         """The broker with this address; if there is no entry, one with defaults."""
-        known = (*self.sites.values(), *self.brokers.values())
-        named = (each for each in known if each.broker_address == address)
-        return next(named, None) or Broker(broker_address=address)
+        return self._brokers.get(address) or Broker(broker_address=address)
 
     def places(self) -> list[Site]:
         """The sites, then the brokers that belong to no site, as sites without engines."""
@@ -283,10 +299,6 @@ class Inventory:
     def job_login(self, address: str) -> JobLogin:
         """The jobs' login to the broker at this address; empty if there is no entry."""
         return self.broker(address).login_of_jobs()
-
-
-def _engine(site: Site, address: str) -> Engine | None:
-    return next((engine for engine in site.engines if engine.spe_address == address), None)
 
 
 def is_loopback(host: str) -> bool:
