@@ -1,7 +1,9 @@
 """Load of the dashboard with many jobs: ``python -m benchmarks.dashboard [--json] [--jobs 500]``.
 
 A real server over engines in memory, jobs in chains at 25 sites that feed a 26th, and the page in a real
-Chromium.  ``first_graph_seconds`` is from the beginning of the navigation until every job is in the graph and
+Chromium.  More than 1,000 jobs are written with ``for_each``, ten at each site, and shown folded;
+``plan_seconds`` is then the time until the client has the plan of the same text again.
+``first_graph_seconds`` is from the beginning of the navigation until every job is in the graph and
 a frame was drawn; until then ``first_frame_ms_worst`` is the longest time between two frames, and
 ``first_cpu_seconds`` the processor time of the page's own thread, which other work on the machine does not
 lengthen.  Then jobs change their state some times a second; ``frame_ms`` are the times between two frames
@@ -16,6 +18,7 @@ import json
 import random
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,7 @@ from tests.support.chromium import Page, missing, start
 from tests.support.examples import one_site
 from tests.support.rest_server import RestServer, rest_server
 
-SITES = 25
-CHAIN = 4  # jobs one behind the other
+FEW = 1000  # jobs, up to which each is written and drawn by itself
 PERIOD = 0.5  # s between two changes
 
 _FIRST = """
@@ -52,29 +54,69 @@ look();
 """
 
 
-def inventory() -> Inventory:
-    """The sites, and the one that they feed."""
-    names = [*(f"site-{number:02}" for number in range(SITES)), "cloud"]
-    return Inventory({name: one_site(name, f"sc://{name}:15002", f"tcp://{name}:1883") for name in names})
+@dataclass(frozen=True)
+class Load:
+    """Chains of jobs at some sites, the last of each writing to the cloud.
 
+    ``chain`` is the number of jobs one behind the other; ``drawn`` are the jobs of the graph.
+    """
 
-def composition(jobs: int) -> str:
-    """Chains of jobs, the last of each writing to the cloud."""
-    written = []
-    for number in range(jobs):
-        site, depth, chain = number % SITES, number // SITES % CHAIN, number // SITES // CHAIN
-        last = depth == CHAIN - 1
-        fields = {
-            "job_name": f"job-{number:03}",
-            "site": f"site-{site:02}",
+    jobs: int
+
+    @property
+    def is_folded(self) -> bool:
+        return self.jobs > FEW
+
+    @property
+    def chain(self) -> int:
+        return 10 if self.is_folded else 4
+
+    @property
+    def sites(self) -> list[str]:
+        return [f"site-{number:03}" for number in range(self.jobs // 10 if self.is_folded else 25)]
+
+    @property
+    def drawn(self) -> int:
+        return self.chain if self.is_folded else self.jobs
+
+    def inventory(self) -> Inventory:
+        """The sites, and the one that they feed."""
+        names = [*self.sites, "cloud"]
+        return Inventory({name: one_site(name, f"sc://{name}:15002", f"tcp://{name}:1883") for name in names})
+
+    def composition(self) -> str:
+        """The composition, as JSON."""
+        sites, chain = self.sites, self.chain
+        if self.is_folded:
+            each = {"for_each": {"site": sites}}
+            steps = [self._job(0, depth, "${each.site}") | each for depth in range(chain)]
+            return json.dumps({"name": "many", "jobs": steps})
+        places = ((number % len(sites), number // len(sites)) for number in range(self.jobs))
+        written = [
+            self._job(place // chain, place % chain, sites[site]) | {"job_name": f"job-{number:03}"}
+            for number, (site, place) in enumerate(places)
+        ]
+        return json.dumps({"name": "many", "jobs": written})
+
+    def _job(self, chain: int, depth: int, site: str) -> dict[str, Any]:
+        last = depth == self.chain - 1
+        return {
+            "job_name": f"step-{depth}-{site}",
+            "site": site,
             "source_topic": f"step/{chain}/{depth}",
-            "sink_topic": f"all/{site:02}" if last else f"step/{chain}/{depth + 1}",
+            "sink_topic": f"all/{site}" if last else f"step/{chain}/{depth + 1}",
             **({"sink_broker": "cloud"} if last else {}),
             "entry_class": "work",
             "job_path": "work.py",
         }
-        written.append(fields)
-    return json.dumps({"name": "many", "jobs": written})
+
+    def a_job(self, chance: random.Random) -> tuple[str, str]:
+        """The name of some job, and that of its node in the graph."""
+        if not self.is_folded:
+            name = f"job-{chance.randrange(self.jobs):03}"
+            return name, name
+        depth = chance.randrange(self.chain)
+        return f"step-{depth}-{chance.choice(self.sites)}", f"step-{depth}-*"
 
 
 def observe(rest: RestServer) -> None:
@@ -82,11 +124,13 @@ def observe(rest: RestServer) -> None:
     rest.coordinator.observer.observe(rest.coordinator.deployments.snapshots()[0].deployed())
 
 
-def measure(chrome: Chrome, rest: RestServer, jobs: int, seconds: float, runs: int) -> dict[str, Any]:
+def measure(chrome: Chrome, rest: RestServer, load: Load, seconds: float, runs: int) -> dict[str, Any]:
     """All figures."""
-    operation = rest.client.apply(composition(jobs).encode(), "many", wait=600)
+    text = load.composition().encode()
+    operation = rest.client.apply(text, "many", wait=1200)
     assert operation["state"] == "succeeded", operation["error"]
     observe(rest)
+    plans = [_plan_seconds(rest, text) for _ in range(runs)]
     page = Page(chrome, rest.url)
     chrome.set_script_timeout(120)
     chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _FRAMES})
@@ -96,15 +140,16 @@ def measure(chrome: Chrome, rest: RestServer, jobs: int, seconds: float, runs: i
         page.open("dashboard/mark.svg")
         began = _busy(chrome)
         page.open()
-        first.append(chrome.execute_async_script(_FIRST, jobs) / 1000)
+        first.append(chrome.execute_async_script(_FIRST, load.drawn) / 1000)
         busy.append(_busy(chrome) - began)
         stalls.append(max(page.run("return window.frames")))
     page.run("window.frames.length = 0")
-    cpu, delays = _changes(chrome, rest, jobs, seconds)
+    cpu, delays = _changes(chrome, rest, load, seconds)
     frames = sorted(page.run("return window.frames"))
     return {
-        "jobs": jobs,
-        "sites": SITES + 1,
+        "jobs": load.jobs,
+        "sites": len(load.sites) + 1,
+        **dict(Figure.of(plans).named("plan_seconds")),
         **dict(Figure.of(first).named("first_graph_seconds")),
         **dict(Figure.of(busy).named("first_cpu_seconds")),
         **dict(Figure.of(stalls).named("first_frame_ms_worst")),
@@ -116,24 +161,31 @@ def measure(chrome: Chrome, rest: RestServer, jobs: int, seconds: float, runs: i
     }
 
 
+def _plan_seconds(rest: RestServer, text: bytes) -> float:
+    began = time.perf_counter()
+    plan = rest.client.plan(text, "many")
+    assert not any(plan["counts"][kind] for kind in ("start", "stop", "update", "move"))
+    return time.perf_counter() - began
+
+
 def _busy(chrome: Chrome) -> float:
     """The processor time of the page's thread so far, s."""
     metrics = chrome.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
     return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
 
 
-def _changes(chrome: Chrome, rest: RestServer, jobs: int, seconds: float) -> tuple[float, list[float]]:
+def _changes(chrome: Chrome, rest: RestServer, load: Load, seconds: float) -> tuple[float, list[float]]:
     """Jobs die and come back; processor time of this process, percent of a core, and how late it was seen."""
     chance = random.Random(7)
     delays = []
     began, used = time.monotonic(), time.process_time()
     while time.monotonic() - began < seconds:
-        fallen = [f"job-{chance.randrange(jobs):03}" for _ in range(25)]
-        for name in fallen:
+        fallen = [load.a_job(chance) for _ in range(25)]
+        for name, _ in fallen:
             rest.world.crash(name, "it fell")
         died = time.time()
         observe(rest)
-        delays.append(chrome.execute_async_script(_SEEN, fallen[0]) - died)
+        delays.append(chrome.execute_async_script(_SEEN, fallen[0][1]) - died)
         for engine in rest.world.engines.values():
             for running in engine.jobs.values():
                 running.state = JobState.RUNNING
@@ -152,11 +204,12 @@ def main() -> None:
     options = parser.parse_args()
     if why := missing():
         raise SystemExit(why)
+    load = Load(options.jobs)
     with tempfile.TemporaryDirectory() as directory:
         chrome = start(Path(directory) / "chromium")
         try:
-            with rest_server(Path(directory), inventory()) as rest:
-                found = measure(chrome, rest, options.jobs, options.seconds, options.runs)
+            with rest_server(Path(directory), load.inventory()) as rest:
+                found = measure(chrome, rest, load, options.seconds, options.runs)
                 chrome.get("about:blank")
         finally:
             chrome.quit()

@@ -10,6 +10,7 @@ import click
 from speck.cli import render
 from speck.cli.code import code_roots_option, local_code
 from speck.cli.completion import composition_names, job_argument, job_names
+from speck.cli.confirmation import confirm
 from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
@@ -20,6 +21,7 @@ from speck.cli.options import (
     only_composition,
     show_data,
     warn,
+    yes_option,
 )
 from speck.cli.progress import carry_out
 from speck.cli.variables import read_composition, values, variables_options
@@ -118,11 +120,16 @@ def _show(data: dict[str, Any], explained: tuple[str, ...], as_json: bool) -> No
 @click.command()
 @click.argument("identifier", metavar="ID")
 @loss_option
+@yes_option
 @change_options
 @json_option
 @click.pass_obj
-def accept(client: Client, identifier: str, give_up: bool, message: str, author: str, as_json: bool) -> None:
+def accept(
+    client: Client, identifier: str, give_up: bool, yes: bool, message: str, author: str, as_json: bool
+) -> None:
     """Carry out a proposed placement: an apply, with a revision and an operation of its own."""
+    if not yes:
+        confirm(client.placement(identifier)["plan"], yes, shown=False)
     change: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
     carry_out(client, lambda: client.accept(identifier, **change), as_json)
 
@@ -143,29 +150,44 @@ _dry_run_option = click.option("--dry-run", is_flag=True, help="Show the plan on
 @job_argument
 @click.option("--site", default="", metavar="SITE", help="Move the job there first.")
 @_dry_run_option
+@yes_option
 @change_options
 @json_option
 @click.pass_obj
-def pin(client: Client, job: str, site: str, dry_run: bool, message: str, author: str, as_json: bool) -> None:
+def pin(
+    client: Client,
+    job: str,
+    site: str,
+    dry_run: bool,
+    yes: bool,
+    message: str,
+    author: str,
+    as_json: bool,
+) -> None:
     """Keep a movable job where it runs, whatever advice says: a new revision with `pin: true`."""
-    _pin(client, job, {"site": site, "message": message, "author": author}, dry_run, as_json)
+    _pin(client, job, {"site": site, "message": message, "author": author}, dry_run, yes, as_json)
 
 
 @click.command()
 @job_argument
 @_dry_run_option
+@yes_option
 @change_options
 @json_option
 @click.pass_obj
-def unpin(client: Client, job: str, dry_run: bool, message: str, author: str, as_json: bool) -> None:
+def unpin(
+    client: Client, job: str, dry_run: bool, yes: bool, message: str, author: str, as_json: bool
+) -> None:
     """Let a pinned job be moved again: a new revision with `pin: false`."""
-    _pin(client, job, {"pin": "false", "message": message, "author": author}, dry_run, as_json)
+    _pin(client, job, {"pin": "false", "message": message, "author": author}, dry_run, yes, as_json)
 
 
-def _pin(client: Client, job: str, change: dict[str, Any], dry_run: bool, as_json: bool) -> None:
-    if not dry_run:
-        carry_out(client, lambda: client.pin(job, **change), as_json)
-        return
+def _pin(client: Client, job: str, change: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
     planned = client.plan_pin(job, **change)
-    show_data(planned, render.plan_lines(planned), as_json)
-    raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
+    if dry_run:
+        show_data(planned, render.plan_lines(planned), as_json)
+        raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
+    confirm(planned, yes, shown=False)
+    # The plan that was confirmed is the one carried out, as for an apply.
+    base = planned["base_revision"]
+    carry_out(client, lambda: client.pin(job, base_revision=base, **change), as_json)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -218,7 +219,7 @@ class Site(Broker):
         return sum(weighed) / sum(cores)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inventory:
     """The sites, the brokers that belong to no site, by name, and the links between two of them.
 
@@ -228,6 +229,25 @@ class Inventory:
     sites: Mapping[str, Site] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
+
+    # Indexes by address, as there may be thousands of sites.
+
+    @cached_property
+    def _engines(self) -> dict[str, list[tuple[Site, Engine]]]:
+        found: dict[str, list[tuple[Site, Engine]]] = {}
+        for site in self.sites.values():
+            for engine in site.engines:
+                found.setdefault(engine.spe_address, []).append((site, engine))
+        return found
+
+    @cached_property
+    def _sites_of_brokers(self) -> dict[str, Site]:
+        return {site.broker_address: site for site in reversed(tuple(self.sites.values()))}
+
+    @cached_property
+    def _brokers(self) -> dict[str, Broker]:
+        known = (*self.sites.values(), *self.brokers.values())
+        return {each.broker_address: each for each in reversed(known)}
 
     def link(self, source: str, target: str) -> Link | None:
         """The declared link from one place to another, or else that of the other direction."""
@@ -240,32 +260,24 @@ class Inventory:
         Of several, the one that the first fitting of these hints names, by its name or by the address of its
         broker, or else the first.
         """
-        return choose_site(
-            [site for site in self.sites.values() if _engine(site, address) is not None], hints
-        )
+        return choose_site([site for site, _ in self._engines.get(address, ())], hints)
 
     def sites_by_engine(self) -> dict[str, list[Site]]:
         """The sites that each engine serves, by its address."""
-        found: dict[str, list[Site]] = {}
-        for site in self.sites.values():
-            for engine in site.engines:
-                found.setdefault(engine.spe_address, []).append(site)
-        return found
+        return {address: [site for site, _ in found] for address, found in self._engines.items()}
 
     def site_of_broker(self, address: str) -> Site | None:
         """The first site whose broker has this address."""
-        return next((site for site in self.sites.values() if site.broker_address == address), None)
+        return self._sites_of_brokers.get(address)
 
     def engine(self, address: str) -> Engine:
         """The engine with this address; if no site has it, one with defaults."""
-        site = self.site_of_engine(address)
-        return (_engine(site, address) if site else None) or Engine(spe_address=address)
+        found = self._engines.get(address)
+        return found[0][1] if found else Engine(spe_address=address)
 
     def broker(self, address: str) -> Broker:
         """The broker with this address; if there is no entry, one with defaults."""
-        known = (*self.sites.values(), *self.brokers.values())
-        named = (each for each in known if each.broker_address == address)
-        return next(named, None) or Broker(broker_address=address)
+        return self._brokers.get(address) or Broker(broker_address=address)
 
     def places(self) -> list[Site]:
         """The sites, then the brokers that belong to no site, as sites without engines."""
@@ -303,10 +315,6 @@ def choose_site(sites: Sequence[Site], hints: Iterable[str | None] = ()) -> Site
     """The first of these sites that a hint names, by its name or its broker's address, or else the first."""
     fits = (site for hint in hints if hint for site in sites if hint in (site.name, site.broker_address))
     return next(fits, sites[0] if sites else None)
-
-
-def _engine(site: Site, address: str) -> Engine | None:
-    return next((engine for engine in site.engines if engine.spe_address == address), None)
 
 
 def is_loopback(host: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from speck.client import RequestRefused
 from speck.placement.policies import solver_available
 from tests.support.doubles import World
 from tests.support.placement_bench import NOW, ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
@@ -120,6 +121,34 @@ def test_stale_proposal_exits_1_and_touches_nothing(speck: Speck, cloudy: str, r
     assert said.code == 1
     assert "base_revision 1 is stale, the last revision is 2" in said.err
     assert rest.world.changes() == calls
+
+
+def test_moves_that_drop_state_are_refused_unasked(speck: Speck, file: str, rest: RestServer) -> None:
+    stateless = ROAD_TRAFFIC.replace("  entry_class: ", "  upgrade: stateless\n  entry_class: ")
+    assert stateless != ROAD_TRAFFIC
+    Path(file).write_text(stateless)
+    placed = speck("place", file, "--policy", "cloud", "--json").data["id"]
+    assert speck("accept", placed).code == 0  # all jobs are new
+    calls = rest.world.changes()
+    advised = speck("advise", "--json").data["id"]
+    for command in (("accept", advised), ("pin", "clean-a", "--site", "B")):
+        said = speck(*command)
+        assert said.code == 1
+        assert "drops the state of" in said.err
+        assert "nothing was changed (expected --yes" in said.err
+    assert rest.world.changes() == calls
+    assert speck("pin", "clean-a", "--site", "B", "--yes").code == 0
+    assert rest.world.where()["clean-a"] == engine_at("B")
+    assert speck("accept", speck("advise", "--json").data["id"], "-y").code == 0
+
+
+def test_a_pin_of_another_revision_than_the_planned_one_is_refused(
+    speck: Speck, cloudy: str, rest: RestServer
+) -> None:
+    base = rest.client.plan_pin("clean-a")["base_revision"]
+    assert speck("pin", "clean-b").code == 0
+    with pytest.raises(RequestRefused, match="is stale"):
+        rest.client.pin("clean-a", base_revision=base)
 
 
 def test_pinned_job_stays_until_it_is_unpinned(speck: Speck, cloudy: str, rest: RestServer) -> None:

@@ -238,10 +238,9 @@ class AcceptanceQuery(ChangeQuery):
     give_up = _loss()
 
 
-class PinQuery(ChangeQuery):
+class PinQuery(PlannedQuery):
     """Query parameters of a request to pin a job, or to let it be moved again."""
 
-    dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
     pin = fields.Boolean(load_default=True, metadata={"description": "false: let it be moved again"})
     site = fields.String(load_default="", metadata={"description": "the site that it is moved to first"})
 

@@ -99,7 +99,8 @@ def pin_job(query: dict[str, Any], name: str) -> Any:
         plan = coordinator.plan(changed, base)
         return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
     author, message = why(query).values()
-    operation, _ = coordinator.apply(changed, base_revision=base, author=author, message=message)
+    expected = base if query["base_revision"] is None else query["base_revision"]
+    operation, _ = coordinator.apply(changed, base_revision=expected, author=author, message=message)
     return answer(operation, query["wait"])
 
 

@@ -96,6 +96,10 @@ const Topic = steady(({ place, topic, through, near, level }) => {
 
 const detailOf = (job, coming, waiting) => {
   if (job.verdict) return job.detail ?? "";
+  if (job.fold) {
+    const text = jobLook(job).tone === "good" ? known(coming) && `${rate(coming)} in` : jobLook(job).text;
+    return [count(job.fold.count, "job"), text].filter(Boolean).join(" · ");
+  }
   if (job.state !== "running") return jobLook(job).text + (job.waits ? `: ${job.waits}` : "");
   const parts = [];
   if (known(coming)) parts.push(`${rate(coming)} in`);
@@ -145,8 +149,9 @@ const JobNode = steady(({ job, coming, waiting, place, group, near, chosen, stop
 
 const weightOf = (through) => (through > 0 ? Math.min(4, 1 + Math.floor(Math.log10(Math.max(1, through)))) : 0);
 
+// `jobs` is their number.
 const noteOf = (jobs, reach) => {
-  const number = count(jobs.length, "job");
+  const number = count(jobs, "job");
   const slots = (reach?.engines ?? []).map((each) => each.capacity).filter((each) => known(each?.slots));
   if (reach && !reachedOf(reach)) return `${number} · out of reach`;
   if (!slots.length) return number;
@@ -375,7 +380,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
     touched.add(edge.id);
   }
   const inSite = new Map();
-  for (const node of graph.jobs) inSite.set(node.group, [...(inSite.get(node.group) ?? []), node.name]);
+  for (const node of graph.jobs) inSite.set(node.group, (inSite.get(node.group) ?? 0) + (byName.get(node.name)?.fold?.count ?? 1));
   const toneOf = (edge) => {
     const name = edge.from.kind === "job" ? edge.from.name : edge.to.name;
     const verdict = byName.get(name)?.verdict;
@@ -412,7 +417,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
                   key=${box.group}
                   box=${box}
                   title=${box.group}
-                  note=${noteOf(inSite.get(box.group) ?? [], told)}
+                  note=${noteOf(inSite.get(box.group) ?? 0, told)}
                   tone=${told && !reachedOf(told) ? "bad" : ""}
                   level=${level}
                 />`;

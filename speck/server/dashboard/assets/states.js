@@ -82,6 +82,7 @@ const LOSSES = { lost: "lost messages", suspect: "messages in doubt", "set aside
 
 // A job as one mark: its state, but where it should not be so, that it drifted or lost messages.
 export const jobLook = (job) => {
+  if (job.fold) return job.fold.look; // several jobs as one
   if (job.state === "unknown" && job.message === UNSEEN) return { ...JOB_STATES.pending, text: UNSEEN };
   const found = look(JOB_STATES, job.state);
   if (job.wanted === "stopped" && job.state === "running") return { tone: "warn", mark: "■", text: "to be stopped" };

@@ -10,6 +10,18 @@ const YAML = "application/yaml";
 
 const draft = { text: "", name: "", message: "" }; // kept while other views are looked at
 
+const FORGOTTEN = [404, 410]; // the server has the plan, and its text, for a while only
+
+// The text is sent again only to a server that has forgotten its plan.
+const sent = async (query, plan, text) => {
+  try {
+    return await change("POST", "/compositions", { ...query, plan });
+  } catch (error) {
+    if (!FORGOTTEN.includes(error.status)) throw error;
+    return change("POST", "/compositions", query, text, YAML);
+  }
+};
+
 const stem = (file) => file.name.replace(/\.[^.]*$/, "");
 
 export const Change = ({ go }) => {
@@ -42,7 +54,7 @@ export const Change = ({ go }) => {
   };
   const apply = async () => {
     const query = { name, message, base_revision: state.plan.base_revision };
-    const operation = await change("POST", "/compositions", query, text, YAML);
+    const operation = await sent(query, state.plan.plan, text);
     Object.assign(draft, { text: "", name: "", message: "" });
     go(`#/operations/${named(operation.id)}`);
   };

@@ -1,4 +1,5 @@
 // The jobs as a table, with all that the graph has, and one job in full.
+import { membersOf } from "../folding.js";
 import { html, names, steady, useEffect, useRef, useState } from "../html.js";
 import { read, named } from "../rest.js";
 import { alarms, jobLook, textsOf, troubled } from "../states.js";
@@ -57,16 +58,22 @@ const holds = (row, text) =>
   [row.job.job_name, row.site, row.job.state, row.job.drift, row.job.job?.engine, row.job.job?.source_topic, row.job.job?.sink_topic]
     .some((each) => String(each ?? "").toLowerCase().includes(text));
 
-export const JobTable = ({ rows, now, chosen, onChoose }) => {
+const MOST_ROWS = 500; // more are found by their names
+const MOST_MEMBERS = 60;
+
+// `rows` are shown; among `all`, jobs that are shown as one by themselves, those are found that the reader asks for.
+export const JobTable = ({ rows, all, now, chosen, onChoose }) => {
   const [order, setOrder] = useState({ key: "name", down: false });
   const [filter, setFilter] = useState("");
-  const found = sorted(rows.filter((row) => holds(row, filter.trim().toLowerCase())), order);
+  const text = filter.trim().toLowerCase();
+  const holding = text ? all.filter((row) => holds(row, text)) : rows;
+  const found = sorted(holding, order);
   const turn = (column) =>
     setOrder({ key: column.key, down: order.key === column.key ? !order.down : Boolean(column.number) });
   return html`
     <section class="panel" aria-labelledby="jobs-title">
       <header class="panel-head">
-        <h2 id="jobs-title">Jobs <span class="quiet">${found.length === rows.length ? rows.length : `${found.length} of ${rows.length}`}</span></h2>
+        <h2 id="jobs-title">Jobs <span class="quiet">${text && found.length < all.length ? `${found.length} of ${all.length}` : all.length}</span></h2>
         <input type="search" placeholder="Find a job, site, topic or state" aria-label="Find a job, site, topic or state" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
       </header>
       <div class="scroll">
@@ -83,7 +90,7 @@ export const JobTable = ({ rows, now, chosen, onChoose }) => {
             </tr>
           </thead>
           <tbody role="rowgroup">
-            ${found.map((row) => html`<${Row}
+            ${found.slice(0, MOST_ROWS).map((row) => html`<${Row}
               key=${row.job.job_name}
               job=${row.job}
               rates=${row.rates}
@@ -95,6 +102,7 @@ export const JobTable = ({ rows, now, chosen, onChoose }) => {
           </tbody>
         </table>
       </div>
+      ${found.length > MOST_ROWS && html`<p class="quiet pad">The first ${MOST_ROWS} of ${found.length}: find others by name, site, topic or state.</p>`}
       ${found.length === 0 && html`<p class="quiet pad">No job is like that.</p>`}
     </section>
   `;
@@ -152,6 +160,43 @@ const Split = ({ name, now }) => {
         </dl>
       `}
     </details>
+  `;
+};
+
+// The jobs that one `for_each` made: those to look at first, and a way to each of them.
+export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
+  const [filter, setFilter] = useState("");
+  const title = useRef(null);
+  useEffect(() => {
+    if (focus) title.current.focus();
+  }, [focus]);
+  const { job, rates } = row;
+  const found = membersOf(row).filter((each) => holds(each, filter.trim().toLowerCase()));
+  return html`
+    <aside class="panel job-panel" aria-labelledby="job-title" onKeyDown=${(event) => event.key === "Escape" && onClose()}>
+      <header class="panel-head">
+        <h2 id="job-title" tabindex="-1" ref=${title}>${job.job_name}</h2>
+        <button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button>
+      </header>
+      <div class="pad">
+        <p class="states"><${StateOf} job=${job} /><span class="quiet">${count(job.fold.count, "job")} at ${row.site}</span></p>
+        <dl class="numbers">
+          <${Fact} name="In">${rate(rates.input_rate)}<//>
+          <${Fact} name="Out">${rate(rates.output_rate)}<//>
+          <${Fact} name="Waiting">${amount(rates.waiting)}<//>
+        </dl>
+        <input type="search" placeholder="Find a job, site or state" aria-label="Find a job, site or state of ${job.job_name}" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
+        <ul class="members">
+          ${found.slice(0, MOST_MEMBERS).map((each) => html`
+            <li key=${each.job.job_name}>
+              <button type="button" class="link" onClick=${() => onChoose(each.job.job_name, true)}>${each.job.job_name}</button>
+              <span class="quiet">${each.site}</span> <${StateOf} job=${each.job} />
+            </li>
+          `)}
+        </ul>
+        ${found.length > MOST_MEMBERS && html`<p class="quiet">and ${found.length - MOST_MEMBERS} more</p>`}
+      </div>
+    </aside>
   `;
 };
 

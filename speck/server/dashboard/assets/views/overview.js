@@ -1,13 +1,15 @@
 // A composition: in figures, as a graph, as a table, and one job of it in full.
+import { MOST, MOST_UNFOLDED, canFold, folded } from "../folding.js";
 import { GraphView } from "../graph.js";
 import { html, useMemo, useState } from "../html.js";
+import { keep, kept } from "../kept.js";
 import { Empty } from "../parts.js";
 import { jobLook, troubled } from "../states.js";
 import { places } from "../topology.js";
 import { named } from "../rest.js";
 import { amount, count, known, rate } from "../words.js";
 import { items, mayChange, now, world } from "../world.js";
-import { JobPanel, JobTable } from "./jobs.js";
+import { FoldPanel, JobPanel, JobTable } from "./jobs.js";
 import { OperationStrip } from "./operations.js";
 
 const Figure = ({ name, value, note, tone }) => html`
@@ -56,6 +58,25 @@ const Wrong = ({ rows, onChoose }) => {
   `;
 };
 
+const FOLD_KEY = "speck-fold";
+
+// Whether the jobs of one template are shown as one: as the reader chose, otherwise where there are many.
+const useFold = (rows) => {
+  const [choice, setChoice] = useState(kept("localStorage", FOLD_KEY));
+  const isPossible = canFold(rows);
+  const isFixed = rows.length > MOST_UNFOLDED;
+  const isFolded = isPossible && (isFixed || (choice ? choice === "yes" : rows.length > MOST));
+  const turn = () => {
+    const next = isFolded ? "no" : "yes";
+    keep("localStorage", FOLD_KEY, next);
+    setChoice(next);
+  };
+  const button = isPossible && !isFixed && html`
+    <button type="button" id="fold" class="title-fold" aria-pressed=${isFolded ? "true" : "false"} title="Jobs that one for_each made, as one or each by itself" onClick=${turn}>${isFolded ? "Unfold" : "Fold"}</button>
+  `;
+  return { isFolded, button };
+};
+
 // The jobs of a composition (of all: null) with what is known of each.
 const rowsOf = (name, place) =>
   items("job")
@@ -82,7 +103,10 @@ export const Overview = ({ name }) => {
   }
   const rows = rowsOf(name, place);
   const onChoose = (job, focus = false) => setChosen({ name: job, focus });
-  const row = rows.find((each) => each.job.job_name === chosen.name);
+  const { isFolded, button } = useFold(rows);
+  const shown = isFolded ? folded(rows, sites) : { rows, sites };
+  const isChosen = (each) => each.job.job_name === chosen.name;
+  const row = shown.rows.find(isChosen) ?? rows.find(isChosen);
   const composition = world.kinds.composition.get(name);
   if (world.loaded && name !== null && !composition) {
     return html`<${Empty} title="There is no composition ${name}"><a href="#/graph">Show what there is</a><//>`;
@@ -99,6 +123,7 @@ export const Overview = ({ name }) => {
       <h1 class="title">
         ${name ?? "All compositions"}
         <span class="quiet">${composition ? `revision ${composition.revision} · ${what}` : what}${composition?.deleting ? " · being deleted" : ""}</span>
+        ${button}
         ${composition && mayChange() && html`<a class="button title-end" href="#/delete/${named(name)}">Delete …</a>`}
       </h1>
       <${OperationStrip} composition=${name} />
@@ -107,19 +132,20 @@ export const Overview = ({ name }) => {
       <div class="with-panel ${row ? "open" : ""}">
         <section class="panel" aria-label="Graph">
           <${GraphView}
-            jobs=${rows.map((each) => each.job).filter((job) => job.job)}
-            sites=${sites}
+            jobs=${shown.rows.map((each) => each.job).filter((job) => job.job)}
+            sites=${shown.sites}
             reach=${world.kinds.reach}
-            rates=${world.kinds.rate}
+            rates=${isFolded ? new Map(shown.rows.map((each) => [each.job.job_name, each.rates])) : world.kinds.rate}
             chosen=${row ? chosen.name : null}
             onChoose=${onChoose}
             least=${row ? 520 : 260}
             label="Graph of ${name ?? "all compositions"}: ${what}. Arrow keys go from job to job, Enter opens one. The table below says the same."
           />
         </section>
-        ${row && html`<${JobPanel} row=${row} now=${now()} focus=${chosen.focus} onClose=${close} />`}
+        ${row?.members && html`<${FoldPanel} key=${chosen.name} row=${row} focus=${chosen.focus} onChoose=${onChoose} onClose=${close} />`}
+        ${row && !row.members && html`<${JobPanel} row=${row} now=${now()} focus=${chosen.focus} onClose=${close} />`}
       </div>
-      <${JobTable} rows=${rows} now=${now()} chosen=${chosen.name} onChoose=${onChoose} />
+      <${JobTable} rows=${shown.rows} all=${rows} now=${now()} chosen=${chosen.name} onChoose=${onChoose} />
     </div>
   `;
 };

@@ -1,13 +1,16 @@
 // A plan: its verdicts on the graph and in words, and the way to have it carried out.
+import { MOST, folded } from "../folding.js";
 import { GraphView } from "../graph.js";
 import { html, useMemo, useState } from "../html.js";
 import { Badge, Changes, CodeChange, Dialog, Reader, Trouble, Warnings } from "../parts.js";
 import { VERDICTS } from "../states.js";
+import { places } from "../topology.js";
 import { count } from "../words.js";
 import { items } from "../world.js";
 
 const KINDS = ["start", "stop", "update", "move", "keep"];
 const NO_RATES = new Map();
+const FEW = 4; // jobs of one template that are shown one by one
 const NAMED = 12; // destroyed things that are named before the others are counted
 
 const verdictJobs = (plan) => {
@@ -20,6 +23,33 @@ const verdictJobs = (plan) => {
   }));
 };
 
+// The kinds of the members of a folded row in words, and its own: the first that changes something.
+const verdictOf = (members) => {
+  const counts = Object.fromEntries(KINDS.map((kind) => [kind, members.filter(({ job }) => job.verdict === kind).length]));
+  const found = KINDS.filter((kind) => counts[kind]);
+  return { verdict: found[0], detail: found.map((kind) => `${counts[kind]} ${VERDICTS[kind].text}`).join(", ") };
+};
+
+// The jobs of a plan for the graph; many of one template as one.
+const drawnJobs = (plan, sites) => {
+  const jobs = verdictJobs(plan);
+  if (jobs.length <= MOST) return { jobs, sites };
+  const place = places(sites);
+  const rows = jobs.filter(({ job }) => job).map((job) => ({ job, site: job.job.site ?? place.engine(job.job.spe_address) }));
+  const shown = folded(rows, sites);
+  return { jobs: shown.rows.map((row) => (row.members ? { ...row.job, ...verdictOf(row.members) } : row.job)), sites: shown.sites };
+};
+
+// The actions by template, those of a single job by themselves.
+const inFolds = (actions) => {
+  const found = new Map();
+  for (const action of actions) {
+    const key = action.template ? `${action.template} ${action.kind} ${action.reason}` : action.job;
+    found.set(key, [...(found.get(key) ?? []), action]);
+  }
+  return [...found.values()];
+};
+
 const inWords = (counts) =>
   KINDS.filter((kind) => kind !== "keep" && counts[kind]).map((kind) => `${counts[kind]} to ${kind}`).join(", ");
 
@@ -29,15 +59,32 @@ const Counts = ({ counts }) => html`
   </ul>
 `;
 
-const Verdicts = ({ actions }) => html`
+const Verdict = ({ action }) => html`
+  <li class="action tone-${VERDICTS[action.kind].tone}">
+    <div class="action-head"><${Badge} table=${VERDICTS} word=${action.kind} /><strong>${action.job}</strong><span class="quiet">${action.reason}</span></div>
+    ${action.changes.length > 0 && html`<${Changes} changes=${action.changes} />`}
+    <${CodeChange} code=${action.code} />
+  </li>
+`;
+
+// What becomes of several jobs of one `for_each`; each of them is shown when it is opened.
+const Folded = ({ actions }) => {
+  const [open, setOpen] = useState(false);
+  const [{ template, kind, reason }] = actions;
+  return html`
+    <li class="action tone-${VERDICTS[kind].tone}">
+      <details onToggle=${(event) => setOpen(event.currentTarget.open)}>
+        <summary><${Badge} table=${VERDICTS} word=${kind} /> <strong>${template}</strong> <span class="quiet">${count(actions.length, "job")}: ${reason}</span></summary>
+        ${open && html`<${Verdicts} actions=${actions} folds=${false} />`}
+      </details>
+    </li>
+  `;
+};
+
+const Verdicts = ({ actions, folds = true }) => html`
   <ul class="actions">
-    ${actions.map((action) => html`
-      <li key=${action.job} class="action tone-${VERDICTS[action.kind].tone}">
-        <div class="action-head"><${Badge} table=${VERDICTS} word=${action.kind} /><strong>${action.job}</strong><span class="quiet">${action.reason}</span></div>
-        ${action.changes.length > 0 && html`<${Changes} changes=${action.changes} />`}
-        <${CodeChange} code=${action.code} />
-      </li>
-    `)}
+    ${(folds ? inFolds(actions) : actions.map((each) => [each])).map((each) =>
+      each.length > FEW ? html`<${Folded} key=${each[0].job} actions=${each} />` : each.map((action) => html`<${Verdict} key=${action.job} action=${action} />`))}
   </ul>
 `;
 
@@ -74,11 +121,11 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
   const [confirming, setConfirming] = useState(false);
   const [chosen, setChosen] = useState(null);
   const sites = items("site");
-  const jobs = useMemo(() => verdictJobs(plan), [plan]);
+  const drawn = useMemo(() => drawnJobs(plan, sites), [plan, sites.length]);
   const changed = plan.actions.filter((each) => each.kind !== "keep");
   const kept = plan.actions.filter((each) => each.kind === "keep");
   const noted = kept.filter((each) => each.changes.length);
-  const one = plan.actions.find((each) => each.job === chosen);
+  const ones = plan.actions.filter((each) => chosen && [each.job, each.template].includes(chosen));
   return html`
     <section class="panel plan" aria-labelledby="plan-title">
       <header class="panel-head">
@@ -94,11 +141,11 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
         <${Counts} counts=${plan.counts} />
         <${Warnings} all=${[...(plan.unreachable ?? []).map((each) => `${each.kind} ${each.address} does not answer, ${each.jobs.join(", ")} waits for it: ${each.error}`), ...(plan.warnings ?? []).map((each) => each.message)]} />
       </div>
-      <${GraphView} jobs=${jobs} sites=${sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
+      <${GraphView} jobs=${drawn.jobs} sites=${drawn.sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
         label="Graph of the plan: ${inWords(plan.counts) || "no changes"}. The list below says the same." />
       <div class="pad">
-        ${one && html`<${Verdicts} actions=${[one]} />`}
-        ${one && html`<hr />`}
+        ${ones.length > 0 && html`<${Verdicts} actions=${ones} />`}
+        ${ones.length > 0 && html`<hr />`}
         <${Verdicts} actions=${[...changed, ...noted]} />
         ${kept.length > noted.length && html`
           <details><summary>${count(kept.length - noted.length, "job stays as it is", "jobs stay as they are")}</summary>
