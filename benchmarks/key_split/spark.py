@@ -14,7 +14,7 @@ import json
 import runpy
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -27,6 +27,13 @@ from benchmarks.key_split.parts import Parts, critical_path
 from benchmarks.promises.rig import ROOT
 
 SITES = ("A", "B", "C", "D")
+KEY_COST = 30  # rows: what a digest costs beside its rows
+IN_ONE_JOB: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "shuffle": ("shuffle", {}),
+    "balanced": ("balanced", {}),
+    "balanced-key-cost": ("balanced", {"key_cost": KEY_COST}),
+    "hash": ("hash", {}),
+}
 ADD_US = 50.0  # of a row
 Figures = Iterator[tuple[str, float]]
 
@@ -60,9 +67,9 @@ def _one_job(exponents: Sequence[float], workloads: Sequence[int]) -> Figures:
     with one_job.bench() as bench:
         for z in exponents:
             for workload in workloads:
-                for partitioner in ("shuffle", "balanced", "hash"):
-                    key = f"one_job.{partitioner}.z{z:g}.w{workload}"
-                    yield from _figures(key, bench.split(partitioner, z, workload))
+                for name, (partitioner, options) in IN_ONE_JOB.items():
+                    key = f"one_job.{name}.z{z:g}.w{workload}"
+                    yield from _figures(key, bench.split(partitioner, z, workload, options))
                 key = f"one_job.keyed_pandas.z{z:g}.w{workload}"
                 yield from _figures(key, bench.keyed_pandas(z, workload))
             yield from _figures(f"one_job.native_groupby.z{z:g}", bench.native_groupby(z))
