@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,13 +57,15 @@ class Bench:
     def __init__(self, site: SparkBench, folder: Path) -> None:
         self._site, self._folder, self._number = site, folder, 0
 
-    def split(self, partitioner: str, z: float, workload: int) -> Measured:
-        """The run of a split in one job."""
+    def split(
+        self, partitioner: str, z: float, workload: int, options: Mapping[str, float] | None = None
+    ) -> Measured:
+        """The run of a split in one job, with these options of the partitioner."""
         self._number += 1
         job = self._site.job(f"split-{self._number}", "Percentiles", AGGREGATIONS, workload=workload)
         window = SECONDS * 1_000_000
         split = Split(combiners=WORKERS, partitioner=partitioner, window_us=window, slide_us=window)
-        (job,) = expand(job, split)
+        (job,) = expand(job, replace(split, options=options or {}))
         with client(job.sink_broker) as connection:
             parts = Parts(connection, job.job_name)
             before, cpu = self._run(job, z, lambda: len(parts.reports["whole"]))

@@ -3,6 +3,8 @@
 ``one_job.*``: eight workers in one job, beside ``applyInPandasWithState`` by key and Spark's own ``groupBy``.
 ``sites.*`` and ``hot_towns.*``: four combiners at four sites, a real day, ``add`` of some 50 us a row.
 
+``in_memory_ratio`` is that of two batches of 8,000 rows without Spark, each worker's part timed alone.
+
 The critical path of a batch is the seconds of its busiest worker, as the parts report them.  Over sites it is
 that of the run: the partitioner's seconds, those of the busiest combiner, and the reducer's.
 """
@@ -14,19 +16,26 @@ import json
 import runpy
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from benchmarks.key_split import one_job
+from benchmarks.key_split import in_memory, one_job
 from benchmarks.key_split.day import DATA, WINDOWS, Account, Day
 from benchmarks.key_split.hot_towns import Outcome, Run, measured
 from benchmarks.key_split.parts import Parts, critical_path
 from benchmarks.promises.rig import ROOT
 
 SITES = ("A", "B", "C", "D")
+KEY_COST = 30  # rows: what a digest costs beside its rows
+IN_ONE_JOB: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "shuffle": ("shuffle", {}),
+    "balanced": ("balanced", {}),
+    "balanced-key-cost": ("balanced", {"key_cost": KEY_COST}),
+    "hash": ("hash", {}),
+}
 ADD_US = 50.0  # of a row
 Figures = Iterator[tuple[str, float]]
 
@@ -60,9 +69,11 @@ def _one_job(exponents: Sequence[float], workloads: Sequence[int]) -> Figures:
     with one_job.bench() as bench:
         for z in exponents:
             for workload in workloads:
-                for partitioner in ("shuffle", "balanced", "hash"):
-                    key = f"one_job.{partitioner}.z{z:g}.w{workload}"
-                    yield from _figures(key, bench.split(partitioner, z, workload))
+                for name, (partitioner, options) in IN_ONE_JOB.items():
+                    key = f"one_job.{name}.z{z:g}.w{workload}"
+                    yield from _figures(key, bench.split(partitioner, z, workload, options))
+                    alone = in_memory.critical_path_ratio(partitioner, options, z, workload)
+                    yield f"{key}.in_memory_ratio", alone
                 key = f"one_job.keyed_pandas.z{z:g}.w{workload}"
                 yield from _figures(key, bench.keyed_pandas(z, workload))
             yield from _figures(f"one_job.native_groupby.z{z:g}", bench.native_groupby(z))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.key_split import train
 from benchmarks.key_split.learn.simulator import PROFILES, Episode, Steered
 from benchmarks.key_split.learn.steps import FIELDS, by_workers, inputs, read, simulated, write
-from jars_and_apps.key_split.policy import FEATURES, Policy, by_mean, features
+from jars_and_apps.key_split.policy import FEATURES, Policy, by_mean, features, packed
 from speck.core.split.metrics import transition
+
+if TYPE_CHECKING:
+    from benchmarks.key_split.learn.agent import Agent
 
 
 def step(workers: int = 3, **changes: Any) -> dict[str, Any]:
@@ -108,6 +113,63 @@ def test_a_small_training_writes_a_policy_that_answers_as_the_network(tmp_path: 
     assert found.manifest["data"] == {"steps": 150, "files": ["steps.jsonl"]}
     assert found.manifest["rewards"].keys() == {"cloning", "cql", "sac"}
     assert found.manifest["rewards"][found.manifest["chosen"]] == max(found.manifest["rewards"].values())
+    assert train.main([*counts, *given[:-1], str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "zipf-1.5.npz").read_bytes() == (tmp_path / "zipf-1.5.npz").read_bytes()
+
+
+SPEEDS = ((1.0, 1.0), (1.0, 4.0), (4.0, 1.0), (1.0, 2.0), (2.0, 1.0))
+
+
+def toy_window(shares: NDArray[np.float64], speeds: Sequence[float]) -> dict[str, Any]:
+    """A window in which two workers have these shares of 1,000 rows; speeds in thousand rows/s."""
+    works = [
+        {"rows": 1000 * share, "busy": share / speed, "wall": 1.0}
+        for share, speed in zip(shares.tolist(), speeds, strict=True)
+    ]
+    return {"end": 1.0, "seconds": 1.0, "weights": shares.tolist(), "workers": works}
+
+
+def toy_share(policy: Policy, speeds: Sequence[float]) -> float:
+    """The share of the ideal throughput that a policy comes to from even shares, in four windows."""
+    window = toy_window(np.array([0.5, 0.5]), speeds)
+    for _ in range(4):
+        rows, busy = (np.array([each[name] for each in window["workers"]]) for name in ("rows", "busy"))
+        window = toy_window(policy.shares(rows, busy), speeds)
+    return 1 / sum(speeds) / max(float(each["busy"]) for each in window["workers"])
+
+
+@pytest.mark.slow("20 s of a processor: JAX compiles each step of the training")
+def test_a_toy_of_two_workers_is_learned_from_random_shares_alone() -> None:
+    pytest.importorskip("jax", reason="the extra learn is not installed (pip install 'speck[learn]')")
+    from benchmarks.key_split.learn.agent import Agent, Rates
+    from benchmarks.key_split.learn.training import Memory
+
+    random = np.random.default_rng(1)
+
+    def drawn() -> NDArray[np.float64]:
+        shares = np.exp(random.uniform(-1.2, 1.2, 2))
+        return np.asarray(shares / shares.sum())
+
+    agent = Agent(Rates(), 1)
+    untrained = min(toy_share(policy_of(agent), speeds) for speeds in SPEEDS)
+    recorded = [
+        transition(toy_window(drawn(), speeds), toy_window(drawn(), speeds)) for speeds in SPEEDS * 300
+    ]
+    memory = Memory(by_workers(recorded), random)
+    for _ in range(1000):
+        agent.learn(memory.batch(2, 64), conservative=True)
+    for speeds in SPEEDS * 40:
+        before = toy_window(drawn(), speeds)
+        shares = agent.act(inputs(transition(before, before)["obs"])[None].astype(np.float32))[0]
+        memory.add(transition(before, toy_window(shares, speeds)))
+        agent.learn(memory.batch(2, 64), conservative=False)
+    assert untrained < 0.6
+    assert min(toy_share(policy_of(agent), speeds) for speeds in SPEEDS) >= 0.95
+
+
+def policy_of(agent: Agent) -> Policy:
+    """The policy of an agent, as sites run it."""
+    return Policy.of_bytes(packed({"name": "toy", "ranks": [1.0]}, agent.layers()))
 
 
 @pytest.mark.slow("30 s of a processor: the losses at many points")

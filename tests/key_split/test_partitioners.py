@@ -147,6 +147,35 @@ def test_the_greatest_load_is_well_below_that_of_hashing(name: str) -> None:
     assert loads.max() < 0.75 * at_home.max()
 
 
+def work(of_key: int, **options: float) -> list[float]:
+    """The greatest work of 8 workers over the mean, by batch, as in one job; a key counts as so many rows."""
+    found = []
+    for batch in range(20):
+        keys = hashes(batch, rows=8000)
+        partitioner = PARTITIONERS["balanced"].partitioner.begin(setting([1.0] * 8, **options))
+        workers = partitioner.route(keys, batch).workers
+        pairs = np.unique(np.stack([workers, keys.astype(np.int64)]), axis=1)
+        done = np.bincount(workers, minlength=8) + of_key * np.bincount(pairs[0], minlength=8)
+        found.append(float(done.max() / done.mean()))
+    return found
+
+
+def test_balanced_levels_the_work_for_keys_with_that_for_rows() -> None:
+    assert max(work(30)) > 1.1
+    assert max(work(30, key_cost=30)) < 1.06
+    assert max(work(0)) < 1.06
+
+
+def test_balanced_goes_on_from_its_state_with_the_work_for_keys() -> None:
+    of_keys = setting(WEIGHTS["none-for-some"], key_cost=30)
+    kind = PARTITIONERS["balanced"].partitioner
+    retained, loaded = kind.begin(of_keys), kind.begin(of_keys)
+    for batch in range(24):
+        loaded = kind.load(of_keys, loaded.dump())
+        for one, other in zip(step(retained, batch, 6), step(loaded, batch, 6), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @names
 def test_options_are_checked(name: str) -> None:
     kind = PARTITIONERS[name]

@@ -132,7 +132,7 @@ def test_the_policies_that_ship_are_those_of_the_schema() -> None:
     for name in POLICIES:
         found = Policy.of_text(shipped_text(name))
         assert found.name == name
-        assert found.manifest.keys() >= {"seed", "data", "phases", "command", "date", "ranks"}
+        assert found.manifest.keys() >= {"seed", "data", "phases", "command", "ranks"}
         assert found.manifest["command"].startswith("python -m benchmarks.key_split train")
         # What the network answered in JAX, where it was trained.
         example = found.manifest["example"]

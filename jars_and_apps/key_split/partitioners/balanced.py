@@ -13,7 +13,7 @@ from jars_and_apps.key_split.partitioners.counts import Counted, Counts
 from jars_and_apps.key_split.partitioners.fill import level
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.options import Option, Options, read
-from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
+from jars_and_apps.key_split.partitioners.placement import Pieces, keys_of, workers_of
 from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 
 Floats = NDArray[np.float64]
@@ -32,6 +32,9 @@ class Balanced:
     keys are over it gives some of them off; they, and hot keys that fit one worker, are the new worker's own.
     Only a key that no worker has room for is cut: it stays with the workers that have it in the window, up to
     the tolerance, before another one gets it.
+
+    Loads are rows, and ``key_cost`` more for each key that a worker has in a batch: where the work for a key
+    outweighs that for a row, even rows are no even work.
     """
 
     OPTIONS: ClassVar[Options] = {
@@ -39,6 +42,7 @@ class Balanced:
         "tolerance": Option("excess over the level for which no new worker gets a key", 0.05, 0, 1),
         "memory": Option("share of the last batches' loads that counts in the next", 0.5, 0, 0.99),
         "relief": Option("excess over its share at which a worker's cold keys move", 0.02, 0, 1),
+        "key_cost": Option("the work for a key in a batch, beside its rows, in rows", 0, 0, 100_000, True),
     }
 
     def __init__(self, setting: Setting, counts: Counts, holders: Holders) -> None:
@@ -46,6 +50,7 @@ class Balanced:
         options = read(self.OPTIONS, setting.options)
         self._hot, self._tolerance = options["hot"], options["tolerance"]
         self._memory, self._relief = options["memory"], options["relief"]
+        self._key_cost = options["key_cost"]
         self._weights = setting.weights
         self._slides = setting.slides
         self._loads = np.zeros(setting.workers)
@@ -72,14 +77,19 @@ class Balanced:
         """The workers of the rows with these hashes of keys."""
         counted = self._counts.take(hashes, 1 / (self._hot * len(self._weights)))
         hot = self._hot_keys(counted, len(hashes))
-        loads = self._memory * self._loads + self._cold_loads(counted, hot)
+        costs: Floats = (counted.rows + self._key_cost).astype(np.float64)
+        before = self._memory * self._loads
+        loads = before + self._cold_loads(counted, costs, hot)
         shares = self.shares()
-        hot |= self._relieved(counted, hot, loads, shares * (self._memory * self._loads.sum() + len(hashes)))
-        filling = _Filling(loads, int(counted.rows[hot].sum()), shares, self._tolerance)
+        due = shares * (before.sum() + costs.sum() + len(counted.others))
+        hot |= self._relieved(counted, costs, hot, loads, due)
+        filling = _Filling(loads, float(costs[hot].sum()), shares, self._tolerance, self._key_cost)
         whole = self._counts.owner[counted.keys]
         pieces, moved = self._place(counted, np.flatnonzero(hot), filling, whole)
         workers = workers_of(counted, whole, pieces, self._counts.table.size)
-        self._loads = self._memory * self._loads + np.bincount(workers, minlength=len(loads))
+        self._loads = before + np.bincount(workers, minlength=len(loads))
+        if self._key_cost:
+            self._loads += self._key_cost * keys_of(whole, pieces, len(loads))
         self._counts.owner[counted.keys[moved]] = whole[moved]
         return Routing(workers, self._threshold(), *self._counts.moves(counted.keys[moved]))
 
@@ -115,13 +125,13 @@ class Balanced:
         burst = max(_BURST * rows / (self._hot * len(self._weights)), _BURST_ROWS)
         return (found > self._threshold()) | (counted.rows > burst)
 
-    def _cold_loads(self, counted: Counted, hot: Bools) -> Floats:
+    def _cold_loads(self, counted: Counted, costs: Floats, hot: Bools) -> Floats:
         owners = self._counts.owner[counted.keys[~hot]]
-        cold = np.bincount(owners, weights=counted.rows[~hot], minlength=len(self._weights))
+        cold = np.bincount(owners, weights=costs[~hot], minlength=len(self._weights))
         others = np.bincount(counted.others, minlength=len(self._weights))
         return np.asarray(cold + others, np.float64)
 
-    def _relieved(self, counted: Counted, hot: Bools, loads: Floats, due: Floats) -> Bools:
+    def _relieved(self, counted: Counted, costs: Floats, hot: Bools, loads: Floats, due: Floats) -> Bools:
         """The cold keys, the largest first, that workers over their due give off; ``loads`` without them."""
         excess = loads - (due * (1 + self._relief) + _NOISE * np.sqrt(due))
         relieved = np.zeros(len(hot), np.bool_)
@@ -130,12 +140,12 @@ class Balanced:
         owners = self._counts.owner[counted.keys]
         places = np.flatnonzero(~hot & (excess > 0)[owners])
         places = places[np.argsort(owners[places], kind="stable")]
-        of, rows = owners[places], counted.rows[places]
-        before = np.cumsum(rows) - rows
+        of, costs = owners[places], costs[places]
+        before = np.cumsum(costs) - costs
         before -= before[np.searchsorted(of, of)]
         chosen = before < excess[of]
         relieved[places[chosen]] = True
-        loads -= np.bincount(of[chosen], weights=rows[chosen], minlength=len(loads))
+        loads -= np.bincount(of[chosen], weights=costs[chosen], minlength=len(loads))
         return relieved
 
     def _place(
@@ -166,19 +176,21 @@ class Balanced:
 class _Filling:
     """The room that each worker has below an even level, as keys are placed one by one."""
 
-    def __init__(self, loads: Floats, rows: int, shares: Floats, tolerance: float) -> None:
-        height = level(loads, rows, shares)
+    def __init__(self, loads: Floats, cost: float, shares: Floats, tolerance: float, key_cost: float) -> None:
+        height = level(loads, cost, shares)
         levels = height * shares
         self.never_cut = _NEVER_CUT * float(levels[shares > 0].mean())
         self._room = np.where(shares > 0, levels - loads, -math.inf).tolist()
         self._spare = (tolerance * levels).tolist()
+        self._key_cost = key_cost
         self._heap = [(-room, worker) for worker, room in enumerate(self._room)]
         heapq.heapify(self._heap)
 
     def one(self, owner: int, rows: int) -> int:
         """The worker of a key that is not cut: its owner if it has room, else the roomiest."""
-        worker = owner if self._room[owner] >= rows else self._roomiest()
-        self._take(worker, rows)
+        cost = rows + self._key_cost
+        worker = owner if self._room[owner] >= cost else self._roomiest()
+        self._take(worker, cost)
         return worker
 
     def cut(self, holders: list[int], rows: int) -> list[tuple[int, int]]:
@@ -190,19 +202,21 @@ class _Filling:
                 rows -= self._assign(found, worker, rows, self._room[worker] + spare * self._spare[worker])
         while rows:
             worker = self._roomiest()
-            fits = self._room[worker] if self._room[worker] >= 1 else rows
+            cost = 0 if worker in found else self._key_cost
+            fits = self._room[worker] if self._room[worker] >= cost + 1 else rows + cost
             rows -= self._assign(found, worker, rows, fits)
         return list(found.items())
 
     def _assign(self, found: dict[int, int], worker: int, rows: int, room: float) -> int:
-        given = min(rows, int(room)) if room >= 1 else 0
+        cost = 0 if worker in found else self._key_cost
+        given = min(rows, int(room - cost)) if room >= cost + 1 else 0
         if given:
             found[worker] = found.get(worker, 0) + given
-            self._take(worker, given)
+            self._take(worker, given + cost)
         return given
 
-    def _take(self, worker: int, rows: int) -> None:
-        self._room[worker] -= rows
+    def _take(self, worker: int, cost: float) -> None:
+        self._room[worker] -= cost
         heapq.heappush(self._heap, (-self._room[worker], worker))
 
     def _roomiest(self) -> int:

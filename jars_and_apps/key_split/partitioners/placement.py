@@ -28,6 +28,14 @@ def workers_of(counted: Counted, whole: NDArray[np.int32], pieces: Pieces, size:
     return workers
 
 
+def keys_of(whole: NDArray[np.int32], pieces: Pieces, workers: int) -> NDArray[np.int64]:
+    """The keys of a batch at each worker; one that is split is at several."""
+    found = np.bincount(np.delete(whole, list(pieces)), minlength=workers)
+    for parts in pieces.values():
+        found[[worker for worker, _ in parts]] += 1
+    return found
+
+
 def _cut(workers: NDArray[np.int32], counted: Counted, pieces: Pieces, size: int) -> None:
     """Give the rows of each split key out, in the order of the rows."""
     number = np.zeros(size + 1, np.int16 if len(pieces) < 2**15 - 1 else np.int32)

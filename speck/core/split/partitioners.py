@@ -52,6 +52,9 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
             "tolerance": Option("excess over the level for which no new worker gets a key", 0.05, 0, 1),
             "memory": Option("share of the last batches' loads that counts in the next", 0.5, 0, 0.99),
             "relief": Option("excess over its share at which a worker's cold keys move", 0.02, 0, 1),
+            "key_cost": Option(
+                "the work for a key in a batch, beside its rows, in rows", 0, 0, 100_000, whole=True
+            ),
         },
         weighs=True,
     ),
