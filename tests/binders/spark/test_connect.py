@@ -373,12 +373,14 @@ class Answering(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("answer", [None, b"\xff\xff"], ids=["nothing", "rubbish"])
-def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None) -> None:
+def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None, tmp_path: Path) -> None:
     server = grpc.server(ThreadPoolExecutor(4), () if answer is None else (Answering(answer),))
     address = f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     engine = connect_engine(address, Inventory())
-    one = job(job_name, engine="spark", spe_address=address)
+    (tmp_path / "jobs.py").write_text("def run(messages):\n    return messages\n", encoding="utf-8")
+    code = {"job_path": str(tmp_path / "jobs.py"), "entry_class": "run"}
+    one = job(job_name, engine="spark", spe_address=address, **code)
     lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
     try:
         assert_useless(engine, one, attempt_of(one), lost, OutcomeUnknown)
