@@ -19,6 +19,7 @@ MAX_FAULTS = 1000
 SHOWN_LENGTH = 100  # characters of a name or value in a message
 # The most comparisons of names for suggestions in one document.
 SUGGESTION_BUDGET = 20_000
+NO_SITES = "no site is known: expected --inventory FILE of speck serve or speck validate"
 
 
 class Faults(list[Fault]):

@@ -18,7 +18,7 @@ from marshmallow import fields
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import Fault
-from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, listed
+from speck.schema.fault_report import NO_SITES, SHOWN_LENGTH, FaultReport, Faults, kind_of_value, listed
 from speck.schema.fields import StrictSchema
 from speck.schema.schemas import ForEachSchema
 from speck.schema.validation import validate_fields
@@ -145,7 +145,7 @@ def _sites(data: Mapping[str, Any], inventory: Inventory, report: FaultReport) -
 def _named(block: Mapping[str, Any], inventory: Inventory, report: FaultReport) -> tuple[str, ...]:
     for index, name in enumerate(block["site"]):
         if name not in inventory.sites:
-            right = _right(name, inventory.sites, "the inventory has none")
+            right = _right(name, inventory.sites, NO_SITES)
             report.add((FOR_EACH, "site", index), f"is not a site of the inventory ({right})")
     return tuple(block["site"])
 

@@ -16,7 +16,7 @@ from speck.core.topic import matches
 from speck.core.units import spark_interval
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.code import CodeChecker, SentFile
-from speck.schema.fault_report import FaultReport, listed
+from speck.schema.fault_report import NO_SITES, FaultReport, listed
 from speck.store.jobfile import SUFFIXES
 
 # Fields that the resolver determines; the others enter the job as written.
@@ -154,7 +154,7 @@ class Resolver:
         return named if named in self._sites else fields.get("site")
 
     def _known_sites(self) -> str:
-        return f"known: {', '.join(sorted(self._sites))}" if self._sites else "the inventory has none"
+        return f"known: {', '.join(sorted(self._sites))}" if self._sites else NO_SITES
 
     def _engine_address(
         self, fields: Mapping[str, Any], site: Site | None, report: FaultReport
