@@ -55,6 +55,18 @@ def test_a_message_of_many_rows_pays_at_a_site_though_a_row_is_cheap() -> None:
     assert advise_split(batched, rate=20_000).form is Form.SITES
 
 
+def test_a_call_of_add_that_costs_as_many_rows_is_levelled_with_them() -> None:
+    assert "key_cost" not in advise_split(sample(HOT, key_rows=4.0), rate=25_000).reasons[-1]
+    assert advise_split(sample(HOT, key_rows=31.4), rate=25_000).reasons[-1] == (
+        "a call of add costs as much as 31 rows, whatever rows it has: "
+        "options: {key_cost: 31} levels that too"
+    )
+    assert "{key_cost: 100000}" in advise_split(sample(HOT, key_rows=1e7), rate=25_000).reasons[-1]
+    shuffled = advise_split(sample(HOT, key_rows=30.0, add_us=20.0), rate=100_000)
+    assert shuffled.partitioner == "shuffle"
+    assert not any("key_cost" in each for each in shuffled.reasons)
+
+
 def test_states_beyond_the_memory_of_a_site_are_a_reason_for_sites() -> None:
     large = sample(HOT, add_us=20.0, state_bytes=4e6)
     assert advise_split(large, rate=100_000, slides=1).form is Form.ONE_JOB

@@ -92,7 +92,8 @@ def _kind(job: Job, path: Path) -> EngineKind:
 def advice_data(name: str, sample: SplitSample, advice: SplitAdvice, rate: float | None) -> dict[str, Any]:
     """The advice and the sample as plain data."""
     busiest = sorted(sample.keys.items(), key=lambda each: (-each[1], each[0]))[:TOP]
-    fields = ("messages", "rows", "groups", "dropped", "add_us", "merge_us", "message_us", "state_bytes")
+    times = ("add_us", "merge_us", "message_us")
+    fields = ("messages", "rows", "groups", "dropped", *times, "state_bytes", "key_rows")
     measured = ((field, getattr(sample, field)) for field in fields)
     return {
         "job": name,

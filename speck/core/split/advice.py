@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from speck.core.split import MOST_COMBINERS
+from speck.core.split import MOST_COMBINERS, PARTITIONERS
 
 MESSAGE_US = 40.0  # us of processor to take in a message, half of it the broker's (benchmarks/micro)
 CHEAP_US = 1.0  # us a row: less than to route and frame it
@@ -15,6 +15,8 @@ MOST_BUSY = 0.7  # of a core, by `add` alone
 OVER_MEAN = 1.2  # rows of a worker over the mean, above which one key makes it hot
 ROWS_TO_COMBINE = 10.0  # of a key in a batch and task, from which partial states are worth it
 MUCH_STATE = 2**30  # bytes of the states of a window
+COSTLY_KEY = 5.0  # rows: what the work for a key counts as, from which it is to be levelled
+MOST_KEY_ROWS = PARTITIONERS["balanced"].options["key_cost"].high
 WORKERS = 4  # where neither the rate nor the job has a number
 
 
@@ -24,7 +26,8 @@ class SplitSample:
 
     ``keys`` has the rows of each key; ``groups`` is the number of pairs of key and slide; ``dropped`` are bad
     rows.  Processor time in microseconds: ``add_us`` a row, ``merge_us`` for two states, decoded and encoded.
-    ``state_bytes`` is the mean length of an encoded state.
+    ``state_bytes`` is the mean length of an encoded state; ``key_rows`` the rows that the work of a call of
+    ``add`` counts as, beside its rows.
     """
 
     messages: int
@@ -34,6 +37,7 @@ class SplitSample:
     add_us: float
     merge_us: float
     state_bytes: float
+    key_rows: float = 0.0
 
     @property
     def rows(self) -> int:
@@ -95,7 +99,10 @@ def advise_split(
     partitioner = "balanced" if pays or not dense else "shuffle"
     if load is not None and rate is not None:
         reasons.append(f"{_at(load, rate)}: {number} workers share it")
-    return SplitAdvice(hot, Form.SITES if pays else Form.ONE_JOB, number, partitioner, load, (*reasons, why))
+    reasons.append(why)
+    if partitioner == "balanced" and sample.key_rows >= COSTLY_KEY:
+        reasons.append(_levelled(min(sample.key_rows, MOST_KEY_ROWS)))
+    return SplitAdvice(hot, Form.SITES if pays else Form.ONE_JOB, number, partitioner, load, tuple(reasons))
 
 
 def _workers(load: float) -> int:
@@ -113,6 +120,11 @@ def _shares(sample: SplitSample, workers: int, hot: bool) -> str:
     if hot:
         return f"{has}: by hash, its worker has at least {share * workers:.1f} times the mean of {workers}"
     return f"{has}: no key is hot among {workers} workers"
+
+
+def _levelled(rows: float) -> str:
+    cost = f"options: {{key_cost: {rows:.0f}}}"
+    return f"a call of add costs as much as {rows:,.0f} rows, whatever rows it has: {cost} levels that too"
 
 
 def _against(sample: SplitSample, rate: float | None, load: float | None, hot: bool) -> list[str]:

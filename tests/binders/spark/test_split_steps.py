@@ -19,6 +19,7 @@ import binders.spark.query.split.query as split_query
 from binders.spark.query.split.groups import group_keys, hash_of
 from binders.spark.query.split.query import partitioner_of
 from binders.spark.query.split.rerouting import RoutedRouter
+from binders.spark.query.split.sample import rows_of_a_call
 from binders.spark.query.split.steps import ORDER, batch_of, combining, stateful_step
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import Collector, combine
@@ -320,3 +321,12 @@ def test_the_code_of_each_operator_goes_along(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_SPECK + each, str(tmp_path / "loads")]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_the_rows_of_a_call_follow_from_two_times() -> None:
+    """10 calls that take as long as 30 rows each, beside 1,000 rows of a second."""
+    assert rows_of_a_call(adding=1300.0, calling=310.0, rows=1000, calls=10) == pytest.approx(30)
+    assert (
+        rows_of_a_call(adding=310.0, calling=310.0, rows=10, calls=10) == 0
+    )  # one row a call: it cannot be seen
+    assert rows_of_a_call(adding=300.0, calling=310.0, rows=1000, calls=10) == 0  # chance

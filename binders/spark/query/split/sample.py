@@ -147,6 +147,8 @@ def _measured(
     encoded = [aggregation.encode(state) for state in states]
     aggregation.finish(aggregation.decode(encoded[0]))
     adding = _seconds(lambda: aggregation.add_all(columns, starts))
+    firsts = {name: values[starts] for name, values in columns.items()}
+    calling = _seconds(lambda: aggregation.add_all(firsts, np.arange(len(states))))
     halves = _halves(aggregation, groups, columns)
     merging = _seconds(lambda: [_merged(aggregation, *pair) for pair in halves])
     return SplitSample(
@@ -157,7 +159,14 @@ def _measured(
         add_us=1e6 * adding / len(rows),
         merge_us=1e6 * merging / len(halves),
         state_bytes=float(np.mean([len(each) for each in encoded])),
+        key_rows=rows_of_a_call(adding, calling, len(rows), len(states)),
     )
+
+
+def rows_of_a_call(adding: float, calling: float, rows: int, calls: int) -> float:
+    """The rows that take as long as a call, of the times of all rows, and of one row a call."""
+    row = (adding - calling) / (rows - calls) if rows > calls else 0.0
+    return max(0.0, calling / calls / row - 1) if row > 0 else 0.0
 
 
 def _halves(
