@@ -110,7 +110,7 @@ setup: system $(VENV)/run
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt
 	@echo "creating the virtual environment (half a minute, and the download of Spark)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
-	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,flink,graph]'
+	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,flink,graph,spark]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from pyspark.sql import DataFrame
@@ -155,14 +154,3 @@ def burning(messages: DataFrame, micros: int = 500) -> DataFrame:
         return f"{text} {(time.perf_counter() - begin) * 1e6:.0f}"
 
     return messages.select(F.udf(burn, "string")(F.col("value").cast("string")).alias("value"))
-
-
-def talks(messages: DataFrame) -> DataFrame:
-    """Each message as it is, by a Python function that prints and logs it."""
-    return messages.select(F.udf(_talk, "string")(F.col("value").cast("string")).alias("value"))
-
-
-def _talk(text: str) -> str:
-    print(f"printed {text}")
-    logging.getLogger("streets").warning("logged %s", text)
-    return text
