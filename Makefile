@@ -25,7 +25,7 @@ INSTALL := scripts/install-packages.sh
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo quick test check docs spectral pictures bench jars setup pyflink classes browser shells assets clean
+.PHONY: help demo quick test check docs spectral interop pictures bench jars setup pyflink classes browser shells assets clean
 
 help:
 	@echo "make demo [ARGS='...']   run the road-traffic demo (ARGS: see speck demo --help)"
@@ -77,6 +77,14 @@ docs: system $(VENV)/dev
 	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "build/docs/index.html" >&2
 
+# Brokers other than Mosquitto, for tests that are skipped without them: HiveMQ CE (100 MB of packages) and mochi-mqtt.
+interop: system
+	@mkdir -p build/interop/hivemq
+	@(cd tests/support/brokers/mochi && go build -o $(CURDIR)/build/interop/mochi .) || echo "mochi-mqtt was not built: its tests are skipped" >&2
+	@mvn -q -B -f tests/support/brokers/hivemq/pom.xml -DbuildDirectory=$(CURDIR)/build/interop/target compile dependency:copy-dependencies \
+	  -DoutputDirectory=$(CURDIR)/build/interop/hivemq/lib && cp -r tests/support/brokers/hivemq/target/classes build/interop/hivemq/ \
+	  || echo "HiveMQ CE was not built: its tests are skipped" >&2
+
 # The rules of Spectral for OpenAPI documents, on the one that the documentation has.
 spectral:
 	@command -v npm > /dev/null || { echo "npm is not installed: the OpenAPI document is not checked by Spectral" >&2; exit 0; }
@@ -103,7 +111,7 @@ setup: system $(VENV)/run
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt
 	@echo "creating the virtual environment (half a minute, and the download of Spark)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
-	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,flink,graph]'
+	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,flink,graph,spark]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run

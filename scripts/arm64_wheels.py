@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -24,10 +25,10 @@ _LIBRARIES = (17, 24, 26, 27, 28, 31, 34, 35, 36)
 _MISSING = re.compile(r"No matching distribution found for ([\w.-]+)|Cannot install ([\w.-]+)")
 
 
-def needed(package: str = "speck") -> set[str]:
-    """The names of all packages that one needs, those they need included, without extras of its own."""
+def needed(package: str = "speck", extras: Iterable[str] = ("spark",)) -> set[str]:
+    """The names of all packages that one needs with these extras, those they need included."""
     found: set[str] = set()
-    waiting = [(package, frozenset[str]())]
+    waiting = [(package, frozenset(extras))]
     while waiting:
         name, extras = waiting.pop()
         for text in importlib.metadata.requires(name) or ():

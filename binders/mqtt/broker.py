@@ -12,12 +12,13 @@ import threading
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.connection_cache import ConnectionCache
-from binders.mqtt.limits import probe_warnings, reject_unfit, stated_limits, stated_warnings
+from binders.mqtt.limits import probed_concerns, reject_unfit, stated_concerns, stated_limits
 from binders.mqtt.records import (
     SessionRecords,
     foreign_sessions,
@@ -30,7 +31,7 @@ from binders.mqtt.records import (
 )
 from speck.binder import MOST_COUNTED, Feed, ForeignSession
 from speck.core.inventory import Inventory, Login
-from speck.core.runtime import Checkup
+from speck.core.runtime import Checkup, Complaint
 from speck.core.split import control_topic
 from speck.errors import BinderError, Fault, InvalidInput, Rejected
 
@@ -84,7 +85,7 @@ class MqttBroker:
         self._owner = ""
         self._cache = ConnectionCache(self._control)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
-        self._warnings: list[str] | None = None
+        self._concerns: list[Complaint] | None = None
         self._warnings_lock = threading.Lock()
 
     @property
@@ -107,15 +108,19 @@ class MqttBroker:
         carry are measured with a session of our own.  Persistence of sessions over a restart of the broker
         (Mosquitto's ``persistence``) can neither be queried nor measured, and is not reported.
         """
+        return [each.message for each in self._found_concerns() if not each.remark]
+
+    def _found_concerns(self) -> list[Complaint]:
         with self._warnings_lock:
-            if self._warnings is None:
-                self._warnings = self._find_warnings()
-            return list(self._warnings)
+            if self._concerns is None:
+                self._concerns = self._find_concerns()
+            return list(self._concerns)
 
     def checkup(self) -> Checkup:
-        """Version and limits, as far as the broker reports them; MQTT has no clock."""
+        """Version and limits, as far as the broker reports them, with remarks; MQTT has no clock."""
         with self._control() as control:
-            return _checkup(control)
+            found = _checkup(control)
+        return replace(found, complaints=tuple(each for each in self._found_concerns() if each.remark))
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
@@ -237,7 +242,7 @@ class MqttBroker:
     def close(self) -> None:
         """Drop the cached warnings and close the cached connections."""
         with self._warnings_lock:
-            self._warnings = None
+            self._concerns = None
         self._cache.close()
 
     # --- internals ---------------------------------------------------------------------------------
@@ -312,9 +317,9 @@ class MqttBroker:
         if records.deleted or records.fenced < attempt:
             write_fence(control, session, max(records.fenced, attempt), self._owner)
 
-    def _find_warnings(self) -> list[str]:
-        stated = self._cache.run(lambda control: stated_warnings(control.limits), fresh=True)
-        return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
+    def _find_concerns(self) -> list[Complaint]:
+        stated = self._cache.run(lambda control: stated_concerns(control.limits), fresh=True)
+        return stated + probed_concerns(self._address, self._login(), probe_topic(), self._timeout)
 
 
 class MqttFeed:

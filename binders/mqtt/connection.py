@@ -211,6 +211,15 @@ class Connection:
             self._step("a message")
         return True
 
+    def receives_more(self, seconds: float) -> bool:
+        """True if another message arrives within so many seconds."""
+        deadline, before = time.monotonic() + seconds, len(self.received)
+        while len(self.received) == before:
+            if time.monotonic() >= deadline:
+                return False
+            self._step("a message")
+        return True
+
     def acknowledge(self, message: MQTTMessage) -> None:
         """Acknowledge a received message."""
         with self._translated("acknowledgement"):
@@ -285,6 +294,8 @@ class Connection:
             ) from error
         (code,) = self._answer("CONNACK", 0)
         self._connected = True
+        if code.getName() == "Unsupported protocol version":  # also the answer of MQTT 3.1.1, 3.2.2.3
+            raise self.rejection("the connection", _OLDER)
         self._raise_if_failed(code, "the connection")
 
     def _close(self) -> None:
@@ -414,6 +425,12 @@ class Connection:
             # paho raises any error of its decoder when the other side does not speak MQTT 5.
             message = f"broker {text} sent an answer that is not MQTT 5: {_error_text(error)}"
             raise OutcomeUnknown(message, address=text) from error
+
+
+_OLDER = (
+    "it does not speak MQTT 5 (SpecK needs MQTT 5, for sessions that outlive a connection by a stated time, "
+    "user properties and reason codes; MQTT 3.1.1 has none of them)"
+)
 
 
 def _error_text(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from paho.mqtt.properties import Properties
@@ -10,6 +11,7 @@ from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import Connection
 from speck.core.inventory import Login
 from speck.core.job import Scalar
+from speck.core.runtime import Complaint
 from speck.errors import BinderError
 
 # Mosquitto queues 1,000 messages for a client by default: the probe must exceed that.
@@ -18,6 +20,9 @@ PROBED_MESSAGES = 1500
 # Messages; below this, the batches of a job are so small that a fast source outruns it.
 _MIN_INFLIGHT = 1000
 
+# Messages; the default of Mosquitto, by which readers fall behind at some hundred messages/s.
+_FEW_INFLIGHT = 20
+
 # Bytes; a job's messages have values of some KB, and user properties.
 _MIN_PACKET = 64 * 1024
 
@@ -25,15 +30,22 @@ _MIN_PACKET = 64 * 1024
 _PROBE_EXPIRY = 60
 
 _WINDOW = 200
+_SHARE = 0.06  # of the time allowed for an answer: for sending, and for reading
+_SILENCE = 0.3  # s without a message, after which a broker delivers no more without acknowledgements
+_MARK = b"end"
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The numbers of messages ``sent`` and received, and of those received before any was acknowledged."""
+    """The numbers of messages ``sent`` and received, and of those received before any was acknowledged.
+
+    ``is_whole``: all that the broker had queued was received.
+    """
 
     sent: int
     at_once: int
     received: int
+    is_whole: bool
 
 
 def reject_unfit(connection: Connection) -> None:
@@ -59,50 +71,74 @@ def stated_limits(limits: Properties) -> dict[str, Scalar]:
     return {name: limit for key, name in names.items() if (limit := getattr(limits, key, None)) is not None}
 
 
-def stated_warnings(limits: Properties) -> list[str]:
-    """Warnings about stated limits that cause message loss, a sentence each."""
+def stated_concerns(limits: Properties) -> list[Complaint]:
+    """Stated limits that cause message loss, and remarks on others, a sentence each."""
     found = []
     packet = getattr(limits, "MaximumPacketSize", None)
     if packet is not None and packet < _MIN_PACKET:
-        found.append(f"it rejects packets above {packet} bytes (Mosquitto: raise max_packet_size)")
+        found.append(Complaint(f"it rejects packets above {packet} bytes (Mosquitto: raise max_packet_size)"))
     window = getattr(limits, "ReceiveMaximum", _MIN_INFLIGHT)
     if window < _MIN_INFLIGHT:
-        # MQTT 5, 3.2.2.3.3.  Mosquitto states its max_inflight_messages here.
+        # MQTT 5, 3.2.2.3.3.  Nothing is lost: sinks wait for acknowledgements, as many brokers state it.
         found.append(
-            f"it lets a job send {window} unacknowledged messages at a time, which slows its sink down "
-            "(Mosquitto: max_inflight_messages 0)"
+            Complaint(
+                f"it lets a job send {window} unacknowledged messages at a time, which slows the sinks of "
+                "fast jobs down",
+                "raise its receive maximum (HiveMQ: mqtt.receive-maximum; mochi: ReceiveMaximum; Mosquitto: "
+                "max_inflight_messages 0), or leave it if jobs write less",
+                remark=True,
+            )
         )
     if not getattr(limits, "WildcardSubscriptionAvailable", 1):
-        found.append("it has no wildcard subscriptions: a source_topic with + or # is rejected")
+        found.append(Complaint("it has no wildcard subscriptions: a source_topic with + or # is rejected"))
     return found
 
 
-def probe_warnings(address: BrokerAddress, login: Login, topic: str, timeout: float) -> list[str]:
-    """Warnings about limits measured with a temporary persistent session, a sentence each.
+def probed_concerns(address: BrokerAddress, login: Login, topic: str, timeout: float) -> list[Complaint]:
+    """Limits that cause message loss, measured with a temporary session, and a remark where they cannot be.
 
-    The session is subscribed to ``topic``, is offline while :data:`PROBED_MESSAGES` messages of one byte are
-    sent there, and is then read, first without acknowledging any.
+    The session is subscribed to ``topic``, is offline while up to :data:`PROBED_MESSAGES` messages of one
+    byte are sent there, and is then read, first without acknowledging any.
     """
     try:
         probed = probe(address, login, topic, timeout)
     except BinderError as error:
-        return [f"its limits could not be measured: {error}"]
+        return [Complaint(f"its limits could not be measured: {error}", remark=True)]
     found = []
-    if probed.received < probed.sent:
+    if probed.is_whole and probed.received < probed.sent:
         found.append(
-            f"it queues {probed.received} of {probed.sent} messages for an offline job and drops the "
-            "rest (Mosquitto: raise max_queued_messages and max_queued_bytes)"
+            Complaint(
+                f"it queues {probed.received} of {probed.sent} messages for an offline job and drops the "
+                "rest (Mosquitto: raise max_queued_messages and max_queued_bytes; HiveMQ: "
+                "mqtt.queued-messages.max-queue-size; mochi: MaximumClientWritesPending)"
+            )
+        )
+    elif probed.sent < PROBED_MESSAGES or not probed.is_whole:
+        found.append(
+            Complaint(
+                f"its queue for an offline job was tried with {min(probed.sent, probed.received)} messages "
+                f"only, in {2 * _SHARE * timeout:.1f} s: whether it drops some beyond is not known",
+                "look at its bounds for queued messages (docs/mqtt.md, Other brokers)",
+                remark=True,
+            )
         )
     if probed.at_once < min(_MIN_INFLIGHT, probed.received):
         found.append(
-            f"it delivers {probed.at_once} unacknowledged messages at a time: a job's batch holds no more, "
-            "and messages of a fast source pile up (Mosquitto: max_inflight_messages 0)"
+            Complaint(
+                f"it delivers {probed.at_once} unacknowledged messages at a time: a job's batch holds no "
+                "more, and messages of a fast source pile up (Mosquitto: max_inflight_messages 0)",
+                remark=probed.at_once > _FEW_INFLIGHT,
+            )
         )
     return found
 
 
 def probe(address: BrokerAddress, login: Login, topic: str, timeout: float) -> ProbeResult:
-    """Measure how many messages the broker queues for an offline session, and delivers at a time."""
+    """Measure how many messages the broker queues for an offline session, and delivers at a time.
+
+    Sends and reads for a small share of ``timeout`` (s) each, so that a broker which takes few
+    unacknowledged messages at a time delays nobody.
+    """
     session = topic.replace("/", "-")
 
     def connection(*, clean_start: bool) -> Connection:
@@ -110,29 +146,58 @@ def probe(address: BrokerAddress, login: Login, topic: str, timeout: float) -> P
             address, login, session, clean_start=clean_start, expiry=_PROBE_EXPIRY, timeout=timeout
         )
 
+    # No subscription is made while messages wait: mochi 2.7 then has packet ids in use.
     with connection(clean_start=True) as reader:
         reader.subscribe(topic)
     try:
         with Connection(address, login, f"{session}-writer", timeout=timeout) as writer:
-            window = min(_WINDOW, getattr(writer.limits, "ReceiveMaximum", _WINDOW))
-            writer.publish(topic, b".")  # raises with the reason if the broker rejects it
-            writer.publish_many(topic, (b"." for _ in range(PROBED_MESSAGES - 1)), window)
+            sent, round_trip = _send(writer, topic, _SHARE * timeout)
         with connection(clean_start=False) as reader:
-            return _read(reader, f"{topic}/echo")
+            silence = max(_SILENCE, 5 * round_trip)
+            return _read(reader, topic, sent, silence, _SHARE * timeout)
     finally:
         with Connection(address, login, session, timeout=timeout):
             pass  # a clean start without expiry deletes the session
 
 
-def _read(reader: Connection, echo: str) -> ProbeResult:
-    reader.subscribe(echo, qos=0)
-    reader.round_trip(echo)
-    at_once = len(reader.received)
-    received = 0
-    while reader.received:
-        received += len(reader.received)
-        for message in reader.received:
-            reader.acknowledge(message)
-        reader.received.clear()
-        reader.round_trip(echo)
-    return ProbeResult(PROBED_MESSAGES, at_once, received)
+def _send(writer: Connection, topic: str, seconds: float) -> tuple[int, float]:
+    """Send as many of the messages as the time allows; returns their number and the first one's time, s."""
+    begun = time.monotonic()
+    writer.publish(topic, b".")  # raises with the reason if the broker rejects it
+    round_trip = time.monotonic() - begun
+    window = min(_WINDOW, getattr(writer.limits, "ReceiveMaximum", _WINDOW))
+    sent = 1
+    while sent < PROBED_MESSAGES and time.monotonic() - begun < seconds:
+        number = min(window, PROBED_MESSAGES - sent)
+        writer.publish_many(topic, (b"." for _ in range(number)), window)
+        sent += number
+    return sent, round_trip
+
+
+def _read(reader: Connection, topic: str, sent: int, silence: float, seconds: float) -> ProbeResult:
+    """Read what waits: without acknowledgements until it is silent, then up to a mark behind all of it.
+
+    Messages of one topic and QoS are delivered in order (MQTT 5, 4.6), so nothing comes behind the mark.
+    """
+    while len(reader.received) < sent and reader.receives_more(silence):
+        pass
+    at_once, seen_mark = len(reader.received), False
+    begun = time.monotonic()
+    _acknowledge(reader)
+    received = at_once
+    reader.publish(topic, _MARK)
+    while not seen_mark and time.monotonic() - begun < seconds:
+        reader.receives_more(_SILENCE)
+        payloads = _acknowledge(reader)
+        seen_mark = _MARK in payloads
+        received += len(payloads) - seen_mark
+    return ProbeResult(sent, at_once, received, seen_mark or received == sent)
+
+
+def _acknowledge(reader: Connection) -> list[bytes]:
+    """Acknowledge all received messages; returns their contents."""
+    found = list(reader.received)
+    reader.received.clear()
+    for message in found:
+        reader.acknowledge(message)
+    return [bytes(message.payload) for message in found]

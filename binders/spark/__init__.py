@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from binders.common.aggregation import aggregation_faults
@@ -16,20 +17,33 @@ from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
 from speck.core.split.advice import SplitSample
+from speck.errors import BinderError
 
 
 def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
     """The binder of the Spark Connect server at ``sc://HOST:PORT``; opens no connection yet."""
-    from binders.spark.connect.engine import ConnectEngine
+    with _client_of_spark(address):
+        from binders.spark.connect.engine import ConnectEngine
 
     return ConnectEngine(address, inventory)
 
 
 def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
     """The binder of the Spark master at ``spark://HOST:PORT``; opens no connection yet."""
-    from binders.spark.standalone.engine import StandaloneEngine
+    with _client_of_spark(address):
+        from binders.spark.standalone.engine import StandaloneEngine
 
     return StandaloneEngine(address, inventory)
+
+
+@contextmanager
+def _client_of_spark(address: str) -> Iterator[None]:
+    """Translate the error of a missing package, which is of the extra ``speck[spark]``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        message = f"a site with Spark needs the package {error.name!r} (pip install 'speck[spark]')"
+        raise BinderError(message, address=address) from error
 
 
 def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:

@@ -320,7 +320,7 @@ class PlacementSchema(StrictSchema):
 
     mode = Mode("`advise` on request; `auto` moves jobs by itself; `off`", ["advise", "auto", "off"])
     policy = Text("name of a placement policy", expected="a policy's name", example="speck")
-    weights = fields.Nested(WeightsSchema, metadata={"description": "weights in the objective"})
+    weights = fields.Nested(WeightsSchema, metadata={"description": "the weights of the objective"})
     utilisation = Quantity(
         "target share of each site's computing power; 0.7 by default", SHARE, bounds=(0.4, 0.95)
     )

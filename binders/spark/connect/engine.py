@@ -59,7 +59,8 @@ class ConnectEngine:
 
     log_about = (
         "Spark Connect provides no log: these are the query's last progress reports, its status, and the "
-        "failure that ended it; output of the job's code and its functions is in the server's own output"
+        "failure that ended it; what the job's functions print and log is in the server's own output, of "
+        "all jobs together (docs/spark-jobs.md, Output of the code)"
     )
 
     def __init__(self, address: str, inventory: Inventory) -> None:

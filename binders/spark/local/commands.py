@@ -152,7 +152,7 @@ def java() -> str:
 def _spark_home() -> Path:
     specification = importlib.util.find_spec("pyspark")  # found, not imported
     if specification is None or specification.origin is None:
-        raise LocalError("pyspark is not installed (pip install 'pyspark[connect]')")
+        raise LocalError("pyspark is not installed (pip install 'speck[spark]')")
     return Path(specification.origin).parent
 
 

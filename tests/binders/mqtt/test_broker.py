@@ -354,9 +354,13 @@ def test_warning_of_mosquittos_default_queue(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-def test_warning_of_mosquittos_default_in_flight(tmp_path: Path) -> None:
-    (found,) = warnings_with(tmp_path, "max_inflight_messages 20")
-    assert "20 unacknowledged" in found
+def test_remark_on_mosquittos_default_in_flight(tmp_path: Path) -> None:
+    """It loses nothing by itself."""
+    with MosquittoServer(tmp_path, "max_inflight_messages 20") as server:
+        broker = binder(server, timeout=60)
+        assert broker.warnings() == []
+        (found,) = (each for each in broker.checkup().complaints if "send 20 unacknowledged" in each.message)
+        assert found.remark
 
 
 @pytest.mark.engine
@@ -590,6 +594,16 @@ def test_no_error_of_the_library_leaks(answer: bytes, call: Callable[[MqttBroker
     with server_that(reply) as address, pytest.raises(SpeckError) as caught:
         call(MqttBroker(address, Inventory(), timeout=2))
     assert address in str(caught.value)
+
+
+def test_a_broker_of_mqtt_3_is_refused_with_the_reason() -> None:
+    def reply(peer: socket.socket) -> None:
+        peer.recv(100)
+        peer.sendall(ANSWERS["CONNACK of MQTT 3"])
+
+    with server_that(reply) as address, pytest.raises(Rejected) as caught:
+        MqttBroker(address, Inventory(), timeout=2).check()
+    assert f"{address} refused the connection: it does not speak MQTT 5 (SpecK" in str(caught.value)
 
 
 def test_a_server_that_never_answers() -> None:
