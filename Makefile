@@ -96,7 +96,7 @@ pictures:
 	@for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg"; done
 
 bench: system $(VENV)/dev jars
-	@for name in plan store reconcile scrape sampling hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@for name in plan store cli reconcile scrape sampling hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 jars: $(BUILT)
 

@@ -1,4 +1,7 @@
-"""A client of the server's REST interface, for the command line."""
+"""A client of the server's REST interface, for the command line.
+
+Requests is imported at the first request: it takes a quarter of the start of a command that makes none.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,19 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-
-import requests
-import urllib3
 
 from speck.core.job import JOB_NAME
 from speck.core.settings import HOST, PORT
 from speck.errors import ServerError
+
+if TYPE_CHECKING:
+    import requests
 
 DEFAULT_URL = f"http://{HOST}:{PORT}"
 _CONNECT = 5.0  # s
@@ -27,16 +30,6 @@ _PAGE = 200  # operations; the most that the server lists in one answer
 _PART = 4 << 20  # bytes of a file in one request
 _FORGOTTEN = (404, 410)
 _READ = 60.0  # s, in addition to the time that the server was asked to wait
-
-# Errors that requests raises for an invalid address, before it connects.
-_INVALID_ADDRESS = (
-    requests.exceptions.InvalidURL,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.MissingSchema,
-    urllib3.exceptions.LocationValueError,
-    UnicodeError,
-)
-
 
 Code = Mapping[str, str]  # the hashes of files, by their path in a composition
 NO_CODE: Code = MappingProxyType({})
@@ -50,7 +43,7 @@ class RequestRefused(ServerError):
         super().__init__(detail)
 
 
-class _Login(requests.auth.AuthBase):
+class _Login:
     """Sends the token, which is read at the first request, and no other login (such as one of .netrc)."""
 
     def __init__(self, token: Callable[[], str | None]) -> None:
@@ -80,9 +73,7 @@ class Client:
     ) -> None:
         self.url = url.rstrip("/")
         self.read_timeout = _READ
-        self._session = requests.Session()
-        self._session.auth = _Login(token if callable(token) else lambda: token)
-        self._session.headers["X-Requested-By"] = "speck"
+        self._login = _Login(token if callable(token) else lambda: token)
         self._ca = str(ca) if ca is not None else None
 
     def plan(
@@ -429,6 +420,15 @@ class Client:
         with self._translated(wait):
             return self._body(self._send(method, path, params=sent, timeout=timeout, **kwargs))
 
+    @cached_property
+    def _session(self) -> requests.Session:
+        import requests
+
+        session = requests.Session()
+        session.auth = self._login
+        session.headers["X-Requested-By"] = "speck"
+        return session
+
     def _send(self, method: str, path: str, **kwargs: Any) -> requests.Response:
         if self._ca is not None:
             kwargs["verify"] = self._ca
@@ -437,6 +437,10 @@ class Client:
 
     @contextmanager
     def _translated(self, waited: float) -> Iterator[None]:
+        import requests
+        from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
+        from urllib3.exceptions import LocationValueError
+
         try:
             yield
         except requests.ReadTimeout as error:
@@ -450,7 +454,7 @@ class Client:
             ) from error
         except requests.JSONDecodeError as error:
             raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)") from error
-        except _INVALID_ADDRESS as error:
+        except (InvalidURL, InvalidSchema, MissingSchema, LocationValueError, UnicodeError) as error:
             message = f"{self.url!r} is not the address of a server (expected http://HOST:PORT)"
             raise ServerError(message) from error
         except requests.RequestException as error:

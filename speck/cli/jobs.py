@@ -80,7 +80,7 @@ def graph(
     from speck.binder import installed
     from speck.cli.draw import declared_text, draw_image, draw_text, folded
     from speck.schema.compositions import load_composition
-    from speck.server.process import read_inventory
+    from speck.schema.inventory import read_inventory
 
     path = inventory or default_sites()
     variables = values(env_files, settings, file, path)

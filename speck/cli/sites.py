@@ -60,7 +60,7 @@ def _check_from_here(path: Path, variables: Mapping[str, str]) -> list[dict[str,
     from speck.binder import installed
     from speck.binder.pool import BinderPool
     from speck.observe.healthcheck import examine
-    from speck.server.process import read_inventory
+    from speck.schema.inventory import read_inventory
 
     inventory = read_inventory(path, variables)
     pool = BinderPool(installed(), inventory)

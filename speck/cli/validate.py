@@ -91,7 +91,7 @@ def _read(
 def load(file: Path, inventory: Path | None, roots: Sequence[Path], variables: Mapping[str, str]) -> Loaded:
     """The composition of a file, without a server.  Raises :class:`InvalidInput` with all faults."""
     from speck.schema.compositions import load_composition
-    from speck.server.process import read_inventory
+    from speck.schema.inventory import read_inventory
 
     return load_composition(
         read_composition(file, variables),

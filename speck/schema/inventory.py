@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -83,6 +85,18 @@ def load_inventory(
     if faults:
         raise InvalidInput(by_line(faults), "inventory")
     return Inventory({site.name: site for site in sites}, brokers, links)
+
+
+def read_inventory(path: Path, variables: Mapping[str, str] = NO_VARIABLES) -> Inventory:
+    """The site inventory of a file.  Raises :class:`~speck.errors.InvalidInput`, which names the file."""
+    try:
+        return load_inventory(path.read_bytes(), variables)
+    except OSError as error:
+        message = f"site inventory {str(path)!r} cannot be read: {error.strerror}"
+        raise InvalidInput([Fault(message)], "sites") from error
+    except InvalidInput as error:
+        faults = [replace(each, message=f"{each.message} ({path})") for each in error.faults]
+        raise InvalidInput(faults, "sites") from error
 
 
 def _entries(data: Mapping[str, Any], field: str, expected: str, report: FaultReport) -> Mapping[str, Any]:

@@ -8,14 +8,13 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory, is_loopback
 from speck.core.settings import CLIENT_RATE, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError
-from speck.schema.inventory import NO_VARIABLES, load_inventory
+from speck.schema.inventory import NO_VARIABLES, read_inventory
 from speck.schema.logins import inventory_warnings
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of
@@ -112,18 +111,6 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         why = _NO_PORT.get(error.errno or 0, error.strerror or str(error))
         raise SpeckError(f"cannot listen on {host}:{port}: {why}") from error
-
-
-def read_inventory(path: Path, variables: Mapping[str, str] = NO_VARIABLES) -> Inventory:
-    """The site inventory of a file.  Raises :class:`~speck.errors.InvalidInput`, which names the file."""
-    try:
-        return load_inventory(path.read_bytes(), variables)
-    except OSError as error:
-        message = f"site inventory {str(path)!r} cannot be read: {error.strerror}"
-        raise InvalidInput([Fault(message)], "sites") from error
-    except InvalidInput as error:
-        faults = [replace(each, message=f"{each.message} ({path})") for each in error.faults]
-        raise InvalidInput(faults, "sites") from error
 
 
 def _refuse_open_door(host: str, tokens: Tokens | None, certificate: Certificate | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -203,3 +204,13 @@ def test_jobs_that_speck_places_are_counted(validate: Validate, tmp_path: Path) 
     (fault,) = json.loads(wrong.out)["faults"]
     assert (fault["line"], fault["job"], fault["field"]) == (14, "b", "source_topic")
     assert "is written by no job here (expected source_broker" in fault["message"]
+
+
+def test_a_check_of_a_file_imports_no_server() -> None:
+    """A command takes as long to start as its imports do."""
+    code = (
+        "import sys, speck.cli, speck.cli.validate, speck.schema.compositions, speck.schema.inventory\n"
+        "print(*({'flask', 'requests', 'structlog', 'speck.server.process'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\n", "")
