@@ -63,7 +63,8 @@ def test_yaml_is_what_speck_reads(block: Block, tmp_path: Path) -> None:
             root=(tmp_path, ROOT),
             default_name=block.page.stem,
         )
-        assert len(loaded.composition.jobs) == len(data["jobs"])
+        sites = [each.get("for_each", {}).get("site", [""]) for each in data["jobs"]]
+        assert len(loaded.composition.jobs) == sum(map(len, sites))
 
 
 def make_code(path: Path, entry_class: str) -> None:
