@@ -95,7 +95,7 @@ def graph(
     if as_json:
         show_json(_graph_data(jobs))
     elif output is None:
-        texts = (draw_text(drawn, sites), declared_text(loaded.edges.sources, loaded.edges.sinks))
+        texts = (draw_text(drawn, sites), declared_text(loaded.composition.declared))
         click.echo("\n\n".join(filter(None, texts)))
 
 

@@ -258,7 +258,8 @@ class Coordinator:
             last = self.desired(name)
             found = differences(last.jobs, composition.jobs)
             options = changed_options(last.placement, composition.placement)
-            same = bool(head.revision) and not found and not options
+            noted = last.declared != composition.declared
+            same = bool(head.revision) and not found and not options and not noted
             number = head.revision if same else self._next_number(name)
             reported = [*warnings, *self.builds.check(plan, left_behind)]
             reported += [f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves]
@@ -277,6 +278,7 @@ class Coordinator:
                 restored,
                 (added, removed, changed),
                 composition.placement,
+                composition.declared,
             )
             with self.operations.admission(name, kind):
                 # Again: another composition may have been accepted since.
@@ -341,7 +343,7 @@ class Coordinator:
         former = self.store.revision_once(name, number)
         if faults := self.artifacts.lost(former.jobs.values()):
             raise InvalidInput(faults, f"composition {name!r}")
-        return Composition(name, former.jobs, former.placement), number
+        return Composition(name, former.jobs, former.placement, former.declared), number
 
     def _next_number(self, name: str) -> int:
         """The number of the next revision; that of a deleted composition goes on counting."""
@@ -471,7 +473,7 @@ class Coordinator:
         if not head.revision:
             return Composition(name, {})
         last = self.store.revision(name, head.revision)
-        return Composition(name, last.jobs, last.placement)
+        return Composition(name, last.jobs, last.placement, last.declared)
 
     def _resume(self, data: Mapping[str, Any]) -> None:
         """Resume an operation that did not end: plan again from the store and the engines.

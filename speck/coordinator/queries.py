@@ -63,13 +63,14 @@ class Queries:
         return found
 
     def _summary(self, head: Head) -> dict[str, Any]:
+        declared = self.deployments.declared(head)
         return {
             "name": head.name,
             "revision": head.revision,
             "jobs": len(self.deployments.desired(head)),
             "deleting": head.deleting,
             "operation": self.operations.at_work(head.name),
-        }
+        } | ({"declared": declared} if declared else {})
 
     def deleted_compositions(self) -> list[dict[str, Any]]:
         """The deleted compositions whose history is retained, the last deleted first."""

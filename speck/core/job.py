@@ -183,11 +183,15 @@ def _types(arguments: Mapping[str, Scalar]) -> dict[str, type]:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A named graph of jobs, by job name; ``placement`` as its file gives it (``None``: it does not)."""
+    """A named graph of jobs, by job name; ``placement`` as its file gives it (``None``: it does not).
+
+    ``declared`` are the ``sources`` and ``sinks`` of the file, those that it has: descriptions by topic.
+    """
 
     name: str
     jobs: Mapping[str, Job]
     placement: PlacementOptions | None = None
+    declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def client_id(job_name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
 from speck.schema.code import NOTHING_SENT, SentFile
-from speck.schema.edges import Edges, declared_edges, edge_faults
+from speck.schema.edges import declared_edges, edge_faults
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
 from speck.schema.lint import lint
@@ -45,11 +45,10 @@ _MAX_CYCLES = 10
 
 @dataclass(frozen=True)
 class Loaded:
-    """A composition without faults, the warnings about it, and its declared edges."""
+    """A composition without faults, and the warnings about it."""
 
     composition: Composition
     warnings: tuple[Fault, ...] = ()
-    edges: Edges = field(default_factory=Edges)
 
 
 def read_document(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
@@ -175,7 +174,7 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
     options = placement_options(data, report)
     edges = declared_edges(data, report)
     jobs = {job.job_name: job for each in found for job in each}
-    composition = Composition(name, jobs, options)
+    composition = Composition(name, jobs, options, edges.described)
     sources = {job.job_name: entry for each, entry in zip(found, entries, strict=True) for job in each}
     draft = Draft.of(composition, environment.inventory, environment.registry.runs)
     faults += _cycles(draft.graph)
@@ -185,7 +184,7 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
     if faults:
         raise InvalidInput(by_line(once(faults, templates)), "composition")
     warnings = once([*lint(draft.graph, sources, edges), *placement_warnings(draft, sources)], templates)
-    return Loaded(composition, tuple(by_line(warnings)), edges)
+    return Loaded(composition, tuple(by_line(warnings)))
 
 
 def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultReport) -> str:

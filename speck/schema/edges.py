@@ -37,6 +37,12 @@ class Edges:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def described(self) -> dict[str, Mapping[str, str]]:
+        """The blocks ``sources`` and ``sinks``, those that the file has."""
+        blocks = {"sources": self.sources, "sinks": self.sinks}
+        return {name: topics for name, topics in blocks.items() if topics}
+
+    @property
     def are_declared(self) -> bool:
         """True if the edges of the composition are declared."""
         return self.sources is not None or self.sinks is not None

@@ -178,6 +178,8 @@ def encode_revision(revision: Revision) -> bytes:
         data["restored"] = revision.restored
     if revision.placement is not None:
         data["placement"] = revision.placement.to_dict()
+    if revision.declared:
+        data["declared"] = revision.declared
     return _compress(data)
 
 
@@ -196,6 +198,7 @@ def decode_revision(composition: str, number: int, value: bytes) -> Revision:
         data.get("restored", 0),
         (added, removed, changed),
         PlacementOptions.from_dict(data["placement"]) if "placement" in data else None,
+        data.get("declared", {}),
     )
 
 

@@ -122,6 +122,10 @@ class Deployments:
         """The jobs of a composition's last revision, also while it is being deleted."""
         return self.store.revision(head.name, head.revision).jobs if head.revision else {}
 
+    def declared(self, head: Head) -> Mapping[str, Mapping[str, str]]:
+        """The declared topics of a composition's last revision."""
+        return self.store.revision(head.name, head.revision).declared if head.revision else {}
+
     def form(self, composition: str, record: AttemptRecord) -> Job:
         """The job as an attempt runs it."""
         return self.store.revision(composition, record.revision).jobs[record.attempt.job_name]

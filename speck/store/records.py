@@ -31,8 +31,8 @@ class Revision:
     """An accepted version of a composition.  ``at`` is Unix time, s.
 
     ``restored`` is the number of the revision that a rollback brought back (0: it is no rollback);
-    ``counts`` how many jobs it added, removed and changed against the one before.  ``placement`` is as in
-    :class:`~speck.core.job.Composition`.
+    ``counts`` how many jobs it added, removed and changed against the one before.  ``placement`` and
+    ``declared`` are as in :class:`~speck.core.job.Composition`.
     """
 
     composition: str
@@ -44,6 +44,7 @@ class Revision:
     restored: int = 0
     counts: tuple[int, int, int] = (0, 0, 0)
     placement: PlacementOptions | None = None
+    declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

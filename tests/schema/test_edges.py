@@ -118,3 +118,11 @@ def test_a_second_writer_is_refused_unless_the_topic_is_shared(root: Path) -> No
 def test_a_block_of_another_form_is_refused(root: Path, block: str, fault: str) -> None:
     found = faults(root, f"{block}\n{JOBS}")
     assert any(fault in each for each in found), found
+
+
+def test_declared_topics_belong_to_the_composition(root: Path) -> None:
+    assert read(root, DECLARED + JOBS).composition.declared == {
+        "sources": {"sensors/+": "readings"},
+        "sinks": {"means": "", "alarms": "for people"},
+    }
+    assert read(root, JOBS).composition.declared == {}

@@ -33,6 +33,9 @@ EACH = {"for_each": {"site": EDGES}}
 CITY = json.dumps(
     {
         "name": "city",
+        "sources": {"raw": "of the sensors"},
+        "sinks": {"counts": "", "reports": "for people"},
+        "topics": {"clean": {"shared": True}, "counts": {"shared": True}},
         "jobs": [
             job("clean-${each.site}", "raw", "clean", **EACH),
             job("count-${each.site}", "clean", "counts", **EACH),
@@ -73,6 +76,18 @@ def test_the_jobs_of_an_entry_are_one_in_graph_and_table(city: tuple[RestServer,
         "return [...document.querySelectorAll('table.jobs tbody th')].map((e) => e.textContent.trim())"
     )
     assert rows == ["clean-*", "count-*", "forward-*", "report"]
+    said = page.run("return document.querySelector('.declared').innerText").split("\n")
+    said = [line for line in said if line.strip()]
+    assert said == [
+        "Comes from outside",
+        "raw",
+        "of the sensors",
+        "Goes to outside",
+        "counts",
+        "–",
+        "reports",
+        "for people",
+    ]
     # All lines lead from job to job: the topics that differ by site are one.
     assert page.run("return document.querySelectorAll('.topic').length") == 5
     fail(rest, "count-s07")

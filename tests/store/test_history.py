@@ -173,6 +173,21 @@ def test_options_of_placement_are_a_revision_of_their_own_and_touch_no_engine(
     assert "placement" not in queries.revision("traffic", 4)
 
 
+def test_declared_topics_are_a_revision_of_their_own_and_touch_no_engine(
+    coordinator: Coordinator, queries: Queries, world: World, begin: Callable[..., Services]
+) -> None:
+    declared = {"sources": {"t0": "readings"}, "sinks": {"t2": ""}}
+    carry_out(coordinator, composition(A, B))
+    calls = world.changes()
+    carry_out(coordinator, replace(composition(A, B), declared=declared))
+    carry_out(coordinator, replace(composition(A, B), declared=declared))
+    assert world.changes() == calls
+    assert [each["number"] for each in queries.revisions("traffic")] == [1, 2]
+    again = begin()
+    assert again.queries.compositions()[0]["declared"] == declared
+    assert again.coordinator.desired("traffic").declared == declared
+
+
 def test_difference_is_by_default_of_the_last_two(coordinator: Coordinator, queries: Queries) -> None:
     carry_out(coordinator, composition(A))
     with pytest.raises(NotFound, match="no revision before 1"):

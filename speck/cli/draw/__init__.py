@@ -38,9 +38,8 @@ def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
     return "\n\n".join(_block(group, rows, widths) for group in groups)
 
 
-def declared_text(sources: Mapping[str, str] | None, sinks: Mapping[str, str] | None) -> str:
+def declared_text(blocks: Mapping[str, Mapping[str, str]]) -> str:
     """The declared sources and sinks with their descriptions, a line each; empty without any."""
-    blocks = {name: topics for name, topics in (("sources", sources), ("sinks", sinks)) if topics}
     width = max((len(topic) for topics in blocks.values() for topic in topics), default=0)
     return "\n\n".join(
         "\n".join([name, *(f"  {topic:<{width}}  {text}".rstrip() for topic, text in topics.items())])

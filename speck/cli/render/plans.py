@@ -52,7 +52,7 @@ def plan_lines(plan: Data, unfold: bool = False) -> Iterable[Text]:
 def _fold_lines(template: str, actions: Sequence[Data]) -> Iterator[Text]:
     """The jobs of one ``for_each``: their number, and those that change, alike ones together."""
     kinds = {each["kind"] for each in actions}
-    mark, style = next((each for kind, each in MARKS.items() if kind in kinds), MARKS["keep"])
+    mark, style = next((pair for kind, pair in MARKS.items() if kind in kinds), MARKS["keep"])
     yield Text(f"  {mark} {fold_heading(template, actions)}", style=style)
     for members in alike(actions):
         first = members[0]

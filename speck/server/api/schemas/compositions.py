@@ -86,6 +86,11 @@ class CompositionSummarySchema(_CompositionSchema):
     """A composition in a list."""
 
     jobs = fields.Integer(metadata={"description": "number of desired jobs"})
+    declared = fields.Dict(
+        keys=fields.String(),
+        values=fields.Dict(keys=fields.String(), values=fields.String()),
+        metadata={"description": "descriptions of topics: of `sources` and of `sinks`, as far as declared"},
+    )
 
 
 class DeletedCompositionSchema(Schema):

@@ -3,7 +3,7 @@ import { MOST, MOST_UNFOLDED, canFold, folded } from "../folding.js";
 import { GraphView } from "../graph.js";
 import { html, useMemo, useState } from "../html.js";
 import { keep, kept } from "../kept.js";
-import { Empty } from "../parts.js";
+import { Empty, Fact } from "../parts.js";
 import { jobLook, troubled } from "../states.js";
 import { places } from "../topology.js";
 import { named } from "../rest.js";
@@ -54,6 +54,24 @@ const Wrong = ({ rows, onChoose }) => {
         </button>
       `)}
       ${wrong.length > few.length && html`<span class="quiet">and ${wrong.length - few.length} more</span>`}
+    </section>
+  `;
+};
+
+const ENDS = { sources: "Comes from outside", sinks: "Goes to outside" };
+
+// The topics that the composition declares as its ends, with their descriptions.
+const Declared = ({ declared }) => {
+  const blocks = Object.entries(ENDS).filter(([name]) => declared?.[name]);
+  if (!blocks.length) return null;
+  return html`
+    <section class="panel declared" aria-label="Declared topics">
+      ${blocks.map(([name, title]) => html`
+        <div>
+          <h2>${title}</h2>
+          <dl class="facts">${Object.entries(declared[name]).map(([topic, text]) => html`<${Fact} name=${html`<code>${topic}</code>`}>${text || "–"}<//>`)}</dl>
+        </div>
+      `)}
     </section>
   `;
 };
@@ -145,6 +163,7 @@ export const Overview = ({ name }) => {
         ${row?.members && html`<${FoldPanel} key=${chosen.name} row=${row} focus=${chosen.focus} onChoose=${onChoose} onClose=${close} />`}
         ${row && !row.members && html`<${JobPanel} row=${row} now=${now()} focus=${chosen.focus} onClose=${close} />`}
       </div>
+      <${Declared} declared=${composition?.declared} />
       <${JobTable} rows=${shown.rows} all=${rows} now=${now()} chosen=${chosen.name} onChoose=${onChoose} />
     </div>
   `;
