@@ -44,7 +44,7 @@ def locate(job_path: str, roots: Sequence[Path]) -> Path:
                 raise BadFile("is not a regular file")
         except OSError as error:  # a name too long for the file system, a directory that may not be entered
             raise BadFile(f"cannot be accessed ({error.strerror})") from error
-    searched = ", ".join(map(str, roots))
+    searched = ", ".join(str(root.absolute()) for root in roots)
     raise BadFile(f"does not exist (searched in {searched} on {socket.gethostname()})")
 
 

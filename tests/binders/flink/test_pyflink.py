@@ -213,14 +213,6 @@ def test_a_program_that_is_refused(
     assert bench.running("refused") == 0
 
 
-def test_a_program_is_built_without_a_start(bench: FlinkBench) -> None:
-    engine = bench.binder()
-    engine.build_job(numbers(bench, "built", "as_they_are"))
-    with pytest.raises(Rejected, match=r"no such street: String \(numbers\.py, line \d+\)$"):
-        engine.build_job(numbers(bench, "built", "broken"))
-    assert bench.running("built") == 0
-
-
 def test_a_program_that_fails_at_run(bench: FlinkBench, tmp_path: Path) -> None:
     job = numbers(bench, "failing", out=str(tmp_path / "out"), **{"fail-at": 5})
     engine = bench.binder()
