@@ -57,7 +57,7 @@ test: system $(VENV)/dev jars
 	@mvn -q -B -f build/java/$(CONNECTORS)/pom.xml verify > build/java/log 2>&1 & java=$$!
 	@trap 'kill $$java 2> /dev/null || true' EXIT
 	@failed=0
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
 	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
 	@exit $$failed
 

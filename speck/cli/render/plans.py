@@ -63,10 +63,16 @@ def _fold_lines(template: str, actions: Sequence[Data]) -> Iterator[Text]:
             yield from change_lines(change)
         if differing:
             yield Text(f"      {', '.join(differing)}: differs from job to job (--unfold)", style="dim")
-        if all(each.get("code") == first.get("code") for each in members):
-            yield from code_lines(first.get("code"))
+        yield from _common_code_lines(members)
         if first.get("consequence"):
             yield Text(f"      {first['consequence']}", style="dim")
+
+
+def _common_code_lines(members: Sequence[Data]) -> Iterator[Text]:
+    """The lines of the code's change, if it is the same for all; the first of a plan's actions has them."""
+    codes = [each.get("code") or {} for each in members]
+    if len({each.get("summary") for each in codes}) == 1:
+        yield from code_lines(codes[0])
 
 
 def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
