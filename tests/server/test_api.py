@@ -314,10 +314,3 @@ def test_token_is_demanded_where_one_is_set(tmp_path: Path) -> None:
             headers = {"Authorization": f"Bearer {given}"}
             assert requests.get(f"{rest.url}/jobs", headers=headers, timeout=30).status_code == status
         assert requests.get(f"{rest.url}/healthz", timeout=30).status_code == 200
-
-
-@pytest.mark.parametrize("headers", [{}, YAML, {"Content-Type": "application/json"}])
-def test_a_request_without_a_body_names_what_is_expected(rest: RestServer, headers: dict[str, str]) -> None:
-    answer = requests.post(f"{rest.url}/compositions", headers=headers, timeout=30)
-    assert answer.status_code == 422, answer.text
-    assert "the body is empty (expected the text of the composition)" in answer.text

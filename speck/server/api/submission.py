@@ -43,17 +43,12 @@ def submission(document: str, uploads: Uploads) -> Submission:
     mimetype = request.mimetype or _YAML[0]
     if mimetype == FORM:
         return _of_form(document, uploads)
-    if mimetype in (JSON, *_YAML):
-        return Submission(_text(document), "json" if mimetype == JSON else "yaml")
+    if mimetype == JSON:
+        return Submission(request.get_data(), "json")
+    if mimetype in _YAML:
+        return Submission(request.get_data(), "yaml")
     message = f"content type {mimetype!r} is not supported (expected {JSON}, {_YAML[0]} or {FORM})"
     raise UnsupportedMediaType(message)
-
-
-def _text(document: str) -> bytes:
-    text = request.get_data()
-    if not text:
-        raise InvalidInput([Fault(f"the body is empty (expected the text of the {document})")], document)
-    return text
 
 
 def _of_form(document: str, uploads: Uploads) -> Submission:
