@@ -281,6 +281,7 @@ def test_an_object_is_shown_in_full_with_the_important_fields_first() -> None:
         for line in render.facts(
             {
                 "attempt": 2,
+                "code_hash": "0a" * 32,
                 "job_name": "a",
                 "left_behind": [],
                 "observed_at": 0.0,

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from speck.cli.render.code import CODE
 from speck.cli.render.placements import size, span
 from speck.cli.render.values import Data, clock
 
@@ -23,6 +24,8 @@ def facts(data: Data) -> Iterator[Text]:
 
 def _facts(data: Data, indent: str) -> Iterator[Text]:
     for key, value in data.items():
+        if key == CODE:
+            continue
         if isinstance(value, Mapping) and value:
             yield Text(f"{indent}{in_words(key)}:")
             yield from _facts(value, indent + "  ")
