@@ -12,7 +12,7 @@ from binders.mqtt.connection import Connection
 from speck.core.inventory import Login
 from speck.core.job import Scalar
 from speck.core.runtime import Complaint
-from speck.errors import BinderError
+from speck.errors import BinderError, Rejected
 
 # Mosquitto queues 1,000 messages for a client by default: the probe must exceed that.
 PROBED_MESSAGES = 1500
@@ -103,7 +103,10 @@ def probed_concerns(address: BrokerAddress, login: Login, topic: str, timeout: f
     try:
         probed = probe(address, login, topic, timeout)
     except BinderError as error:
-        return [Complaint(f"its limits could not be measured: {error}", remark=True)]
+        # What the broker refuses to the probe, it refuses to SpecK.
+        return [
+            Complaint(f"its limits could not be measured: {error}", remark=not isinstance(error, Rejected))
+        ]
     found = []
     if probed.is_whole and probed.received < probed.sent:
         found.append(

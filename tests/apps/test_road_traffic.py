@@ -354,7 +354,7 @@ def test_a_sample_of_hot_towns_is_measured(spark: SparkSession) -> None:
     [
         ("return {'key': m.value}", r"rows\(\) of Own returned no time \(it has key\)"),
         ("return {'key': m.none, 'time': m.timestamp}", r"rows\(\) of 'Own' fails: .*none"),
-        ("import no_such_package", r"needs the package 'no_such_package', .* \(own.py, line 3\)"),
+        ("import no_such_package", r"needs the package 'no_such_package', .* \(own.py, line 3, column 5\)"),
         (
             "return {'key': m.value, 'time': m.timestamp, 'where': m.value == ''}",
             "no row of the sample counts",

@@ -35,6 +35,7 @@ _VARYING = tuple(
         (r"(?<=127\.0\.0\.1:)\d+", "PORT"),
         (r"\b[\w.-]+@[\w.-]+\b", "WHO"),
         (r"(\.{0,2}/)?[\w./-]*/\.speck/", ".speck/"),
+        (r"(?<=\s)/[\w./-]*/cold-rooms$", "cold-rooms"),
         (r"\b\d+(\.\d+)?(?= (s|ms|seconds|bytes)\b)", "N"),
         (r"(?<=process )\d+", "PID"),
         (r"\b(running|stopped) +\d+$", r"\1 PID"),

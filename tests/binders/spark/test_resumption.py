@@ -101,8 +101,8 @@ def test_a_union_with_itself_is_refused_before_the_running_copy_stops(
     error = one.apply("upper").actions["read"].error
     assert "upper of simple.py reads its messages once" in error
     assert "a form that read them 2 times" in error
-    refused = one.apply("twice", mode="complete").actions["read"]
-    assert "output_mode 'complete' needs an aggregation" in str(refused.error)
+    refused = one.apply("twice", mode="complete")
+    assert "output_mode 'complete' needs an aggregation" in refused.actions["read"].error
     assert refused.calls.get("stop", 0) == 0
     friend.close()
 
