@@ -307,12 +307,10 @@ class ConnectEngine:
         union or a join of the messages with themselves has two.
         """
         before = self._files.sources(state.location)
-        may_differ = before is not None and (before > 1 or may_have_several_sources(Path(job.job_path)))
-        if not may_differ and job.output_mode is None:
+        if before is None or (before == 1 and not may_have_several_sources(Path(job.job_path))):
             return None
-        found = self._rehearse(job)  # refuses an output mode that does not fit
-        now = int(found.get("sources", 1))
-        if before in (None, now):
+        now = int(self._rehearse(job).get("sources", before))
+        if now == before:
             return None
         return (
             f"{job.entry_class} of {Path(job.job_path).name} reads its messages {_times(now)} (a union or a "
