@@ -55,11 +55,12 @@ class Entry:
 def unfolded(document: Mapping[str, Any], inventory: Inventory, faults: Faults) -> list[Entry]:
     """The jobs of a document, one entry for each; adds the faults of its ``for_each`` blocks."""
     entries = document["jobs"]
+    texts = _Texts(document)
     made: list[Entry] = []
     for index, data in enumerate(entries):
         entry = Entry(data, index, line_of(entries, index))
         if isinstance(data, Mapping) and data.get(FOR_EACH) is not None:
-            made += _jobs(entry, inventory, faults)
+            made += _jobs(entry, inventory, texts, faults)
             if len(made) > MAX_JOBS:
                 message = (
                     f"makes more than {MAX_JOBS:,} jobs of the composition (expected fewer sites or jobs)"
@@ -67,11 +68,11 @@ def unfolded(document: Mapping[str, Any], inventory: Inventory, faults: Faults) 
                 FaultReport(faults, data, job=_name(data, index)).add(FOR_EACH, message, shown="")
                 return []
         else:
-            faults += _misplaced(data, entry.line)
-            made.append(replace(entry, data=_replaced(data, {})))
+            faults += _misplaced(data, entry.line, texts)
+            made.append(replace(entry, data=texts.replaced(data, {})))
     for key, value in document.items():
         if key != "jobs":
-            faults += _misplaced(value, line_of(document, key))
+            faults += _misplaced(value, line_of(document, key), texts)
     return made
 
 
@@ -80,31 +81,31 @@ def _name(data: Mapping[str, Any], index: int) -> str:
     return name[:SHOWN_LENGTH] if isinstance(name, str) else f"jobs[{index}]"
 
 
-def _jobs(entry: Entry, inventory: Inventory, faults: Faults) -> Iterator[Entry]:
+def _jobs(entry: Entry, inventory: Inventory, texts: _Texts, faults: Faults) -> Iterator[Entry]:
     """An entry for each site; none if the block has a fault."""
     report = FaultReport(faults, entry.data, job=_name(entry.data, entry.index))
     sites = _sites(entry.data, inventory, report)
-    for line, name in _references(entry.data, entry.line):
+    for line, name in texts.references(entry.data, entry.line):
         if name not in _VALUES:
             near = get_close_matches(name, _VALUES, n=1)
             right = f"did you mean ${{each.{near[0]}}}?" if near else "expected ${each.site}"
             faults.append(Fault(f"${{each.{name}}} is not known ({right})", report.job, line=line))
     written = entry.data.get("job_name")
-    if len(sites) > 1 and isinstance(written, str) and not any(_references(written, None)):
+    if len(sites) > 1 and isinstance(written, str) and not any(texts.references(written, None)):
         report.add(
             "job_name", f"is that of all {len(sites)} jobs of for_each (expected ${{each.site}} in it)"
         )
     if not report.sound:
         return
-    template = str(_replaced(written, dict.fromkeys(_VALUES, ANY_SITE)))
+    template = str(texts.replaced(written, dict.fromkeys(_VALUES, ANY_SITE)))
     for site in sites:
-        yield replace(entry, data=_job(entry.data, site), template=template)
+        yield replace(entry, data=_job(entry.data, site, texts), template=template)
 
 
-def _job(data: Mapping[str, Any], site: str) -> Mapping[str, Any]:
+def _job(data: Mapping[str, Any], site: str, texts: _Texts) -> Mapping[str, Any]:
     """The data of the job at a site, where it also runs if its entry names no place."""
     values = {name: change(site) for name, change in _VALUES.items()}
-    made = _replaced({**data, FOR_EACH: None}, values)
+    made = texts.replaced({**data, FOR_EACH: None}, values)
     if isinstance(data, LinedDict):
         lines, made = data.lines, _lined(data, made)
         made.lines = {**lines, "site": lines.get("site", lines[FOR_EACH])}
@@ -169,21 +170,60 @@ def _right(name: str, known: Iterable[str], none: str) -> str:
 # --- references
 
 
-def _replaced(value: Any, values: Mapping[str, str]) -> Any:
-    """A value with its references replaced, those without a value unchanged; shares all that stays."""
-    if isinstance(value, str):
-        if _START not in value:
+class _Texts:
+    """The texts of a document, each searched for references once: YAML's aliases may repeat a long one."""
+
+    def __init__(self, document: Any) -> None:
+        self._with_references: set[int] = set()  # ids of texts, which the document holds
+        seen = set[int]()
+        waiting = [document]
+        while waiting:
+            value = waiting.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, str):
+                if _START in value:
+                    self._with_references.add(id(value))
+            elif isinstance(value, Mapping):
+                waiting += [*value, *value.values()]
+            elif isinstance(value, list):
+                waiting += value
+
+    def replaced(self, value: Any, values: Mapping[str, str]) -> Any:
+        """A value with its references replaced, those without a value unchanged; shares all that stays."""
+        if not self._with_references:
             return value
-        return _REFERENCE.sub(
-            lambda match: _START if match["escaped"] else values.get(match["name"], match[0]), value
-        )
-    if isinstance(value, dict):
-        made = {_replaced(key, values): _replaced(inner, values) for key, inner in value.items()}
-        return _lined(value, made) if isinstance(value, LinedDict) else made
-    if isinstance(value, list):
-        items = [_replaced(each, values) for each in value]
-        return _lined_list(value, items) if isinstance(value, LinedList) else items
-    return value
+        if isinstance(value, str):
+            if id(value) not in self._with_references:
+                return value
+            return _REFERENCE.sub(
+                lambda match: _START if match["escaped"] else values.get(match["name"], match[0]), value
+            )
+        if isinstance(value, dict):
+            made = {self.replaced(key, values): self.replaced(each, values) for key, each in value.items()}
+            return _lined(value, made) if isinstance(value, LinedDict) else made
+        if isinstance(value, list):
+            items = [self.replaced(each, values) for each in value]
+            return _lined_list(value, items) if isinstance(value, LinedList) else items
+        return value
+
+    def references(self, value: Any, line: int | None) -> Iterator[tuple[int | None, str]]:
+        """Each reference in a value, by its line and name."""
+        if not self._with_references:
+            return
+        if isinstance(value, str):
+            if id(value) in self._with_references:
+                for match in _REFERENCE.finditer(value):
+                    if not match["escaped"]:
+                        yield line, match["name"] or ""
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                yield from self.references(key, line_of(value, key))
+                yield from self.references(inner, line_of(value, key) or line)
+        elif isinstance(value, list):
+            for index, each in enumerate(value):
+                yield from self.references(each, line_of(value, index) or line)
 
 
 def _lined_list(value: LinedList, items: Iterable[Any]) -> LinedList:
@@ -193,25 +233,9 @@ def _lined_list(value: LinedList, items: Iterable[Any]) -> LinedList:
     return made
 
 
-def _references(value: Any, line: int | None) -> Iterator[tuple[int | None, str]]:
-    """Each reference in a value, by its line and name."""
-    if isinstance(value, str):
-        if _START in value:
-            for match in _REFERENCE.finditer(value):
-                if not match["escaped"]:
-                    yield line, match["name"] or ""
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _references(key, line_of(value, key))
-            yield from _references(inner, line_of(value, key) or line)
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _references(each, line_of(value, index) or line)
-
-
-def _misplaced(value: Any, line: int | None) -> Iterator[Fault]:
+def _misplaced(value: Any, line: int | None, texts: _Texts) -> Iterator[Fault]:
     """A fault for each reference outside of a job with a ``for_each``."""
-    for at, name in _references(value, line):
+    for at, name in texts.references(value, line):
         message = (
             f"${{each.{name}}} is known only inside of a job with 'for_each:' ($${{each. is the text itself)"
         )

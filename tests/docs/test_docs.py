@@ -176,6 +176,7 @@ NOT_RUN = [
     ("nexmark.md", "Try it", 7),
     ("raspberry-pi.md", "What to install", 2),
     ("rest.md", "By curl", 6),
+    ("rest.md", "Code", 1),
     ("security.md", "In short: a server that others can reach", 4),
     ("security.md", "In short: a server that others can reach", 4),
     ("sites.md", "What runs where", 1),
