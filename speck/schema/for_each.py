@@ -29,6 +29,7 @@ MAX_JOBS = 100_000  # of a composition with a for_each
 ANY_SITE = "*"  # in a template, in the place of the site
 
 _START = "${each."
+_SHORT = 200  # characters of a text that is searched sooner than looked up
 _REFERENCE = re.compile(r"(?P<escaped>\$\$\{each\.)|\$\{each\.(?P<name>[^{}]*)\}|(?P<open>\$\{each\.)")
 _VALUES: Mapping[str, Callable[[str], str]] = {"site": str, "site:lower": str.lower}
 _FORMS = "expected site: [NAMES] or sites: {label: NAME}"
@@ -67,9 +68,11 @@ def unfolded(document: Mapping[str, Any], inventory: Inventory, faults: Faults) 
                 )
                 FaultReport(faults, data, job=_name(data, index)).add(FOR_EACH, message, shown="")
                 return []
-        else:
+        elif texts.refer:
             faults += _misplaced(data, entry.line, texts)
             made.append(replace(entry, data=texts.replaced(data, {})))
+        else:
+            made.append(entry)
     for key, value in document.items():
         if key != "jobs":
             faults += _misplaced(value, line_of(document, key), texts)
@@ -182,13 +185,20 @@ class _Texts:
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if isinstance(value, str):
-                if _START in value:
-                    self._with_references.add(id(value))
-            elif isinstance(value, Mapping):
-                waiting += [*value, *value.values()]
-            elif isinstance(value, list):
-                waiting += value
+            inner = (*value, *value.values()) if isinstance(value, Mapping) else value
+            for each in inner:
+                if isinstance(each, str):
+                    if (len(each) < _SHORT or id(each) not in seen) and _START in each:
+                        self._with_references.add(id(each))
+                    if len(each) >= _SHORT:
+                        seen.add(id(each))
+                elif isinstance(each, Mapping | list):
+                    waiting.append(each)
+
+    @property
+    def refer(self) -> bool:
+        """True if any text has a reference."""
+        return bool(self._with_references)
 
     def replaced(self, value: Any, values: Mapping[str, str]) -> Any:
         """A value with its references replaced, those without a value unchanged; shares all that stays."""
