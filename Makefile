@@ -56,6 +56,7 @@ test: system $(VENV)/dev jars
 	@rm -rf build/java && mkdir -p build/java/binders/jars && cp -a jars_and_apps pipelines build/java/
 	@mvn -q -B -f build/java/$(CONNECTORS)/pom.xml verify > build/java/log 2>&1 & java=$$!
 	@trap 'kill $$java 2> /dev/null || true' EXIT
+	@# Three workers on two cores: tests with engines wait for a third of their time.
 	@failed=0
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
 	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
