@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 
 LEAST = 10.0  # s between two samples of a job, where the budget permits
@@ -34,8 +34,8 @@ class Pace:
     interval: float = LEAST
     _since: float = field(default=-math.inf, init=False)
     _costs: dict[Hashable, deque[float]] = field(default_factory=dict, init=False)
+    _watches: dict[Hashable, deque[float]] = field(default_factory=dict, init=False)
     _periodic: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False)
-    _watches: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def spend(self, key: Hashable, seconds: float) -> None:
@@ -44,20 +44,17 @@ class Pace:
         The first round of an engine looks up what the others need, and does not count.
         """
         with self._guard:
-            if key in self._costs:
-                self._costs[key].append(seconds)
-            else:
-                self._costs[key] = deque(maxlen=_ROUNDS)
+            _note(self._costs, key, seconds)
 
     def spend_every(self, key: Hashable, period: float, seconds: float) -> None:
         """Note the processor time of work beside the samples, which is done every ``period`` s."""
         with self._guard:
             self._periodic[key] = (period, seconds)
 
-    def watch_every(self, key: Hashable, period: float, seconds: float) -> None:
-        """Note the processor time of the watch over an engine's losses, every ``period`` s."""
+    def spend_watching(self, key: Hashable, period: float, seconds: float) -> None:
+        """Note the processor time of a look at an engine's losses, every ``period`` s; as :meth:`spend`."""
         with self._guard:
-            self._watches[key] = (period, seconds)
+            _note(self._watches, key, seconds / period)
 
     def forget_others(self, keys: Collection[Hashable]) -> None:
         """Forget the samples and watches of all engines but these."""
@@ -94,8 +91,20 @@ class Pace:
 
     def _rounds(self) -> float:
         """The processor time of a sample of all jobs, s."""
-        return sum(sum(each) / len(each) for each in self._costs.values() if each)
+        return _sum_of_means(self._costs)
 
     def _beside(self) -> float:
-        noted = (*self._periodic.values(), *self._watches.values())
-        return sum(seconds / period for period, seconds in noted)
+        periodic = sum(seconds / period for period, seconds in self._periodic.values())
+        return periodic + _sum_of_means(self._watches)
+
+
+def _note(noted: dict[Hashable, deque[float]], key: Hashable, value: float) -> None:
+    """Note a value of a key, but its first one."""
+    if key in noted:
+        noted[key].append(value)
+    else:
+        noted[key] = deque(maxlen=_ROUNDS)
+
+
+def _sum_of_means(noted: Mapping[Hashable, Collection[float]]) -> float:
+    return sum(sum(each) / len(each) for each in noted.values() if each)

@@ -350,7 +350,7 @@ class Sampler:
                 compositions[job.job_name], job.job_name, measured.get(handle.engine_id), handle
             )
         if self.measures is not None and not self._is_read():
-            self.measures.pace.watch_every(key, self.watch_period, self.processor() - used)
+            self.measures.pace.spend_watching(key, self.watch_period, self.processor() - used)
         return took
 
     def _count_losses(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.connect.healthcheck import connect_checkup
+from binders.spark.connect.launch_errors import BUILD, START, code_of, launch_error
 from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
@@ -355,12 +356,11 @@ class ConnectEngine:
     def _launch(self, job: Job, attempt: Attempt) -> Handle:
         spec = self._query_spec(job, attempt)
         answer = self._launcher.launch(spec.to_json(), self.build_timeout)
-        kind, message = answer["kind"], answer.get("message", "")
-        if kind == "started":
+        if answer["kind"] == "started":
             return self._handle(attempt, Query(answer["query"], answer["run"]), spec.checkpoint)
-        found = self._await_found(attempt) if kind in ("exists", "no_answer") else None
+        found = self._await_found(attempt) if answer["kind"] in ("exists", "no_answer") else None
         if found is None:
-            raise self._launch_error(job, spec.session, kind, message)
+            raise self._start_error(job, spec.session, answer)
         return found
 
     def _await_found(self, attempt: Attempt) -> Handle | None:
@@ -376,23 +376,13 @@ class ConnectEngine:
             time.sleep(0.1)
         return None
 
-    def _launch_error(self, job: Job, session: str, kind: str, message: str) -> BinderError:
+    def _start_error(self, job: Job, session: str, answer: Mapping[str, str]) -> BinderError:
         # Ending the session also ends a query that the launch may have started.
-        what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
         try:
             self._client.release(session)
         except (Unreachable, OutcomeUnknown) as error:
-            kind, message = "no_answer", f"{message} ({error})"
-        if kind == "no_answer":
-            reason = f"{what} may or may not have been started by {self.address}: {message}"
-            return OutcomeUnknown(reason, address=self.address)
-        if kind == "timeout":
-            message = f"its code did not come to a started query in {self.build_timeout:g} s"
-        elif kind == "died":
-            message = f"its code ended the process that ran it ({message})"
-        elif "SESSION_CLOSED" in message:
-            message = "this attempt has ended before (expected a new attempt)"
-        return Rejected(f"{what} cannot be started on {self.address}: {message}", address=self.address)
+            answer = {"kind": "no_answer", "message": f"{answer.get('message', '')} ({error})"}
+        return launch_error(job, START, answer, self.address, self.build_timeout)
 
     def _query_spec(self, job: Job, attempt: Attempt) -> ConnectQuerySpec:
         return query_spec(job, attempt, self.address, self._endpoint, self._inventory)
@@ -429,19 +419,8 @@ class ConnectEngine:
         """Run the job's code up to its plan, which the server analyses, in a temporary session."""
         self._check_code(job)
         answer = self._rehearse(job)
-        kind, message = answer["kind"], answer.get("message", "")
-        if kind == "rehearsed":
-            return
-        what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-        if kind == "no_answer":
-            raise OutcomeUnknown(
-                f"{what} was not analysed by {self.address}: {message}", address=self.address
-            )
-        if kind == "timeout":
-            message = f"its code did not come to a plan in {self.build_timeout:g} s"
-        elif kind == "died":
-            message = f"its code ended the process that ran it ({message})"
-        raise Rejected(f"{what} cannot be built on {self.address}: {message}", address=self.address)
+        if answer["kind"] != "rehearsed":
+            raise launch_error(job, BUILD, answer, self.address, self.build_timeout)
 
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)
@@ -452,8 +431,7 @@ class ConnectEngine:
     def _check_code(self, job: Job) -> None:
         fault = check_code(Path(job.job_path), job.entry_class)
         if fault is not None:
-            what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-            raise Rejected(f"{what} cannot be started on {self.address}: {fault}", address=self.address)
+            raise Rejected(f"{code_of(job)} {START.rejected} {self.address}: {fault}", address=self.address)
 
     # -- observing and stopping
 

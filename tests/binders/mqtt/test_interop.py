@@ -38,7 +38,7 @@ def connected(broker: OtherBroker, client_id: str, **options: Any) -> Iterator[C
 
 
 def test_a_check_raises_no_false_alarm(other: OtherBroker) -> None:
-    """What slows a broker down, and what could not be tried, are remarks; no message is lost here."""
+    """Remarks are for slowness, and for limits that could not be tried; no message is lost here."""
     found = broker_checkup(MqttBroker(other.address, Inventory()))
     assert [each.message for each in found.complaints if not each.remark] == []
     assert "unacknowledged_messages" in found.limits

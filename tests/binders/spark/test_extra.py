@@ -1,4 +1,4 @@
-"""What is said where the extra ``speck[spark]`` is not installed."""
+"""Errors name the extra ``speck[spark]`` where it is not installed."""
 
 from __future__ import annotations
 
