@@ -163,97 +163,93 @@ const Split = ({ name, now }) => {
   `;
 };
 
-// The jobs that one `for_each` made: those to look at first, and a way to each of them.
-export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
-  const [filter, setFilter] = useState("");
+// The panel of a job, or of several; `focus` says that somebody opened it by keyboard, or from the table, and is to be led there.
+const Panel = ({ name, focus, onClose, children }) => {
   const title = useRef(null);
   useEffect(() => {
     if (focus) title.current.focus();
-  }, [focus]);
-  const { job, rates } = row;
-  const found = membersOf(row).filter((each) => holds(each, filter.trim().toLowerCase()));
+  }, [name, focus]);
   return html`
     <aside class="panel job-panel" aria-labelledby="job-title" onKeyDown=${(event) => event.key === "Escape" && onClose()}>
       <header class="panel-head">
-        <h2 id="job-title" tabindex="-1" ref=${title}>${job.job_name}</h2>
+        <h2 id="job-title" tabindex="-1" ref=${title}>${name}</h2>
         <button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button>
       </header>
-      <div class="pad">
-        <p class="states"><${StateOf} job=${job} /><span class="quiet">${count(job.fold.count, "job")} at ${row.site}</span></p>
-        <dl class="numbers">
-          <${Fact} name="In">${rate(rates.input_rate)}<//>
-          <${Fact} name="Out">${rate(rates.output_rate)}<//>
-          <${Fact} name="Waiting">${amount(rates.waiting)}<//>
-        </dl>
-        <input type="search" placeholder="Find a job, site or state" aria-label="Find a job, site or state of ${job.job_name}" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
-        <ul class="members">
-          ${found.slice(0, MOST_MEMBERS).map((each) => html`
-            <li key=${each.job.job_name}>
-              <button type="button" class="link" onClick=${() => onChoose(each.job.job_name, true)}>${each.job.job_name}</button>
-              <span class="quiet">${each.site}</span> <${StateOf} job=${each.job} />
-            </li>
-          `)}
-        </ul>
-        ${found.length > MOST_MEMBERS && html`<p class="quiet">and ${found.length - MOST_MEMBERS} more</p>`}
-      </div>
+      <div class="pad">${children}</div>
     </aside>
   `;
 };
 
-// `focus` says that somebody opened it by keyboard, or from the table, and is to be led there.
+// The jobs that one `for_each` made: those to look at first, and a way to each of them.
+export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
+  const [filter, setFilter] = useState("");
+  const { job, rates } = row;
+  const found = membersOf(row).filter((each) => holds(each, filter.trim().toLowerCase()));
+  return html`
+    <${Panel} name=${job.job_name} focus=${focus} onClose=${onClose}>
+      <p class="states"><${StateOf} job=${job} /><span class="quiet">${count(job.fold.count, "job")} at ${row.site}</span></p>
+      <dl class="numbers">
+        <${Fact} name="In">${rate(rates.input_rate)}<//>
+        <${Fact} name="Out">${rate(rates.output_rate)}<//>
+        <${Fact} name="Waiting">${amount(rates.waiting)}<//>
+      </dl>
+      <input type="search" placeholder="Find a job, site or state" aria-label="Find a job, site or state of ${job.job_name}" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
+      <ul class="members">
+        ${found.slice(0, MOST_MEMBERS).map((each) => html`
+          <li key=${each.job.job_name}>
+            <button type="button" class="link" onClick=${() => onChoose(each.job.job_name, true)}>${each.job.job_name}</button>
+            <span class="quiet">${each.site}</span> <${StateOf} job=${each.job} />
+          </li>
+        `)}
+      </ul>
+      ${found.length > MOST_MEMBERS && html`<p class="quiet">and ${found.length - MOST_MEMBERS} more</p>`}
+    <//>
+  `;
+};
+
 export const JobPanel = ({ row, now, focus, onClose }) => {
   const { job, rates, site, observed } = row;
   const fields = job.job ?? {};
-  const title = useRef(null);
-  useEffect(() => {
-    if (focus) title.current.focus();
-  }, [job.job_name, focus]);
   const said = textsOf(job, rates);
   const kept = Object.entries(fields.arguments ?? {});
   const labels = Object.entries(fields.labels ?? {});
   return html`
-    <aside class="panel job-panel" aria-labelledby="job-title" onKeyDown=${(event) => event.key === "Escape" && onClose()}>
-      <header class="panel-head">
-        <h2 id="job-title" tabindex="-1" ref=${title}>${job.job_name}</h2>
-        <button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button>
-      </header>
-      <div class="pad">
-        <p class="states">
-          <${StateOf} job=${job} />
-          <span class="quiet">wanted: ${job.wanted}${job.up_to_date ? "" : ", not in its wanted form yet"}</span>
-        </p>
-        ${job.drift && html`<p class="notice tone-warn"><strong>${job.drift}</strong>${said.has("drift_message") && `: ${job.drift_message}`}${known(job.drift_since) && `, since ${moment(job.drift_since)}`}</p>`}
-        ${said.has("waits") && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next try in ${span(job.next_try - now)})` : ""}</p>`}
-        ${alarms(job).map((each) => html`<p class="notice tone-warn"><strong>${each.kind}</strong>: ${lossOf(each)}, last ${moment(each.last)}</p>`)}
-        ${said.has("error") && html`<p class="notice tone-bad">${job.error}</p>`}
-        ${said.has("message") && html`<p class="quiet words">${job.message}</p>`}
-        <dl class="numbers">
-          <${Fact} name="In">${rate(rates?.input_rate)}<//>
-          <${Fact} name="Out">${rate(rates?.output_rate)}<//>
-          <${Fact} name="Waiting">${amount(rates?.waiting)}<//>
-          <${Fact} name=${fields.engine === "flink" ? "Checkpoint" : "Batch"}>${span(rates?.work_seconds)}<//>
-        </dl>
-        ${said.has("rates") && html`<p class="quiet words">${rates.error}</p>`}
-        <${Curves} key=${job.job_name} name=${job.job_name} now=${now} />
-        <dl class="facts">
-          <${Fact} name="Composition"><a href="#/graph/${encodeURIComponent(job.composition)}">${job.composition}</a><//>
-          <${Fact} name="Site">${site}<//>
-          <${Fact} name="Engine">${fields.engine}, <code>${fields.spe_address}</code><//>
-          <${Fact} name="Reads"><code>${fields.source_topic}</code> at <code>${fields.source_broker}</code><//>
-          <${Fact} name="Writes"><code>${fields.sink_topic}</code> at <code>${fields.sink_broker}</code><//>
-          <${Fact} name="Code"><code>${fields.entry_class}</code> of <code>${fields.job_path}</code><//>
-          ${kept.length > 0 && html`<${Fact} name="Arguments">${kept.map(([key, value]) => html`<div><code>${key}: ${shown(value)}</code></div>`)}<//>`}
-          ${labels.length > 0 && html`<${Fact} name="Labels">${labels.map(([key, value]) => html`<div>${key}: ${value}</div>`)}<//>`}
-          <${Fact} name="Attempt">${job.attempt ?? "none"}<//>
-          <${Fact} name="Observed">${ago(observed, now)}<//>
-          ${job.losses?.length > 0 && html`<${Fact} name="Losses, repetitions">${job.losses.map((each) => html`<div>${lossOf(each)}, ${ago(each.last, now)}</div>`)}<//>`}
-          ${job.left_behind?.length > 0 && html`<${Fact} name="Left behind">${job.left_behind.map((each) => html`<div>attempt ${each.attempt} at <code>${each.address}</code></div>`)}<//>`}
-        </dl>
-        ${fields.split?.of && html`<${Split} key=${fields.split.of} name=${fields.split.of} now=${now} />`}
-        <${Metrics} key=${job.job_name} name=${job.job_name} />
-        <${Log} key=${`log ${job.job_name}`} name=${job.job_name} />
-      </div>
-    </aside>
+    <${Panel} name=${job.job_name} focus=${focus} onClose=${onClose}>
+      <p class="states">
+        <${StateOf} job=${job} />
+        <span class="quiet">wanted: ${job.wanted}${job.up_to_date ? "" : ", not in its wanted form yet"}</span>
+      </p>
+      ${job.drift && html`<p class="notice tone-warn"><strong>${job.drift}</strong>${said.has("drift_message") && `: ${job.drift_message}`}${known(job.drift_since) && `, since ${moment(job.drift_since)}`}</p>`}
+      ${said.has("waits") && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next try in ${span(job.next_try - now)})` : ""}</p>`}
+      ${alarms(job).map((each) => html`<p class="notice tone-warn"><strong>${each.kind}</strong>: ${lossOf(each)}, last ${moment(each.last)}</p>`)}
+      ${said.has("error") && html`<p class="notice tone-bad">${job.error}</p>`}
+      ${said.has("message") && html`<p class="quiet words">${job.message}</p>`}
+      <dl class="numbers">
+        <${Fact} name="In">${rate(rates?.input_rate)}<//>
+        <${Fact} name="Out">${rate(rates?.output_rate)}<//>
+        <${Fact} name="Waiting">${amount(rates?.waiting)}<//>
+        <${Fact} name=${fields.engine === "flink" ? "Checkpoint" : "Batch"}>${span(rates?.work_seconds)}<//>
+      </dl>
+      ${said.has("rates") && html`<p class="quiet words">${rates.error}</p>`}
+      <${Curves} key=${job.job_name} name=${job.job_name} now=${now} />
+      <dl class="facts">
+        <${Fact} name="Composition"><a href="#/graph/${encodeURIComponent(job.composition)}">${job.composition}</a><//>
+        <${Fact} name="Site">${site}<//>
+        <${Fact} name="Engine">${fields.engine}, <code>${fields.spe_address}</code><//>
+        <${Fact} name="Reads"><code>${fields.source_topic}</code> at <code>${fields.source_broker}</code><//>
+        <${Fact} name="Writes"><code>${fields.sink_topic}</code> at <code>${fields.sink_broker}</code><//>
+        <${Fact} name="Code"><code>${fields.entry_class}</code> of <code>${fields.job_path}</code><//>
+        ${kept.length > 0 && html`<${Fact} name="Arguments">${kept.map(([key, value]) => html`<div><code>${key}: ${shown(value)}</code></div>`)}<//>`}
+        ${labels.length > 0 && html`<${Fact} name="Labels">${labels.map(([key, value]) => html`<div>${key}: ${value}</div>`)}<//>`}
+        <${Fact} name="Attempt">${job.attempt ?? "none"}<//>
+        <${Fact} name="Observed">${ago(observed, now)}<//>
+        ${job.losses?.length > 0 && html`<${Fact} name="Losses, repetitions">${job.losses.map((each) => html`<div>${lossOf(each)}, ${ago(each.last, now)}</div>`)}<//>`}
+        ${job.left_behind?.length > 0 && html`<${Fact} name="Left behind">${job.left_behind.map((each) => html`<div>attempt ${each.attempt} at <code>${each.address}</code></div>`)}<//>`}
+      </dl>
+      ${fields.split?.of && html`<${Split} key=${fields.split.of} name=${fields.split.of} now=${now} />`}
+      <${Metrics} key=${job.job_name} name=${job.job_name} />
+      <${Log} key=${`log ${job.job_name}`} name=${job.job_name} />
+    <//>
   `;
 };
 
