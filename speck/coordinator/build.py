@@ -22,6 +22,7 @@ from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
 from speck.coordinator.mover import Mover
 from speck.coordinator.placer import Placer
+from speck.coordinator.planner import Planner
 from speck.coordinator.plans import PlannedCompositions
 from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
@@ -157,6 +158,7 @@ def build(
         placer=placer,
         code=code,
         builds=Builds(pool, artifacts),
+        planner=Planner(store, inventory, settings, pool, deployments, observer, sampler, code),
     )
     adaptation.mover = Mover(coordinator)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)

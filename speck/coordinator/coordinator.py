@@ -8,17 +8,14 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from speck.apply import job_state
-from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
-from speck.apply.stamps import stamp_notes
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.adaptation import Adaptation
@@ -26,27 +23,26 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
-from speck.coordinator.admission import refuse_claimed, refuse_unplaced
+from speck.coordinator.admission import refuse_claimed
 from speck.coordinator.builds import Builds
 from speck.coordinator.code_changes import CodeChanges
-from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
-from speck.coordinator.placer import NEW, Placer, place_notes
+from speck.coordinator.leaving import undrained_text
+from speck.coordinator.placer import NEW, Placer
+from speck.coordinator.planner import Planner, refuse_stale
 from speck.coordinator.proposal_data import assigned_figures
-from speck.coordinator.reachability import Reachability
 from speck.coordinator.revision_outcomes import RevisionOutcomes
-from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState, OperationKind
-from speck.core.plan import Action, Keep, Plan, Start, make_plan, refused_splits, stranded_state
+from speck.core.plan import Action, Keep, Plan, Start
 from speck.core.settings import Settings
-from speck.errors import Conflict, InvalidInput, StaleRevision
+from speck.errors import Conflict, InvalidInput
 from speck.observe.observer import Observer
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.artifacts import Artifacts, clear_scratch
-from speck.store.deployments import Deployments, Snapshot
+from speck.store.deployments import Deployments
 from speck.store.history import History, count, differences
 from speck.store.retention import Retention
 
@@ -82,6 +78,7 @@ class Coordinator:
     placer: Placer
     code: CodeChanges
     builds: Builds
+    planner: Planner
     _recovered: bool = field(default=False, init=False)
     _outcomes: RevisionOutcomes = field(init=False)
 
@@ -155,68 +152,13 @@ class Coordinator:
         head = self.deployments.head(composition.name)
         composition, elsewhere = self.code.recognised(head, composition)
         assigned = self.placer.assign(composition, place)
-        left_behind = self._abandoned(head, leave_behind)
-        plan = self._planned(head, assigned.composition, base_revision, left_behind, give_up, elsewhere)
+        left_behind = self.planner.left_behind(head, leave_behind)
+        plan = self.planner.checked(
+            head, assigned.composition, base_revision, left_behind, give_up, elsewhere
+        )
         unbuilt = self.builds.check(plan, left_behind, on_request=True) if build else []
         plan = replace(plan, figures=assigned_figures(assigned), unbuilt=tuple(unbuilt))
-        return self._reached(plan, left_behind)
-
-    def _reached(self, plan: Plan, left_behind: Collection[str]) -> Plan:
-        """A plan with the engines and brokers that do not answer now."""
-        return replace(plan, unreachable=Reachability(self.pool, left_behind).unreachable(plan))
-
-    def _planned(
-        self,
-        head: Head,
-        composition: Composition,
-        base_revision: int | None,
-        left_behind: frozenset[str],
-        give_up: bool,
-        elsewhere: Mapping[str, CodeChange],
-    ) -> Plan:
-        _refuse_stale(head, base_revision)
-        refuse_unplaced(composition)
-        refuse_claimed(self.store, self.settings.quotas, composition)
-        refuse_use(composition.name, composition.jobs.values(), left_behind)
-        snapshot = self.deployments.snapshot(head)
-        stored = snapshot.stored()
-        if faults := stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored):
-            raise InvalidInput(faults, f"composition {composition.name!r}")
-        plan = self._plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
-        refuse_loss(composition.name, plan.leaves, give_up)
-        return plan
-
-    def _plan(
-        self,
-        snapshot: Snapshot,
-        desired: Mapping[str, Job],
-        left_behind: Collection[str] = frozenset(),
-        give_up: bool = False,
-        elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
-    ) -> Plan:
-        """A plan; jobs at engines that are left behind are not observed, their stored records stand.
-
-        ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.
-        """
-        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
-        head, observed = snapshot.head, self.observer.observe(asked)
-        code = {**elsewhere, **self.code.of_forms(snapshot.forms, desired.values())}
-        plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code)
-        undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
-        leaves = undrained.of(plan, snapshot, desired, observed)
-        return replace(
-            plan, leaves=leaves, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps())
-        )
-
-    def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
-        """The addresses of the sites, engines and brokers that are to be left behind."""
-        if not (given := list(names)):
-            return frozenset()
-        used = self.deployments.snapshot(head).addresses()
-        # What was left behind before may be named again.
-        used |= {each.address for each in self.store.abandoned_attempts()}
-        used |= {each.broker for each in self.store.abandoned_sessions()}
-        return addresses_of(given, self.inventory, used)
+        return self.planner.with_reachability(plan, left_behind)
 
     # --- applying
 
@@ -253,8 +195,8 @@ class Coordinator:
             head = self._changeable_head(name)
             composition, elsewhere = self.code.recognised(head, composition)
             composition = self.placer.assign(composition, place).composition
-            left_behind = self._abandoned(head, leave_behind)
-            plan = self._planned(head, composition, base_revision, left_behind, give_up, elsewhere)
+            left_behind = self.planner.left_behind(head, leave_behind)
+            plan = self.planner.checked(head, composition, base_revision, left_behind, give_up, elsewhere)
             last = self.desired(name)
             found = differences(last.jobs, composition.jobs)
             options = changed_options(last.placement, composition.placement)
@@ -381,9 +323,11 @@ class Coordinator:
     ) -> Plan:
         """The plan of :meth:`delete_composition`.  Nothing is changed."""
         head = self.deployments.known_head(name)
-        _refuse_stale(head, base_revision)
-        left_behind = self._abandoned(head, leave_behind)
-        return self._reached(self._plan(self.deployments.snapshot(head), {}, left_behind), left_behind)
+        refuse_stale(head, base_revision)
+        left_behind = self.planner.left_behind(head, leave_behind)
+        return self.planner.with_reachability(
+            self.planner.plan(self.deployments.snapshot(head), {}, left_behind), left_behind
+        )
 
     def delete_composition(
         self,
@@ -400,9 +344,9 @@ class Coordinator:
         """
         with self.operations.exclusive(name):
             head = self.deployments.known_head(name)
-            _refuse_stale(head, base_revision)
-            left_behind = self._abandoned(head, leave_behind)
-            plan = self._plan(self.deployments.snapshot(head), {}, left_behind)
+            refuse_stale(head, base_revision)
+            left_behind = self.planner.left_behind(head, leave_behind)
+            plan = self.planner.plan(self.deployments.snapshot(head), {}, left_behind)
             operation = self.operations.new(name, head.revision, "delete", author, message)
             operation.left_behind, operation.base_revision = tuple(sorted(left_behind)), head.revision
             operation.plan(plan)
@@ -487,7 +431,7 @@ class Coordinator:
             self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
-        plan = self._plan(snapshot, snapshot.desired, operation.left_behind)
+        plan = self.planner.plan(snapshot, snapshot.desired, operation.left_behind)
         if operation.kind == "heal":  # the other jobs were not due
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
@@ -504,11 +448,6 @@ class Coordinator:
         now = self.clock()
         due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
         return [name for name, when in due.items() if when > now]
-
-
-def _refuse_stale(head: Head, base_revision: int | None) -> None:
-    if base_revision is not None and base_revision != head.revision:
-        raise StaleRevision(head.name, base_revision, head.revision)
 
 
 def _acting(plan: Plan) -> list[Action]:
