@@ -60,7 +60,9 @@ class LocalCode:
                     fault["message"] = f"{fault['message']}; {here}"
             raise
         for path, why in self.missing.items():
-            err.print(f"{path}: that of the server is used (here it {why})", style="dim", markup=False)
+            err.print(
+                f"{path}: the server's own file is used; on this machine it {why}", style="dim", markup=False
+            )
 
 
 def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:

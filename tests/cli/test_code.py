@@ -95,7 +95,10 @@ def test_a_path_below_the_server_s_roots_goes_on_working_and_is_told(
     done = speck("plan", str(file))
     assert done.code == 2
     text = " ".join(done.err.split())
-    assert f"air.py: that of the server is used (here it does not exist (searched in {file.parent} on" in text
+    assert (
+        f"air.py: the server's own file is used; on this machine it does not exist (searched in {file.parent} on"
+        in text
+    )
 
 
 def test_two_users_with_one_path_and_different_texts(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
