@@ -134,7 +134,7 @@ def test_a_server_that_accepts_no_code_runs_its_own(
     (rest.root / "air.py").write_text(AIR)
     done = speck("apply", str(file))
     assert done.code == 0 and running(rest)["a"] == AIR.encode()
-    assert "here it is there, and the server accepts no code from clients" in " ".join(done.err.split())
+    assert "on this machine it is there, and the server accepts no code from clients" in " ".join(done.err.split())
 
 
 def edit(file: Path, old: str, new: str) -> None:
