@@ -17,6 +17,8 @@ PROPOSALS = 5  # that may be stale in a row
 class PlacedDemo(Demo):
     """The demo of placement: everything begins in the cloud, is measured, and moves as advised."""
 
+    _sensors = 320  # as many as send until the moved jobs are measured as well
+
     def _statistics(self) -> Mapping[str, str]:
         """The statistics of all sites are at the cloud's broker, each in a topic of its own."""
         cloud = self._brokers[CLOUD]
@@ -39,12 +41,18 @@ class PlacedDemo(Demo):
         with self._view:
             self._feed("feeder", 1.0)
             self._until("data flows", lambda: bool(self._watcher.totals))
-            seconds = self._options.measure
-            self._client.measure(COMPOSITION, seconds)
-            measured = time.monotonic() + seconds
-            self._until("data flows; the jobs are measured", lambda: time.monotonic() > measured)
+            self._measure(self._options.measure)
             self._follow_advice()
+            self._measure(self._options.measure / 2)
+            self._view.phase("Asked again")
+            self._view.placement(self._client.advise(COMPOSITION))
             self._until("data flows", self._all_sent)
+
+    def _measure(self, seconds: float) -> None:
+        """Have the jobs measured while data flows; after moves little is known of the new copies."""
+        self._client.measure(COMPOSITION, seconds)
+        end = time.monotonic() + seconds
+        self._until("data flows; the jobs are measured", lambda: time.monotonic() > end or self._all_sent())
 
     def _default_rate(self) -> float:
         return MEASURABLE_RATE
@@ -54,8 +62,6 @@ class PlacedDemo(Demo):
             operation = self._follow(self._accepted(lambda: self._client.advise(COMPOSITION))["id"])
         self._counts.actions = by_kind(operation)
         self._counts.engine_calls = operation["engine_calls"]
-        self._view.phase("Asked again")
-        self._view.placement(self._client.advise(COMPOSITION))
 
     def _accepted(self, propose: Callable[[], Mapping[str, Any]], why: str = "") -> Mapping[str, Any]:
         """Accept a proposal; another one when it is stale before that, as on a machine of uneven speed."""
