@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from speck.binder.retry import FIRST_PAUSE
 from tests.support.sessions import OWNER
 
 pytest_plugins = [
@@ -26,6 +27,14 @@ pytest_plugins = [
 def known_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each new store the identity :data:`OWNER`, which the names of its sessions contain."""
     monkeypatch.setattr("speck.store.store.new_identity", lambda: OWNER)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls be repeated after a tenth of the usual pause where all engines and brokers are in memory."""
+    if request.node.get_closest_marker("engine") is None:
+        for module in ("speck.binder.retry", "speck.apply.attempts"):
+            monkeypatch.setattr(f"{module}.FIRST_PAUSE", FIRST_PAUSE / 10)
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from speck.apply.sessions import session_for
 from speck.apply.stamps import next_stamps
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
 from speck.binder import DisposableState, OwnsSessions, ProgressAware
-from speck.binder.retry import TRIES, with_retries
+from speck.binder.retry import FIRST_PAUSE, TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
@@ -166,7 +166,7 @@ class Attempts:
         try:
             for one_try in Retrying(
                 stop=stop_after_attempt(TRIES),
-                wait=wait_exponential(0.2, max=2),
+                wait=wait_exponential(2 * FIRST_PAUSE, max=2),
                 retry=retry_if_exception_type(BinderError),
                 reraise=True,
             ):

@@ -18,6 +18,7 @@ from speck.errors import DrainTimeout, NoCapacity, OutcomeUnknown, Unreachable
 _T = TypeVar("_T")
 
 TRIES = 3
+FIRST_PAUSE = 0.1  # s, before the second try; doubled for each further one
 _TIME_LIMIT = 5.0  # s; a call that took longer to fail is not repeated within its operation
 
 
@@ -28,7 +29,7 @@ def with_retries(call: Callable[[], _T]) -> _T:
     """
     retrying = Retrying(
         stop=stop_after_attempt(TRIES) | stop_after_delay(_TIME_LIMIT),
-        wait=wait_exponential(0.1, max=1),
+        wait=wait_exponential(FIRST_PAUSE, max=1),
         retry=retry_if_exception_type(OutcomeUnknown),
         reraise=True,
     )

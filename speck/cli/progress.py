@@ -26,7 +26,7 @@ from speck.errors import ServerError
 
 _TRANSIENT = frozenset((429, 502, 503))  # too many requests, an engine without an answer, overload
 _RETRY_TIME = 60.0  # s, for an unreachable server; the operation continues once it is back
-_POLL_INTERVAL = 0.25  # s
+_FIRST_PAUSE, _PAUSE = 0.03, 0.25  # s between two looks at an operation: many end at once
 
 
 @dataclass
@@ -84,6 +84,7 @@ def transient(error: ServerError) -> str:
 def _poll(client: Client, identifier: str) -> Iterator[dict[str, Any]]:
     """The operation's successive states up to its end; outages of the server are waited out."""
     unreachable_since: float | None = None
+    pause = _FIRST_PAUSE
     while True:
         try:
             operation = client.operation(identifier)
@@ -102,7 +103,8 @@ def _poll(client: Client, identifier: str) -> Iterator[dict[str, Any]]:
             yield operation
             if operation["state"] != "running":
                 return
-        time.sleep(_POLL_INTERVAL)
+        time.sleep(pause)
+        pause = min(2 * pause, _PAUSE)
 
 
 def follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from flask import Flask
 
@@ -68,9 +69,14 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
         rate_limit.register(app, protection.rate)
     if protection.tokens is not None:
         authentication.register(app, protection.tokens)
-    described = openapi.document()
-    authentication.describe(described, protection.tokens is not None)
-    app.add_url_rule("/openapi.json", "openapi", lambda: described)
-    query_check.register(app, openapi.query_parameters(described))
+    app.add_url_rule("/openapi.json", "openapi", lambda: _description(protection))
+    query_check.register(app, openapi.query_parameters)
     concurrency_limit.register(app)
     return app
+
+
+def _description(protection: Protection) -> dict[str, Any]:
+    """The application's OpenAPI document."""
+    document = openapi.document()
+    authentication.describe(document, protection.tokens is not None)
+    return document

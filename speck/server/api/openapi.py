@@ -90,7 +90,8 @@ def _complete(document: dict[str, Any], names: Mapping[tuple[str, str], str]) ->
     return document
 
 
-def query_parameters(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, bool]]:
+@cache
+def query_parameters() -> dict[tuple[str, str], dict[str, bool]]:
     """The query parameters of each method (upper case) and path (as in the document), by name.
 
     Each with whether it is a list, of which several may be given.
@@ -101,7 +102,7 @@ def query_parameters(document: dict[str, Any]) -> dict[tuple[str, str], dict[str
             for each in operation.get("parameters", ())
             if each.get("in") == "query"
         }
-        for path, method, operation in _operations(document)
+        for path, method, operation in _operations(document())
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from flask import Flask, Response, request
@@ -15,15 +15,18 @@ from speck.server.api import problems
 Known = Mapping[tuple[str, str], Mapping[str, bool]]
 
 
-def register(app: Flask, known: Known) -> None:
-    """Make the application check the query of each request to a documented route."""
+def register(app: Flask, known: Callable[[], Known]) -> None:
+    """Make the application check the query of each request to a documented route.
+
+    ``known`` is first called for a request that has a query.
+    """
 
     @app.before_request
     def check() -> Response | None:
-        if request.url_rule is None:
+        if request.url_rule is None or not request.query_string:
             return None
         method = "GET" if request.method == "HEAD" else request.method
-        names = known.get((method, re.sub("<([^>]+)>", r"{\1}", request.url_rule.rule)))
+        names = known().get((method, re.sub("<([^>]+)>", r"{\1}", request.url_rule.rule)))
         wrong = [] if names is None else _faults(names)
         if not wrong:
             return None
