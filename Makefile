@@ -43,11 +43,11 @@ demo: setup jars
 
 # Needs the virtual environment alone. Three workers on two cores: many tests wait, and each worker takes 6 s of
 # processor time to import and collect the tests. A test that starts an engine fails here (tests/support/tiers.py).
-# Property tests try a tenth of their examples (tests/support/properties.py). Stores lie in memory where the system
-# has a folder for that: on a disk the tests wait for its writes for a fifth of the time.
+# Property tests try a tenth of their examples (tests/support/properties.py). Stores lie in memory if there is
+# room for them: on a disk the tests wait for its writes for a fifth of the time.
 quick: $(VENV)/dev
-	@stores=$$(mktemp -d /dev/shm/speck-XXXXXX 2> /dev/null || mktemp -d) && trap 'rm -rf "$$stores"' EXIT
-	@SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.1} $(BIN)/python -m pytest -n 3 --dist worksteal --basetemp "$$stores/tests" -m "not engine and not slow" $(ARGS)
+	@folder=$$(scripts/folder-in-memory.sh 1024); trap 'rm -rf "$$folder"' EXIT
+	@SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.1} $(BIN)/python -m pytest -n 3 --dist worksteal --basetemp "$$folder/tests" -m "not engine and not slow" $(ARGS)
 
 test: system $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2
@@ -57,10 +57,11 @@ test: system $(VENV)/dev jars
 	@# The Java tests mostly wait. They run in a copy, since Maven writes jars and classes that the Python tests use.
 	@rm -rf build/java && mkdir -p build/java/binders/jars && cp -a jars_and_apps pipelines build/java/
 	@mvn -q -B -f build/java/$(CONNECTORS)/pom.xml verify > build/java/log 2>&1 & java=$$!
-	@trap 'kill $$java 2> /dev/null || true' EXIT
+	@folder=$$(scripts/folder-in-memory.sh 6144)
+	@trap 'kill $$java 2> /dev/null || true; rm -rf "$$folder"' EXIT
 	@# Three workers on two cores: tests with engines wait for a third of their time.
 	@failed=0
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
+	@$(BIN)/python -m pytest -n 3 --basetemp "$$folder/tests" --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
 	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
 	@exit $$failed
 
