@@ -25,7 +25,7 @@ def candidates(problem: Problem, seed: int, count: int = COUNT) -> Iterator[Plac
     for _ in range(count):
         for draw in range(2 * DRAWS):
             sites = _drawn(problem, chance, strict=draw < DRAWS)
-            if sites is not None and not problem.faults(sites):
+            if sites is not None:
                 yield problem.placement(sites)
                 break
 

@@ -51,7 +51,7 @@ def check(names: Sequence[str]) -> None:
 def measure(seeds: int, names: Sequence[str]) -> dict[str, Any]:
     """The q-errors of each predictor among the names, and of the cost model; the policies as simulated."""
     guesses = {MODEL: _by_model} | {name: _by(name) for name in names if name in predictors()}
-    sets = {"like the training data": _unseen(world), f"of {LARGER} jobs": _unseen(_larger)}
+    sets = {"as_trained": _unseen(world), f"jobs_{LARGER}": _unseen(_larger)}
     return {
         "placements": PLACEMENTS,
         "q_errors": {
@@ -141,7 +141,7 @@ def report(result: Mapping[str, Any]) -> None:
         for label, errors in sets.items():
             for quantity, found in errors.items():
                 print(
-                    f"{name:<10} {label:<24} {quantity:<15} {_text(found['median'])}; {_text(found['p95'])}"
+                    f"{name:<10} {label:<12} {quantity:<15} {_text(found['median'])}; {_text(found['p95'])}"
                 )
     print("excess over the best of these policies, simulated (median)")
     for name, found in result["simulated"].items():

@@ -88,6 +88,7 @@ def test_features_of_a_placed_job() -> None:
     assert (clean["site_jobs"], clean["site_tier"], clean["site_speed"]) == (1, 0, 0.5)
     assert clean["site_load"] == pytest.approx(0.1)  # 0.1 of 2 cores of half the speed
     assert (clean["stateful"], average["stateful"], average["spark"]) == (0, 1, 1)
+    assert average["site_load"] == pytest.approx(0.01)  # 0.1 of 10 cores
     assert clean["latency_in"] == 0.0
     assert clean["latency_out"] == pytest.approx(0.0 if _home(problem) == EDGE else 0.05)
     crossing = average if _home(problem) == EDGE else clean
