@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from speck.placement.policies import Budget
 from speck.placement.problem import Placement, Problem
 from speck_learned.candidates import candidates
-from speck_learned.predictor import INSTALL, installed, predictors
+from speck_learned.extra import INSTALL, installed
 from speck_learned.targets import Prediction
 
 PERCENTILE = 0.1
@@ -38,6 +38,9 @@ class LearnedPolicy:
 
         Raises :class:`~speck.errors.InvalidInput` without LightGBM.
         """
+        # With numpy, which takes a tenth of a second to load: names of policies are asked for more often.
+        from speck_learned.predictor import predictors
+
         predictor, end = predictors()[self.name], budget.clock() + budget.seconds
         permitted = not problem.faults(incumbent.sites)
         tried = [incumbent] if permitted else []

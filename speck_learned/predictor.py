@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from speck.errors import Fault, InvalidInput
 from speck.placement.problem import Placement, Problem
+from speck_learned.extra import library
 from speck_learned.features import FLAT, GRAPH, Extractor, Floats, flat, graph
 from speck_learned.targets import MAGNITUDES, TARGETS, Prediction, scale
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lightgbm import Booster
 
 MODELS = Path(__file__).parent / "models"
-INSTALL = "pip install 'speck[learned]'"
 
 
 class Predictor:
@@ -83,21 +82,6 @@ class Predictor:
             )
             raise InvalidInput([Fault(message, field="policy", value=self.name)], "placement")
         return found
-
-
-def library(name: str) -> Any:
-    """The module ``lightgbm``.  Raises :class:`~speck.errors.InvalidInput`, naming the policy, without it."""
-    try:
-        import lightgbm
-    except (ImportError, OSError) as error:  # OSError: without the runtime of OpenMP
-        message = f"policy {name!r} needs the package 'lightgbm', which cannot be loaded: {error} ({INSTALL})"
-        raise InvalidInput([Fault(message, field="policy", value=name)], "placement") from error
-    return lightgbm
-
-
-def installed() -> bool:
-    """True if LightGBM is installed."""
-    return find_spec("lightgbm") is not None
 
 
 @cache

@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from speck.placement.problem import Problem
-from speck_learned.records import Record
+
+if TYPE_CHECKING:
+    from speck_learned.records import Record
 
 MAGNITUDES = ("age", "rate")
 CLASSES = ("failed", "pressed")

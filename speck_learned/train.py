@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from speck.errors import SpeckError
+from speck_learned.extra import library
 from speck_learned.features import Floats
-from speck_learned.predictor import MODELS, Predictor, library, predictors
+from speck_learned.predictor import MODELS, Predictor, predictors
 from speck_learned.records import Record, described, read
 from speck_learned.targets import CLASSES, MAGNITUDES, TARGETS, labels
 

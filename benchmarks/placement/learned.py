@@ -21,7 +21,8 @@ from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policy
 from speck.placement.problem import Placement, Problem
 from speck_learned.candidates import candidates
-from speck_learned.predictor import library, predictors
+from speck_learned.extra import library
+from speck_learned.predictor import predictors
 from speck_learned.records import Record
 from speck_learned.targets import PRESSED, offered
 

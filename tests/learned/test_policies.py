@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +21,7 @@ from speck.errors import InvalidInput
 from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policies, policy
 from speck.placement.problem import Channel, PlacedJob, Problem, Site
-from speck_learned import policies as learned
-from speck_learned import predictor
+from speck_learned import extra, predictor
 from speck_learned.candidates import COUNT, candidates, returns
 from speck_learned.features import FLAT, flat
 from speck_learned.policies import COSTREAM, FLATVEC, LearnedPolicy, choose
@@ -175,6 +176,12 @@ def test_policies_are_found_by_their_entry_points() -> None:
     assert "install" not in found["costream"].about
 
 
+def test_the_names_of_policies_load_neither_numpy_nor_a_model() -> None:
+    code = "import sys, speck_learned.policies as found; found.COSTREAM.about; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "lightgbm", "marshmallow"} & set(done.stdout.split())
+
+
 # --- predictors
 
 
@@ -227,9 +234,9 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
         return find(name, *rest, **options)
 
     monkeypatch.setattr(builtins, "__import__", lacking)
-    monkeypatch.setattr(predictor, "find_spec", lambda name: None)
+    monkeypatch.setattr(extra, "find_spec", lambda name: None)
     monkeypatch.setattr(
-        learned, "predictors", lambda: {"flatvec": Predictor("flatvec", FLAT, flat, relative=False)}
+        predictor, "predictors", lambda: {"flatvec": Predictor("flatvec", FLAT, flat, relative=False)}
     )
 
 
