@@ -1,9 +1,11 @@
-"""``python -m benchmarks.placement [--seeds N] [--json]``: policies against the exhaustive optimum.
+"""``python -m benchmarks.placement [--seeds N] [--policies NAMES] [--json]``: policies against the optimum.
 
-``gates`` as the first argument has the cost model held against real runs: :mod:`benchmarks.placement.gates`.
+``gates`` as the first argument has the cost model held against real runs: :mod:`benchmarks.placement.gates`;
+``data`` writes training data: :mod:`benchmarks.placement.training_data`.
 
 Small cases: 6 to 8 jobs at 4 sites, one seed each; the excess of the objective over the optimum.  Then 17
-jobs at 4 sites, and 1,003 at 50.  Times are processor seconds of one thread.
+jobs at 4 sites, and 1,003 at 50.  With ``--policies``, the small cases of these and the default policy alone,
+and the errors of predictors: :mod:`benchmarks.placement.learned`.  Times are processor seconds of one thread.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.placement.random_problems import make
+from speck.errors import SpeckError
 from speck.placement.cost import Figures, evaluate
 from speck.placement.policies import Budget, place, policies, policy, solver_available
 from speck.placement.problem import Problem
+from speck_learned.predictor import predictors
 
 REGRET_IS_EXACT = 1e-6
 
@@ -30,11 +34,20 @@ def main() -> int:
         from benchmarks.placement import gates  # which needs the engines' binders
 
         return gates.main(sys.argv[2:])
+    if sys.argv[1:2] == ["data"]:
+        from benchmarks.placement import training_data
+
+        return training_data.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="benchmarks.placement", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="number of small cases (default: 100)")
+    parser.add_argument("--policies", type=_names, help="names, with commas (default: the built-in ones)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    result = measure(arguments.seeds)
+    try:
+        result = measure(arguments.seeds, arguments.policies)
+    except SpeckError as error:
+        print(error, file=sys.stderr)
+        return 1
     if arguments.json:
         print(json.dumps(result))
     else:
@@ -42,10 +55,27 @@ def main() -> int:
     return 0
 
 
-def measure(seeds: int) -> dict[str, Any]:
-    """All figures, by key."""
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def measure(seeds: int, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """All figures, by key; those of ``names`` and the default policy alone, if some are named.
+
+    Raises :class:`~speck.errors.InvalidInput` for a name that is not installed, or that misses a package.
+    """
     default = "speck" if solver_available() else "search"
-    blocks = _small(seeds)
+    if names is not None:
+        from benchmarks.placement import learned  # which needs the simulators
+
+        chosen_names = list(dict.fromkeys([default, *names]))
+        learned.check(chosen_names)
+        return {
+            "seeds": seeds,
+            "policies": _small(seeds, chosen_names),
+            **learned.measure(seeds, chosen_names),
+        }
+    blocks = _small(seeds, [name for name in policies() if name not in {"exhaustive", *predictors()}])
     chosen = blocks[default]
     return {
         "seeds": seeds,
@@ -59,8 +89,7 @@ def measure(seeds: int) -> dict[str, Any]:
     }
 
 
-def _small(seeds: int) -> dict[str, dict[str, float]]:
-    names = [name for name in policies() if name != "exhaustive"]
+def _small(seeds: int, names: Sequence[str]) -> dict[str, dict[str, float]]:
     regrets: dict[str, list[float]] = {name: [] for name in names}
     overloads, seconds = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
     for seed in range(seeds):
@@ -137,6 +166,10 @@ def _print(result: dict[str, Any]) -> None:
     for key, value in result.items():
         if isinstance(value, float):
             print(f"{key}: {value:.4g}")
+    if "q_errors" in result:
+        from benchmarks.placement import learned
+
+        learned.report(result)
 
 
 if __name__ == "__main__":

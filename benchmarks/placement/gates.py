@@ -34,6 +34,7 @@ from speck.local.wan.network import Link, unavailable
 from speck.placement.cost import PENALTY
 from speck.placement.problem import Weights
 from speck.placement.profile import Inputs
+from speck_learned.records import described
 
 EDGE_CORES, CLOUD_CORES = 0.3, 1.0
 PREDICTED_PROFILES = ("2 Mbit/160 ms", "25 Mbit/80 ms", "100 Mbit/20 ms")
@@ -126,6 +127,7 @@ class Bench:
             "predicted": predicted(placed),
             "measured": measured(results, counted, self.graph, self.platform.servers.places)
             | {"gap": gap, "idle": dict(self.idle)},
+            **described(placed.model.problem, placed.advice.placement),
         }
 
     def set_links(self, profile: str) -> None:

@@ -1,23 +1,24 @@
 """Simulator (b) against runs of real engines.
 
 A run is one line of JSON, as ``benchmarks.placement gates`` writes it, with the two members that
-:func:`described` makes of the problem and the placement: ``problem`` and ``placed``.  Its ``measured`` has
-``rate``, the messages/s that the last jobs take in, ``wan`` (bytes/s), ``p95`` (s, of the slowest sink) and
-``cores``, the share of each site's cores in use, by name.  A figure that was not measured is left out.
+``speck_learned.records.described`` makes of the problem and the placement: ``problem`` and ``placed``.  Its
+``measured`` has ``rate``, the messages/s that the last jobs take in, ``wan`` (bytes/s), ``p95`` (s, of the
+slowest sink) and ``cores``, the share of each site's cores in use, by name.  A figure that was not measured
+is left out.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.simulate.agreement import by_messages
 from benchmarks.simulate.intervals import q_error, summary
 from benchmarks.simulate.observed import Observed
-from speck.placement.problem import Channel, EngineModel, Load, PlacedJob, Placement, Problem, Site, Tier
+from speck.placement.problem import Placement, Problem
+from speck_learned.records import problem_of
 
 AIMS = {"rate": 1.2, "wan": 1.2, "p95": 1.5, "utilisation": 1.25}
 BUSY = 0.1  # share of a site's cores, below which it is not judged
@@ -31,45 +32,6 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The runs of a file of JSON lines; lines without a problem and a placement are passed over."""
     lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     return [line for line in lines if {"problem", "placed", "measured"} <= line.keys()]
-
-
-def described(problem: Problem, placement: Placement) -> dict[str, Any]:
-    """The members of a run from which it is simulated, as plain data."""
-    return {
-        "problem": {
-            "sites": [asdict(each) for each in problem.sites],
-            "jobs": [asdict(each) for each in problem.jobs],
-            "channels": [asdict(each) for each in problem.channels],
-            "overhead": problem.overhead,
-            "broker_cost": problem.broker_cost,
-            "stamp": problem.stamp,
-            "acknowledgement": problem.acknowledgement,
-            "background": None if problem.background is None else asdict(problem.background),
-        },
-        "placed": {"sites": list(placement.sites), "homes": list(placement.homes)},
-    }
-
-
-def problem_of(data: Mapping[str, Any]) -> Problem:
-    """The problem that a run describes."""
-    jobs = [
-        PlacedJob(
-            **{
-                **each,
-                "engine": EngineModel(each.get("engine", EngineModel.FLINK)),
-                "allowed": tuple(each["allowed"]),
-                "inputs": tuple(each["inputs"]),
-            }
-        )
-        for each in data["jobs"]
-    ]
-    sites = [Site(**{**each, "tier": Tier(each.get("tier", Tier.EDGE))}) for each in data["sites"]]
-    channels = [Channel(**{**each, "homes": tuple(each["homes"])}) for each in data["channels"]]
-    known = {
-        name: data[name] for name in ("overhead", "stamp", "acknowledgement", "broker_cost") if name in data
-    }
-    background = Load(**data["background"]) if data.get("background") else None
-    return Problem(sites=sites, jobs=jobs, channels=channels, background=background, **known)
 
 
 def compare(runs: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:

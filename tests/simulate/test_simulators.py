@@ -22,6 +22,7 @@ from benchmarks.simulate.queues import divided
 from benchmarks.simulate.worlds import large, scattered, small
 from speck.placement.cost import evaluate
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site
+from speck_learned.records import described, problem_of
 from tests.support.properties import tries
 
 RATE, SIZE, OVERHEAD = 400.0, 155.0, 95.0  # 250 bytes on the wire
@@ -173,13 +174,13 @@ def test_runs_are_read_as_they_are_described(tmp_path: Path) -> None:
     found = by_messages(problem, placement, 0)
     line = {
         "graph": "line",
-        **real.described(problem, placement),
+        **described(problem, placement),
         "measured": {"rate": found.rate, "wan": 2 * found.wan, "p95": found.p95["end"]},
     }
     path = tmp_path / "gates.jsonl"
     path.write_text(json.dumps(line) + "\n" + json.dumps({"graph": "without a problem"}) + "\n")
     (run,) = real.read(path)
-    assert real.problem_of(run["problem"]) == problem
+    assert problem_of(run["problem"]) == problem
     result = real.compare([run])
     assert result["rate"]["median"]["value"] == pytest.approx(1.0)
     assert result["wan"]["median"]["value"] == pytest.approx(2.0)

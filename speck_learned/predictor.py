@@ -1,0 +1,93 @@
+"""Predictors: boosted trees (LightGBM) over the features of a placement, one model a target.
+
+Models are LightGBM's text format, so that none is executed to be loaded.  LightGBM is loaded with the first
+prediction, as it takes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from speck.errors import Fault, InvalidInput
+from speck.placement.problem import Placement, Problem
+from speck_learned.extra import library
+from speck_learned.features import FLAT, GRAPH, Extractor, Floats, flat, graph
+from speck_learned.targets import MAGNITUDES, TARGETS, Prediction, scale
+
+if TYPE_CHECKING:
+    from lightgbm import Booster
+
+MODELS = Path(__file__).parent / "models"
+
+
+class Predictor:
+    """A predictor by name, with its features, and its models in a directory.
+
+    With ``relative``, rates are predicted as a share of those that are offered.
+    """
+
+    def __init__(
+        self, name: str, names: Sequence[str], extract: Extractor, *, relative: bool, models: Path = MODELS
+    ) -> None:
+        self.name, self.names, self.extract, self.relative = name, tuple(names), extract, relative
+        self._models = models
+        self._loaded: dict[str, Booster] = {}
+
+    def path(self, target: str) -> Path:
+        """The file of a target's model."""
+        return self._models / f"{self.name}-{target}.txt"
+
+    def features(self, problem: Problem, placements: Iterable[Placement]) -> Floats:
+        """The features, one row a placement."""
+        return np.array([self.extract(problem, each) for each in placements])
+
+    def predict(self, problem: Problem, placements: Sequence[Placement]) -> list[Prediction]:
+        """The prediction for each placement.
+
+        Raises :class:`~speck.errors.InvalidInput` without LightGBM, and for a model that does not fit.
+        """
+        if not placements:
+            return []
+        boosters, rows = self._boosters(), self.features(problem, placements)
+        found = {target: np.asarray(boosters[target].predict(rows, num_threads=1)) for target in TARGETS}
+        for target in MAGNITUDES:
+            found[target] = 10.0 ** found[target]
+        found["rate"] *= scale(problem, self.relative)
+        return [
+            Prediction(**{name: float(each[row]) for name, each in found.items()}) for row in range(len(rows))
+        ]
+
+    def _boosters(self) -> Mapping[str, Booster]:
+        if not self._loaded:
+            lightgbm = library(self.name)
+            self._loaded = {target: self._booster(lightgbm, target) for target in TARGETS}
+        return self._loaded
+
+    def _booster(self, lightgbm: Any, target: str) -> Booster:
+        path = self.path(target)
+        try:
+            found: Booster = lightgbm.Booster(model_str=path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, lightgbm.basic.LightGBMError) as error:
+            message = f"model {str(path)!r} cannot be loaded: {error} (expected one by speck_learned.train)"
+            raise InvalidInput([Fault(message, field="policy", value=self.name)], "placement") from error
+        if found.feature_name() != list(self.names):
+            message = (
+                f"model {str(path)!r} has {found.num_feature()} features, and {self.name!r} extracts "
+                f"{len(self.names)} with other names (expected one by speck_learned.train of this version)"
+            )
+            raise InvalidInput([Fault(message, field="policy", value=self.name)], "placement")
+        return found
+
+
+@cache
+def predictors() -> Mapping[str, Predictor]:
+    """The predictors of the installed models by name."""
+    return {
+        "flatvec": Predictor("flatvec", FLAT, flat, relative=False),
+        "costream": Predictor("costream", GRAPH, graph, relative=True),
+    }
