@@ -235,6 +235,10 @@ def profile_of(engine: Profiles, handle: Handle) -> JobSample:
     return sample
 
 
+def _is_complete(plan: EnginePlan) -> bool:
+    return bool(plan.nodes) and None not in (each.parallelism for each in plan.nodes)
+
+
 def _passed_on(messages: int, sample: JobSample) -> bool:
     return (sample.messages_in, sample.messages_out) == (messages, messages)
 
@@ -612,12 +616,13 @@ class EngineContract:
         handle = engine.submit(job, attempt_of(job))
         await_state(engine, handle, JobState.RUNNING)
         bench.send(job, ["a"])
-        plan = eventually(partial(engine.engine_plan, handle), lambda found: bool(found.nodes))
+        plan = eventually(partial(engine.engine_plan, handle), _is_complete)
         counted = plan.count()
         assert (counted[OperatorClass.SOURCE], counted[OperatorClass.SINK]) == (1, 1)
         assert [plan.nodes[0].kind, plan.nodes[-1].kind] == [OperatorClass.SOURCE, OperatorClass.SINK]
         assert plan.depth() == len(plan.nodes)  # a chain
         assert {node.parallelism for node in plan.nodes} == {1}
+        assert plan.notes == ()
         assert {node.task for node in plan.nodes} <= plan.tasks.keys()
         assert EnginePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
         engine.stop(handle, keep_state=False)

@@ -30,6 +30,7 @@ _WINDOW = re.compile(r"\b(?:session_)?window#\d")
 _FUNCTIONS = re.compile(r"functions=\[(?P<functions>.*)\]")
 _CALL = re.compile(r"[A-Za-z_]\w*\(")
 _INNER = re.compile(r"partial_|merge_")
+_MAX_LINE = 20_000  # characters that are searched
 _REPLACED = "Initial"  # the plan before Spark adapted it
 
 _STRATEGIES = {"hashpartitioning": ShipStrategy.HASH, "RoundRobinPartitioning": ShipStrategy.REBALANCE}
@@ -162,7 +163,7 @@ def _operators(lines: Sequence[TreeLine]) -> list[_Operator]:
     for line in lines:
         if line.parent is not None:
             inputs[line.parent].append(line.number)
-    texts = [_MARKS.sub("", line.text) for line in lines]
+    texts = [_MARKS.sub("", line.text)[:_MAX_LINE] for line in lines]
     return [_Operator(text, _word(text), inputs[number]) for number, text in enumerate(texts)]
 
 

@@ -7,6 +7,7 @@ names of the jobs' functions.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,15 @@ def test_partitions_of_the_sources(report: str | None, expected: int | None) -> 
     assert source_partitions(report) == expected
 
 
+def test_a_line_of_a_megabyte_takes_no_time() -> None:
+    begun = time.process_time()
+    plan = explained(
+        "WriteToDataSourceV2 x", "+- Exchange " + "hashpartitioning(a, 1, " * 50_000, "   +- Scan"
+    )
+    assert [each.strategy.value for each in plan.edges] == ["hash"]
+    assert time.process_time() - begun < 5
+
+
 def test_a_tree_of_two_thousand_levels() -> None:
     lines = [f"{'   ' * level}+- Project [a#1]" for level in range(1_999)]
     assert explained("WriteToDataSourceV2 x", *lines).depth() == 2_000
@@ -264,7 +274,7 @@ def bench_fixture(
         ("simple", "upper", PLANS["upper"]),
         ("simple", "windowed", PLANS["windowed"]),
         ("plans", "distinct", PLANS["distinct"]),
-        ("simple", "active_session", "source filter map source filter map join map sink"),
+        ("simple", "active_session", "source source filter map join map sink"),
     ],
 )
 def test_the_plan_of_a_running_query(bench: SparkBench, file: str, entry: str, expected: str) -> None:
