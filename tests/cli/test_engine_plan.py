@@ -22,6 +22,7 @@ from speck.errors import InvalidInput, OutcomeUnknown, SpeckError
 from speck.placement.features import FEATURES
 from speck.placement.plan_graph import to_networkx
 from tests.support import ROOT
+from tests.support.doubles import PASSING
 from tests.support.rest_server import RestServer, yaml_of
 from tests.support.samples import flink_stream
 from tests.support.speck_command import Speck
@@ -217,6 +218,16 @@ def test_features_are_a_row_for_each_job(running: RestServer, speck: Speck) -> N
     assert (b["filters"], float(b["filter_selectivity"])) == ("1.0", pytest.approx(0.5))
     assert float(b["rate_in"]) == pytest.approx(100, rel=0.01)
     assert float(b["cost"]) == pytest.approx(1e-3, rel=0.05)
+
+
+def test_selectivities_of_tasks_are_those_of_vertices(running: RestServer, speck: Speck) -> None:
+    kinds = (OperatorClass.SOURCE, OperatorClass.FLAT_MAP, OperatorClass.FILTER)
+    pairs = zip(PASSING.nodes, kinds, strict=True)
+    nodes = [replace(node, kind=kind, task=node.id) for node, kind in pairs]
+    running.world.plans["b"] = EnginePlan.of(nodes, PASSING.edges, {"1": "source", "3": "count"})
+    measure(running, "b")  # the vertex `count` passes nothing on
+    found = speck("graph", "--features", "b", "--json").data["jobs"][0]["features"]
+    assert (found["filters"], found["filter_selectivity"], found["selectivity"]) == (1, 0, 0.5)
 
 
 def test_features_as_a_table_and_with_their_units(running: RestServer, speck: Speck) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from binders.common.plan_tree import TreeLine, tree_lines
@@ -31,6 +31,8 @@ _FUNCTIONS = re.compile(r"functions=\[(?P<functions>.*)\]")
 _CALL = re.compile(r"[A-Za-z_]\w*\(")
 _INNER = re.compile(r"partial_|merge_")
 _MAX_LINE = 20_000  # characters that are searched
+_HEADING = re.compile(r"(?P<indent>(?:[: ] {2})*)[:+]- == [A-Za-z ]+ ==$")
+_INDENT = re.compile(r"(?:[: ] {2})+")
 _REPLACED = "Initial"  # the plan before Spark adapted it
 
 _STRATEGIES = {"hashpartitioning": ShipStrategy.HASH, "RoundRobinPartitioning": ShipStrategy.REBALANCE}
@@ -102,7 +104,15 @@ _PASSED = frozenset(
             "BroadcastQueryStage",
             "AQEShuffleRead",
         ),
-        *("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "RowToColumnar", "CollectMetrics", "Final"),
+        *(
+            "WholeStageCodegen",
+            "InputAdapter",
+            "ColumnarToRow",
+            "RowToColumnar",
+            "CollectMetrics",
+            "Final",
+            "Current",
+        ),
         *("StateStoreSave", "StateStoreRestore", "SessionWindowStateStoreSave"),
         *("SessionWindowStateStoreRestore", "MergingSessions", "UpdatingSessions"),
     )
@@ -141,10 +151,26 @@ def engine_plan(text: str, source_partitions: int | None = None) -> EnginePlan:
     body = text.rpartition(_HEAD)[2]
     if not body.strip() or body.strip().startswith(_WAITING):
         return EnginePlan(notes=(NO_BATCH,))
-    operators = _operators(list(tree_lines(body.splitlines())))
+    operators = _operators(list(tree_lines(_nested(body.splitlines()))))
     nodes, ways = _graph(operators)
     plan = EnginePlan.of(nodes, [_edge(*ends, way) for ends, way in ways.items()])
     return _with_tasks(_with_parallelism(plan, ways, source_partitions))
+
+
+def _nested(lines: Iterable[str]) -> Iterator[str]:
+    """The lines with the plans below headings, as of a plan that Spark adapts, one level deeper.
+
+    Spark prints the root of such a plan without a branch, so that it would be no child of the heading.
+    """
+    depth, first = 0, False
+    for line in lines:
+        if depth and _INDENT.fullmatch(line[:depth]):
+            yield f"{line[:depth]}{'+- ' if first else '   '}{line[depth:]}"
+            first = False
+            continue
+        heading = _HEADING.match(line)
+        depth, first = (len(heading["indent"]) + 3, True) if heading is not None else (0, False)
+        yield line
 
 
 def source_partitions(report: str | None) -> int | None:

@@ -220,6 +220,19 @@ def test_parts_that_are_missing() -> None:
     assert plan.notes == ("1 edges name an operator that is not in the plan.",)
 
 
+@pytest.mark.parametrize("parallelism", [0, -1, True, 1.5, None])
+def test_a_parallelism_that_is_none(parallelism: object) -> None:
+    assert plan_of(vertex("a", "Map", parallelism=parallelism)).nodes[0].parallelism is None
+
+
+def test_names_of_a_chain_that_branches_are_those_of_the_description() -> None:
+    node = vertex("a", "Source: a<br/>:- Map<br/>+- Filter<br/>")
+    title = "Source: a -> (Map -> x, Filter)"
+    plan = engine_plan({"plan": {"nodes": [node]}, "vertices": [{"id": "a", "name": title}]})
+    assert [each.name for each in plan.nodes] == ["Source: a", "Map", "Filter"]
+    assert plan.tasks == {"a": title}
+
+
 def test_vertices_in_a_cycle() -> None:
     plan = plan_of(vertex("a", "Map", ("b", "HASH")), vertex("b", "Filter", ("a", "HASH")))
     assert plan.notes == ("2 operators are in a cycle, or behind one.",)

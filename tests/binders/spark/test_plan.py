@@ -118,16 +118,27 @@ def test_joins_and_the_ways_to_them() -> None:
     }
 
 
-def test_an_adapted_plan_counts_once() -> None:
+@pytest.mark.parametrize("stage", [["ResultQueryStage 1", "+- "], []])
+@pytest.mark.parametrize("heading", ["Final", "Current"])
+def test_an_adapted_plan_counts_once(heading: str, stage: list[str]) -> None:
+    first, deeper = (stage[:1], ("+- ", "   ")) if stage else ([], ("", ""))
     plan = explained(
         "AdaptiveSparkPlan isFinalPlan=true",
-        "+- == Final Plan ==",
-        "   ResultQueryStage 1",
-        "   +- WriteToDataSourceV2 x",
+        f"+- == {heading} Plan ==",
+        *(f"   {each}" for each in first),
+        f"   {deeper[0]}WriteToDataSourceV2 x",
+        f"   {deeper[1]}+- AQEShuffleRead coalesced",
+        f"   {deeper[1]}   +- ShuffleQueryStage 0",
+        f"   {deeper[1]}      +- Exchange RoundRobinPartitioning(2), REPARTITION_BY_NUM, [plan_id=1]",
+        f"   {deeper[1]}         +- *(1) MicroBatchScan[a#1] mqtt",
         "+- == Initial Plan ==",
         "   WriteToDataSourceV2 x",
+        "   +- Exchange RoundRobinPartitioning(2), REPARTITION_BY_NUM, [plan_id=1]",
+        "      +- MicroBatchScan[a#1] mqtt",
     )
-    assert plan.count()[OperatorClass.SINK] <= 1
+    assert [each.kind.value for each in plan.nodes] == ["source", "sink"]
+    assert [each.strategy.value for each in plan.edges] == ["rebalance"]
+    assert [each.parallelism for each in plan.nodes] == [3, 2]
 
 
 @pytest.mark.parametrize(
@@ -163,6 +174,19 @@ def test_two_aggregations_that_follow_each_other() -> None:
     assert [each.kind.value for each in plan.nodes] == ["source", "aggregation", "aggregation", "sink"]
     ends = {each.target: each.strategy.value for each in plan.edges}
     assert [ends[each.id] for each in plan.nodes[1:]] == ["hash", "single", "forward"]
+
+
+def test_distinct_values_that_are_counted() -> None:
+    plan = explained(
+        "WriteToDataSourceV2 x",
+        "+- HashAggregate(keys=[], functions=[count(1)])",
+        "   +- HashAggregate(keys=[], functions=[partial_count(1)])",
+        "      +- HashAggregate(keys=[a#1], functions=[])",
+        "         +- Exchange hashpartitioning(a#1, 2), ENSURE_REQUIREMENTS",
+        "            +- HashAggregate(keys=[a#1], functions=[])",
+        "               +- MicroBatchScan[a#1] mqtt",
+    )
+    assert [each.kind.value for each in plan.nodes] == ["source", "aggregation", "aggregation", "sink"]
 
 
 def test_only_a_global_sort_is_an_operator() -> None:
@@ -247,7 +271,8 @@ def test_any_text_is_a_plan(lines: list[str], partitions: int | None) -> None:
     plan = engine_plan("\n".join(["== Physical Plan ==", *lines]), partitions)
     ids = [each.id for each in plan.nodes]
     assert len(set(ids)) == len(ids)
-    assert len(plan.edges) == max(0, len(ids) - 1)  # a tree
+    roots = set(ids) - {each.source for each in plan.edges}
+    assert len(plan.edges) == len(ids) - len(roots)  # trees: several if the root is no operator
     assert plan.depth() is not None
     assert {each.task for each in plan.nodes} == set(plan.tasks)
     assert all(each.parallelism is None or each.parallelism > 0 for each in plan.nodes)
