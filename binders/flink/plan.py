@@ -28,50 +28,30 @@ _STRATEGIES = {
 }
 
 # Default names of operators of the DataStream and Table interfaces (Flink 2.x), without their parameters.
-_DEFAULTS: Mapping[str, OperatorClass] = {
-    **dict.fromkeys(
-        ("map", "co-map", "timestamps/watermarks", "async wait operator", "watermarkassigner", "calc"),
-        OperatorClass.MAP,
+_NAMES: Mapping[OperatorClass, str] = {
+    OperatorClass.SOURCE: "tablesourcescan",
+    OperatorClass.MAP: (
+        "map|co-map|timestamps/watermarks|async wait operator|watermarkassigner|calc|pythoncalc|"
+        "windowtablefunction|tabletodatasteam|datasteamtotable|lookup|"
+        "streamrecordtimestampinserter|_stream_key_by_map_operator|minibatchassigner"
     ),
-    **dict.fromkeys(
-        ("pythoncalc", "windowtablefunction", "tabletodatasteam", "datasteamtotable", "lookup"),
-        OperatorClass.MAP,
+    OperatorClass.FLAT_MAP: "flat map|flat_map|co-flat map|expand|correlate|pythoncorrelate",
+    OperatorClass.FILTER: "filter|dropupdatebefore|constraintenforcer",
+    OperatorClass.AGGREGATION: (
+        "keyed aggregation|keyed reduce|reduce|groupaggregate|overaggregate|"
+        "globalgroupaggregate|localgroupaggregate|incrementalgroupaggregate|grouptableaggregate"
     ),
-    **dict.fromkeys(
-        ("streamrecordtimestampinserter", "_stream_key_by_map_operator", "minibatchassigner"),
-        OperatorClass.MAP,
+    OperatorClass.WINDOWED_AGGREGATION: (
+        "window|triggerwindow|windowaggregate|globalwindowaggregate|localwindowaggregate|"
+        "groupwindowaggregate|windowall"
     ),
-    **dict.fromkeys(
-        ("flat map", "flat_map", "co-flat map", "expand", "correlate", "pythoncorrelate"),
-        OperatorClass.FLAT_MAP,
-    ),
-    **dict.fromkeys(("filter", "dropupdatebefore", "constraintenforcer"), OperatorClass.FILTER),
-    **dict.fromkeys(
-        ("keyed aggregation", "keyed reduce", "reduce", "groupaggregate", "overaggregate"),
-        OperatorClass.AGGREGATION,
-    ),
-    **dict.fromkeys(
-        ("globalgroupaggregate", "localgroupaggregate", "incrementalgroupaggregate", "grouptableaggregate"),
-        OperatorClass.AGGREGATION,
-    ),
-    **dict.fromkeys(
-        ("window", "triggerwindow", "windowaggregate", "globalwindowaggregate", "localwindowaggregate"),
-        OperatorClass.WINDOWED_AGGREGATION,
-    ),
-    **dict.fromkeys(("groupwindowaggregate", "windowall"), OperatorClass.WINDOWED_AGGREGATION),
-    **dict.fromkeys(
-        ("join", "interval join", "intervaljoin", "windowjoin", "temporaljoin", "lookupjoin", "multijoin"),
-        OperatorClass.JOIN,
-    ),
-    "union": OperatorClass.UNION,
-    **dict.fromkeys(("deduplicate", "windowdeduplicate", "changelognormalize"), OperatorClass.DEDUPLICATION),
-    **dict.fromkeys(
-        ("process", "keyedprocess", "keyed process", "co-process", "co-keyed-process", "match"),
-        OperatorClass.PROCESS,
-    ),
-    **dict.fromkeys(("sort", "temporalsort", "sortlimit"), OperatorClass.SORT),
-    "tablesourcescan": OperatorClass.SOURCE,
+    OperatorClass.JOIN: "join|interval join|intervaljoin|windowjoin|temporaljoin|lookupjoin|multijoin",
+    OperatorClass.UNION: "union",
+    OperatorClass.DEDUPLICATION: "deduplicate|windowdeduplicate|changelognormalize",
+    OperatorClass.PROCESS: "process|keyedprocess|keyed process|co-process|co-keyed-process|match",
+    OperatorClass.SORT: "sort|temporalsort|sortlimit",
 }
+_DEFAULTS = {name: kind for kind, names in _NAMES.items() for name in names.split("|")}
 _DECLARED = {each.value.replace("_", " "): each for each in OperatorClass}
 _COMMITTERS = ("committer", "global committer", "pre-writer", "pre-committer")  # around a sink's writer
 _NUMBERED = re.compile(r"\[\d+\]:?")  # of an operator of the Table interface

@@ -225,9 +225,9 @@ def test_selectivities_of_tasks_are_those_of_vertices(running: RestServer, speck
     pairs = zip(PASSING.nodes, kinds, strict=True)
     nodes = [replace(node, kind=kind, task=node.id) for node, kind in pairs]
     running.world.plans["b"] = EnginePlan.of(nodes, PASSING.edges, {"1": "source", "3": "count"})
-    measure(running, "b")  # the vertex `count` passes nothing on
+    measure(running, "b")
     found = speck("graph", "--features", "b", "--json").data["jobs"][0]["features"]
-    assert (found["filters"], found["filter_selectivity"], found["selectivity"]) == (1, 0, 0.5)
+    assert (found["filters"], found["filter_selectivity"], found["selectivity"]) == (1, 0.5, 0.5)
 
 
 def test_features_as_a_table_and_with_their_units(running: RestServer, speck: Speck) -> None:

@@ -36,83 +36,47 @@ _INDENT = re.compile(r"(?:[: ] {2})+")
 _REPLACED = "Initial"  # the plan before Spark adapted it
 
 _STRATEGIES = {"hashpartitioning": ShipStrategy.HASH, "RoundRobinPartitioning": ShipStrategy.REBALANCE}
-_CLASSES: Mapping[str, OperatorClass] = {
-    **dict.fromkeys(
-        ("WriteToDataSourceV2", "WriteToContinuousDataSource", "WriteToMicroBatchDataSource", "AppendData"),
-        OperatorClass.SINK,
+_WORDS: Mapping[OperatorClass, str] = {
+    OperatorClass.SOURCE: (
+        "MicroBatchScan ContinuousScan BatchScan Scan FileScan LocalTableScan Range RDDScan "
+        "InMemoryTableScan StreamingRelation"
     ),
-    **dict.fromkeys(
-        ("MicroBatchScan", "ContinuousScan", "BatchScan", "Scan", "FileScan", "LocalTableScan", "Range"),
-        OperatorClass.SOURCE,
+    OperatorClass.MAP: (
+        "Project ArrowEvalPython BatchEvalPython EventTimeWatermark AppendColumns MapElements "
+        "SerializeFromObject DeserializeToObject UpdateEventTimeWatermarkColumn"
     ),
-    **dict.fromkeys(("RDDScan", "InMemoryTableScan", "StreamingRelation"), OperatorClass.SOURCE),
-    **dict.fromkeys(
-        ("Project", "ArrowEvalPython", "BatchEvalPython", "EventTimeWatermark", "AppendColumns"),
-        OperatorClass.MAP,
+    OperatorClass.FLAT_MAP: (
+        "Generate Expand MapPartitions MapInPandas MapInArrow PythonMapInArrow "
+        "ArrowEvalPythonUDTF BatchEvalPythonUDTF"
     ),
-    **dict.fromkeys(
-        ("MapElements", "SerializeFromObject", "DeserializeToObject", "UpdateEventTimeWatermarkColumn"),
-        OperatorClass.MAP,
+    OperatorClass.FILTER: "Filter Sample",
+    OperatorClass.AGGREGATION: (
+        "HashAggregate SortAggregate ObjectHashAggregate AggregateInPandas ArrowAggregatePython"
     ),
-    **dict.fromkeys(
-        ("Generate", "Expand", "MapPartitions", "MapInPandas", "MapInArrow", "PythonMapInArrow"),
-        OperatorClass.FLAT_MAP,
+    OperatorClass.JOIN: (
+        "BroadcastHashJoin SortMergeJoin ShuffledHashJoin StreamingSymmetricHashJoin "
+        "BroadcastNestedLoopJoin CartesianProduct"
     ),
-    **dict.fromkeys(("ArrowEvalPythonUDTF", "BatchEvalPythonUDTF"), OperatorClass.FLAT_MAP),
-    **dict.fromkeys(("Filter", "Sample"), OperatorClass.FILTER),
-    **dict.fromkeys(
-        (
-            "HashAggregate",
-            "SortAggregate",
-            "ObjectHashAggregate",
-            "AggregateInPandas",
-            "ArrowAggregatePython",
-        ),
-        OperatorClass.AGGREGATION,
+    OperatorClass.UNION: "Union",
+    OperatorClass.DEDUPLICATION: "StreamingDeduplicate StreamingDeduplicateWithinWatermark",
+    OperatorClass.PROCESS: (
+        "FlatMapGroupsWithState FlatMapGroupsInPandasWithState TransformWithState "
+        "TransformWithStateInPandas TransformWithStateInPySpark FlatMapGroupsInPandas "
+        "FlatMapGroupsInArrow FlatMapCoGroupsInPandas FlatMapCoGroupsInArrow MapGroups CoGroup"
     ),
-    **dict.fromkeys(
-        ("BroadcastHashJoin", "SortMergeJoin", "ShuffledHashJoin", "StreamingSymmetricHashJoin"),
-        OperatorClass.JOIN,
+    OperatorClass.SORT: "Sort TakeOrderedAndProject",
+    OperatorClass.SINK: (
+        "WriteToDataSourceV2 WriteToContinuousDataSource WriteToMicroBatchDataSource AppendData"
     ),
-    **dict.fromkeys(("BroadcastNestedLoopJoin", "CartesianProduct"), OperatorClass.JOIN),
-    "Union": OperatorClass.UNION,
-    **dict.fromkeys(
-        ("StreamingDeduplicate", "StreamingDeduplicateWithinWatermark"), OperatorClass.DEDUPLICATION
-    ),
-    **dict.fromkeys(
-        ("FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState", "TransformWithState"),
-        OperatorClass.PROCESS,
-    ),
-    **dict.fromkeys(
-        ("TransformWithStateInPandas", "TransformWithStateInPySpark", "FlatMapGroupsInPandas"),
-        OperatorClass.PROCESS,
-    ),
-    **dict.fromkeys(
-        ("FlatMapGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow", "MapGroups", "CoGroup"),
-        OperatorClass.PROCESS,
-    ),
-    **dict.fromkeys(("Sort", "TakeOrderedAndProject"), OperatorClass.SORT),
 }
+_CLASSES = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 _AGGREGATES = frozenset(word for word, kind in _CLASSES.items() if kind is OperatorClass.AGGREGATION)
 # Parts of Spark's execution that do nothing to a row, or that belong to the operator above them.
 _PASSED = frozenset(
     (
-        *(
-            "AdaptiveSparkPlan",
-            "ResultQueryStage",
-            "ShuffleQueryStage",
-            "BroadcastQueryStage",
-            "AQEShuffleRead",
-        ),
-        *(
-            "WholeStageCodegen",
-            "InputAdapter",
-            "ColumnarToRow",
-            "RowToColumnar",
-            "CollectMetrics",
-            "Final",
-            "Current",
-        ),
+        *("AdaptiveSparkPlan", "ResultQueryStage", "ShuffleQueryStage", "BroadcastQueryStage"),
+        *("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "RowToColumnar", "CollectMetrics"),
+        *("AQEShuffleRead", "Final", "Current"),  # the last two are headings
         *("StateStoreSave", "StateStoreRestore", "SessionWindowStateStoreSave"),
         *("SessionWindowStateStoreRestore", "MergingSessions", "UpdatingSessions"),
     )

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from binders.flink.plan import engine_plan, operator_class
 from speck.core.engine_plan import EnginePlan, OperatorClass, ShipStrategy
 from speck.core.job import Job, Scalar
+from speck.core.runtime import JobState
 from tests.support import ROOT
-from tests.support.binder_contract import attempt_of
+from tests.support.binder_contract import attempt_of, await_state, eventually, profile_of
 from tests.support.flink_bench import FlinkBench
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
@@ -324,5 +325,7 @@ def test_the_plan_of_a_running_program(bench: FlinkBench, name: str) -> None:
     handle = engine.submit(job, attempt_of(job))
     plan = engine.engine_plan(handle)
     assert shape(plan) == PLANS[name]
-    assert plan == engine_plan(bench.rest.job_details(handle.engine_id) or {})
+    await_state(engine, handle, JobState.RUNNING)
+    sample = eventually(lambda: profile_of(engine, handle), lambda found: bool(found.vertices))
+    assert {each.name for each in sample.vertices} == set(plan.tasks.values())
     engine.stop(handle, keep_state=False)
