@@ -32,7 +32,7 @@ _NAMES: Mapping[OperatorClass, str] = {
     OperatorClass.SOURCE: "tablesourcescan",
     OperatorClass.MAP: (
         "map|co-map|timestamps/watermarks|async wait operator|watermarkassigner|calc|pythoncalc|"
-        "windowtablefunction|tabletodatasteam|datasteamtotable|lookup|"
+        "windowtablefunction|tabletodatasteam|datasteamtotable|"
         "streamrecordtimestampinserter|_stream_key_by_map_operator|minibatchassigner"
     ),
     OperatorClass.FLAT_MAP: "flat map|flat_map|co-flat map|expand|correlate|pythoncorrelate",
@@ -42,8 +42,7 @@ _NAMES: Mapping[OperatorClass, str] = {
         "globalgroupaggregate|localgroupaggregate|incrementalgroupaggregate|grouptableaggregate"
     ),
     OperatorClass.WINDOWED_AGGREGATION: (
-        "window|triggerwindow|windowaggregate|globalwindowaggregate|localwindowaggregate|"
-        "groupwindowaggregate|windowall"
+        "window|triggerwindow|windowaggregate|globalwindowaggregate|localwindowaggregate|groupwindowaggregate"
     ),
     OperatorClass.JOIN: "join|interval join|intervaljoin|windowjoin|temporaljoin|lookupjoin|multijoin",
     OperatorClass.UNION: "union",
@@ -73,7 +72,8 @@ def engine_plan(answer: Mapping[str, Any]) -> EnginePlan:
     by_id = {each.id: each for each in reversed(vertices)}  # of two of one id the first
     operators = [node for each in by_id.values() for node in each.operators]
     edges = [edge for each in by_id.values() for edge in (*each.chained, *each.inputs(by_id))]
-    many = [shortened(each.operators[0].name) for each in by_id.values() if each.branches]
+    feeding = {str(given.get("id")) for each in by_id.values() for given in each.given}
+    many = [each.operators[0].name for each in by_id.values() if each.branches and each.id in feeding]
     notes = [
         f"Flink does not report which operator of the chain at {name!r} feeds the next vertex; the last is "
         "assumed."

@@ -53,7 +53,14 @@ CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engin
 PASSING = EnginePlan.of(
     [
         PlanNode(id="1", kind=OperatorClass.SOURCE, name="messages", parallelism=1, task="a"),
-        PlanNode(id="2", kind=OperatorClass.FILTER, name="clean", parallelism=1, task="a"),
+        PlanNode(
+            id="2",
+            kind=OperatorClass.FILTER,
+            name="clean",
+            description="clean (value > 3)",
+            parallelism=1,
+            task="a",
+        ),
         PlanNode(id="3", kind=OperatorClass.SINK, name="writer", parallelism=1, task="a"),
     ],
     [

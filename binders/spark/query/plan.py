@@ -206,7 +206,8 @@ def _functions(operator: _Operator) -> list[str]:
 def _exchange(operator: _Operator) -> _Way:
     text = operator.text
     found = _PARTITIONS.search(text)
-    described = shortened(text.partition(" ")[2]) or operator.word
+    name = _WORD.match(text.partition(" ")[2])
+    described = name[0] if name is not None else operator.word
     if operator.word == "BroadcastExchange":
         return _Way(ShipStrategy.BROADCAST, operator.word)
     if "SinglePartition" in text or text == "Coalesce 1":

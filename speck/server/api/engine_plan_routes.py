@@ -6,6 +6,8 @@ from typing import Any
 
 from speck.server.api import schemas
 from speck.server.api.routes import blueprint, services
+from speck.server.middleware import authentication
+from speck.server.tokens import Role
 
 
 @blueprint.route("/jobs/<name>/engine-plan", methods=["GET"])
@@ -15,4 +17,8 @@ from speck.server.api.routes import blueprint, services
 @blueprint.alt_response(502, schema=schemas.ProblemSchema, description="its engine could not be asked")
 def show_engine_plan(name: str) -> Any:
     """The plan by which its engine executes a job, read from there now, with features for learning"""
-    return services().engine_plans.of_job(name)
+    found = services().engine_plans.of_job(name)
+    if authentication.owner_data()["role"] == Role.READ.value:
+        # They have expressions of the job's code, which the role read is not shown elsewhere either.
+        found["nodes"] = [node | {"description": ""} for node in found["nodes"]]
+    return found

@@ -197,6 +197,7 @@ def test_a_chain_that_branches() -> None:
         ("Flat Map", "Sink: three"),  # a sink feeds nothing
     }
     assert plan.notes == ()
+    assert plan_of(vertex("a", "Source: a<br/>:- Map<br/>+- Filter<br/>")).notes == ()  # it feeds no vertex
     two = plan_of(
         vertex("b", "Sink: x", ("a", "HASH")), vertex("a", "Source: a<br/>:- Map<br/>+- Filter<br/>")
     )

@@ -17,7 +17,7 @@ class PlanNodeSchema(Schema):
         metadata={"description": "the class of the operator"},
     )
     name = text("in the engine's words")
-    description = text("in the engine's words, shortened")
+    description = text("in the engine's words, shortened; empty for the role read")
     parallelism = fields.Integer(
         allow_none=True, metadata={"description": "number of subtasks; null: not reported"}
     )
