@@ -20,10 +20,12 @@ NO_BATCH = "Spark makes the plan with the first batch, and the query has execute
 _WAITING = "No physical plan"
 _HEAD = "== Physical Plan =="
 
-_MARKS = re.compile(r"^(?:[*~] ?(?:\(\d+\) )?)+")  # of generated code and of streaming
+# Of generated code, of streaming, and of columns that Spark misses in the inputs.
+_MARKS = re.compile(r"^(?:[*~!] ?(?:\(\d+\) )?)+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARTITIONS = re.compile(
-    r"(?:hash|range)partitioning\(.*, (?P<hash>\d{1,9})\)|RoundRobinPartitioning\((?P<even>\d{1,9})\)"
+    r"(?:hashpartitioning|rangepartitioning|shufflepartitionidpassthrough)\(.*, (?P<keyed>\d{1,9})\)"
+    r"|RoundRobinPartitioning\((?P<even>\d{1,9})\)"
 )
 _GLOBAL_SORT = re.compile(r"\], true, \d+$")
 _WINDOW = re.compile(r"\b(?:session_)?window#\d")
@@ -213,7 +215,7 @@ def _exchange(operator: _Operator) -> _Way:
     if "SinglePartition" in text or text == "Coalesce 1":
         return _Way(ShipStrategy.SINGLE, described, 1)
     strategy = next((each for word, each in _STRATEGIES.items() if word in text), ShipStrategy.CUSTOM)
-    return _Way(strategy, described, int(found["hash"] or found["even"]) if found is not None else None)
+    return _Way(strategy, described, int(found["keyed"] or found["even"]) if found is not None else None)
 
 
 def _node(operator: _Operator, identifier: str) -> PlanNode:

@@ -42,6 +42,9 @@ PLANS = {
     "q2": "source filter map sink",
     "q7": "source filter map map filter map > windowed_aggregation flat_map map sink",
     "reverse": "source map map map sink",  # a Python function is evaluated between two projections
+    "split_combiner": "source map > process sink",
+    "split_partitioner": "source map map map > process sink",
+    "split_reducer": "source map > process sink",
     "upper": "source map sink",
     "windowed": "source filter map > windowed_aggregation sink",
 }
@@ -68,6 +71,15 @@ def test_a_recorded_plan(name: str) -> None:
     stages = PLANS[name].count(">") + 1
     assert list(plan.tasks.values()) == [f"stage {number}" for number in range(1, stages + 1)]
     assert [each.chained for each in plan.edges].count(False) == stages - 1
+
+
+def test_a_split_in_one_job() -> None:
+    plan = read("split_whole")
+    assert shape(plan) == "source map map map flat_map map flat_map map > process sink"
+    assert [each.parallelism for each in plan.nodes] == [1, 1, 1, 1, 1, 3, 3, 3, 2, 2]
+    assert [each.described for each in plan.edges if each.strategy is ShipStrategy.CUSTOM] == [
+        "shufflepartitionidpassthrough"  # to the worker that the partitioner chose
+    ]
 
 
 def test_a_union_of_the_messages_with_themselves() -> None:
