@@ -102,7 +102,7 @@ def graph(
 
 def _refuse(option: str, of_file: Mapping[str, Any]) -> None:
     """Refuse options for a file."""
-    options = {"env_files": "--env-file", "settings": "--set", "inventory": "--sites", "unfold": "--unfold"}
+    options = {"env_files": "--env", "settings": "--set", "inventory": "--sites", "unfold": "--unfold"}
     if given := [options[name] for name, value in of_file.items() if value]:
         raise click.UsageError(f"{given[0]} is for a FILE, not for {option}")
 

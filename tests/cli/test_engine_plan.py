@@ -272,6 +272,7 @@ def test_jobs_without_a_plan_are_named(running: RestServer, speck: Speck) -> Non
         (("--engine", "a", "-o", "x.svg", "--json"), "--output draws a picture"),
         (("--engine", "a", "--unfold"), "--unfold is for a FILE, not for --engine"),
         (("--engine", "a", "--set", "A=1"), "--set is for a FILE, not for --engine"),
+        (("--features", "--env", "setup.cfg"), "--env is for a FILE, not for --features"),
         (("--features", "--format", "graphml"), "--features has no format graphml (expected json, csv)"),
         (("--features", "-o", "x.svg"), "--output draws a graph: --features prints a table"),
         (("--features", "--unfold"), "--unfold is for a FILE, not for --features"),

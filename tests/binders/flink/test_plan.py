@@ -1,6 +1,6 @@
 """Plans as Flink reports them: those recorded of the programs of this tree, odd ones, and those of a cluster.
 
-``plans.json`` has answers of ``/jobs/:id`` of Flink 2.3 by the names of the programs, all with parallelism 2.
+``plans.json`` has answers of ``/jobs/:id`` of Flink 2.3 by the programs (in Java: with parallelism 2).
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ PLANS = {
     "nexmark-q8-auctions": "source map flat_map sink",
     "nexmark-q8-join": "source process > join = sort sink",
     "nexmark-q8-persons": "source map flat_map sink",
+    "pyflink-count_by_key": "source map > process sink",
+    "pyflink-fast": "source filter sink",
+    "pyflink-forward": "source map sink",
 }
 STREAMS = {
     "q3-join": 4,
