@@ -361,6 +361,10 @@ class Client:
         """The last lines of a job's log at its engine."""
         return self._one("GET", f"/jobs/{_quoted(name)}/logs", lines=lines)
 
+    def engine_plan(self, name: str) -> dict[str, Any]:
+        """The plan by which its engine executes a job, with its features."""
+        return self._one("GET", f"/jobs/{_quoted(name)}/engine-plan")
+
     def curves(self, name: str) -> dict[str, Any]:
         """The rates of a job over the last hour, a point a minute."""
         return self._one("GET", f"/jobs/{_quoted(name)}/curves")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from binders.flink import logs, probes
+from binders.flink import logs, plan, probes
 from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import JobLine
@@ -26,6 +26,7 @@ from binders.flink.submission.job_config import STATE_KIND, attempt_directories,
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
+from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
@@ -259,6 +260,16 @@ class FlinkEngine:
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """See :mod:`binders.flink.logs`."""
         return logs.log_tail(self.rest, handle.engine_id, handle.details.get("job", ""), lines)
+
+    def engine_plan(self, handle: Handle) -> EnginePlan:
+        """The job graph, its vertices taken apart into operators; see :mod:`binders.flink.plan`.
+
+        Raises :class:`~speck.errors.Rejected` for a job that the cluster does not know.
+        """
+        details = self.rest.job_details(handle.engine_id)
+        if details is None:
+            raise self._not_running(handle)
+        return plan.engine_plan(details)
 
     def checkup(self) -> Checkup:
         """Version, slots, state directories, and the clock as inferred from the TaskManagers' heartbeats."""

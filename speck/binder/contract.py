@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
+from speck.core.engine_plan import EnginePlan
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State
@@ -268,6 +269,19 @@ class LogReader(Protocol):
 
         Raises a :class:`~speck.errors.BinderError`; :class:`~speck.errors.Rejected` for a job that the engine
         does not have.
+        """
+
+
+@runtime_checkable
+class PlanReader(Protocol):
+    """An engine binder that can read the plan by which its engine executes a job."""
+
+    def engine_plan(self, handle: Handle) -> EnginePlan:
+        """The operators of a running job and the edges between them; changes nothing at the engine.
+
+        An engine that makes the plan later returns one without operators, with a note that says so.  Raises a
+        :class:`~speck.errors.BinderError`; :class:`~speck.errors.Rejected` for a job that the engine does not
+        have.
         """
 
 

@@ -20,6 +20,7 @@ from speck.coordinator.builds import Builds
 from speck.coordinator.code_changes import CodeChanges
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
+from speck.coordinator.engine_plans import EnginePlans
 from speck.coordinator.mover import Mover
 from speck.coordinator.placer import Placer
 from speck.coordinator.planner import Planner
@@ -58,6 +59,7 @@ class Services:
     queries: Queries
     sites: SiteQueries
     profiles: ProfileQueries
+    engine_plans: EnginePlans
     metrics: Metrics
     doctor: Doctor
     proposals: Proposals
@@ -134,6 +136,7 @@ def build(
         code=code,
     )
     profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
+    engine_plans = EnginePlans(deployments, pool, sampler, measures, clock)
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit)
     coordinator = Coordinator(
         store=store,
@@ -166,5 +169,16 @@ def build(
     proposals = Proposals(coordinator, placer, mint, clock)
     plans = PlannedCompositions(mint, clock)
     return Services(
-        coordinator, queries, sites, profiles, metrics, doctor, proposals, plans, adaptation, files, uploads
+        coordinator=coordinator,
+        queries=queries,
+        sites=sites,
+        profiles=profiles,
+        engine_plans=engine_plans,
+        metrics=metrics,
+        doctor=doctor,
+        proposals=proposals,
+        plans=plans,
+        adaptation=adaptation,
+        files=files,
+        uploads=uploads,
     )

@@ -244,6 +244,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("DELETE", "/jobs/{name}"),
         ("GET", "/jobs/{name}/logs"),
         ("GET", "/jobs/{name}/curves"),
+        ("GET", "/jobs/{name}/engine-plan"),
         ("POST", "/compositions"),
         ("GET", "/compositions"),
         ("GET", "/compositions/{name}"),

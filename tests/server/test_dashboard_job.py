@@ -69,6 +69,24 @@ def test_the_log_of_a_job_is_read_on_request(at: tuple[RestServer, Page]) -> Non
     page.one(".job-panel .trouble", "a.example")
 
 
+def test_the_plan_of_a_job_at_its_engine_is_read_on_request(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    page.open()
+    page.click("[data-job=clean]")
+    page.click(".job-panel button", "Read the engine’s plan")
+    page.one(".engine-plan tbody tr:nth-child(3)", "writer")
+    assert [each.text.split() for each in page.all(".engine-plan tbody tr")] == [
+        ["messages", "source", "1", "clean"],
+        ["clean", "filter", "1", "writer"],
+        ["writer", "sink", "1"],
+    ]
+    assert page.complaints() == []
+    rest.world.down("sc://a.example:15002")
+    page.click(".job-panel button", "Read the engine’s plan again")
+    page.one(".job-panel .trouble", "a.example")
+
+
 def test_an_error_is_shown_once(at: tuple[RestServer, Page]) -> None:
     rest, page = at
     deploy(rest, THREE)

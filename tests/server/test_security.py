@@ -174,6 +174,18 @@ FIELDS = {
 }
 
 
+def test_expressions_of_code_in_the_plan_of_an_engine_are_for_the_role_write(door: Door) -> None:
+    path = "/compositions?name=planned&wait=60"
+    door.ask("POST", path, door.anna, data=ONE, headers=YAML)
+    found = [door.ask("GET", "/jobs/a/engine-plan", token).json() for token in (door.anna, door.reader)]
+    assert [[node["description"] for node in each["nodes"]] for each in found] == [
+        ["", "clean (value > 3)", ""],
+        ["", "", ""],
+    ]
+    assert [node["name"] for node in found[0]["nodes"]] == [node["name"] for node in found[1]["nodes"]]
+    door.ask("DELETE", "/compositions/planned?wait=60", door.anna)
+
+
 def test_no_token_is_kept_anywhere(door: Door) -> None:
     door.ask("GET", "/jobs", door.stranger)
     files = [each for each in door.served.directory.rglob("*") if each.is_file()]

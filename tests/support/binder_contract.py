@@ -7,6 +7,7 @@ that runs, with what a test needs around it.  All engines take the same tests; a
 from __future__ import annotations
 
 import inspect
+import json
 import threading
 import time
 import uuid
@@ -28,8 +29,10 @@ from speck.binder import (
     HealthCheckable,
     ListsRunning,
     LogReader,
+    PlanReader,
     Profiles,
 )
+from speck.core.engine_plan import EnginePlan, OperatorClass
 from speck.core.job import Job, client_id, session_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
@@ -155,6 +158,8 @@ def assert_useless(
         calls["running"] = engine.running
     if isinstance(engine, LogReader):
         calls["log_tail"] = lambda: engine.log_tail(handle, 10)
+    if isinstance(engine, PlanReader):
+        calls["engine_plan"] = lambda: engine.engine_plan(handle)
     if isinstance(engine, HealthCheckable):
         calls["checkup"] = engine.checkup
     if isinstance(engine, BuildsJobs):
@@ -205,6 +210,9 @@ def assert_forgotten(engine: EngineBinder, handle: Handle) -> None:
     if isinstance(engine, LogReader):
         with pytest.raises(Rejected):
             engine.log_tail(handle, 10)
+    if isinstance(engine, PlanReader):
+        with pytest.raises(Rejected):
+            engine.engine_plan(handle)
 
 
 def assert_listed(engine: ListsRunning, started: Sequence[tuple[Job, Attempt, Handle]], prefix: str) -> None:
@@ -225,6 +233,10 @@ def profile_of(engine: Profiles, handle: Handle) -> JobSample:
     assert isinstance(sample, JobSample), sample
     assert sample.engine_id == handle.engine_id
     return sample
+
+
+def _is_complete(plan: EnginePlan) -> bool:
+    return bool(plan.nodes) and None not in (each.parallelism for each in plan.nodes)
 
 
 def _passed_on(messages: int, sample: JobSample) -> bool:
@@ -596,6 +608,24 @@ class EngineContract:
         assert isinstance(engine.profile([unknown])[unknown.engine_id], Rejected)
         engine.stop(handle, keep_state=False)
         assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
+
+    def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, PlanReader):
+            pytest.skip("this engine reports no plan")
+        job = bench.passing_job(name)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        bench.send(job, ["a"])
+        plan = eventually(partial(engine.engine_plan, handle), _is_complete)
+        counted = plan.count()
+        assert (counted[OperatorClass.SOURCE], counted[OperatorClass.SINK]) == (1, 1)
+        assert [plan.nodes[0].kind, plan.nodes[-1].kind] == [OperatorClass.SOURCE, OperatorClass.SINK]
+        assert plan.depth() == len(plan.nodes)  # a chain
+        assert {node.parallelism for node in plan.nodes} == {1}
+        assert plan.notes == ()
+        assert {node.task for node in plan.nodes} <= plan.tasks.keys()
+        assert EnginePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+        engine.stop(handle, keep_state=False)
 
     def test_checkup(self, engine: EngineBinder) -> None:
         if not isinstance(engine, HealthCheckable):

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from binders.common.python_reach import reached_code
 from speck.binder import BrokerKind, EngineKind, ForeignSession, Registry
+from speck.core.engine_plan import EnginePlan, OperatorClass, PlanEdge, PlanNode, ShipStrategy
 from speck.core.inventory import Inventory
 from speck.core.job import Job, form_fingerprint, session_fingerprint
 from speck.core.profile import AckSample, BatchSample, JobSample
@@ -48,6 +49,26 @@ from speck.errors import (
 )
 
 CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engine
+# The plan of a job that passes its messages on.
+PASSING = EnginePlan.of(
+    [
+        PlanNode(id="1", kind=OperatorClass.SOURCE, name="messages", parallelism=1, task="a"),
+        PlanNode(
+            id="2",
+            kind=OperatorClass.FILTER,
+            name="clean",
+            description="clean (value > 3)",
+            parallelism=1,
+            task="a",
+        ),
+        PlanNode(id="3", kind=OperatorClass.SINK, name="writer", parallelism=1, task="a"),
+    ],
+    [
+        PlanEdge(source="1", target="2", strategy=ShipStrategy.FORWARD, chained=True),
+        PlanEdge(source="2", target="3", strategy=ShipStrategy.FORWARD, chained=True),
+    ],
+    {"a": "messages -> clean -> writer"},
+)
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING})
 STATE_KIND = {"spark": "spark-checkpoint", "flink": "flink-savepoint"}
 
@@ -187,6 +208,7 @@ class World:
         self.lost_states: set[str] = set()  # places of states that are gone
         self.silent_jobs: set[str] = set()  # engine ids of which their engine says nothing
         self.metrics: dict[str, JobMetrics] = {}  # what engines tell of jobs, by job name
+        self.plans: dict[str, EnginePlan] = {}  # by job name; PASSING for others
         self.profiles: dict[str, JobSample] = {}  # what they tell of the work of jobs, by job name
         self.calls: list[Call] = []
         self.violations: list[str] = []
@@ -494,6 +516,13 @@ class InMemoryEngine:
                 raise Rejected(f"{self.address} does not know job {handle.engine_id}", address=self.address)
             said = [f"attempt {running.attempt.number} of {running.job.job_name} {running.state.value}"]
             return [*running.said, *said, *filter(None, [running.message])][-lines:]
+
+    def engine_plan(self, handle: Handle) -> EnginePlan:
+        name = handle.details.get("job", "")
+        with self.world.call("engine_plan", self.address, name):
+            if handle.engine_id not in self.world.engine(self.address).jobs:
+                raise Rejected(f"{self.address} does not know job {handle.engine_id}", address=self.address)
+            return self.world.plans.get(name, PASSING)
 
     def checkup(self) -> Checkup:
         with self.world.call("checkup", self.address, ""):

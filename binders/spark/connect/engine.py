@@ -23,6 +23,7 @@ from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.slots import Slots
 from binders.spark.connect.specification import query_spec, session_of
+from binders.spark.query import plan
 from binders.spark.query.code_check import check_code, may_have_several_sources, mentions_python_functions
 from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of
@@ -30,6 +31,7 @@ from binders.spark.query.progress import failure_line, metrics_of, report_line
 from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import status_text
 from speck.binder import Snapshot
+from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
@@ -282,6 +284,12 @@ class ConnectEngine:
         if not status.active:
             tail += (self._client.query_exception(session, query) or "").splitlines()
         return tail[-lines:]
+
+    def engine_plan(self, handle: Handle) -> EnginePlan:
+        """The physical plan of the query's last batch; see :mod:`binders.spark.query.plan`."""
+        session, query = handle.engine_id, _query_of(handle)
+        text = self._client.physical_plan(session, query)
+        return plan.engine_plan(text, plan.source_partitions(self._client.last_progress(session, query)))
 
     def checkup(self) -> Checkup:
         """See :func:`binders.spark.connect.healthcheck.connect_checkup`."""

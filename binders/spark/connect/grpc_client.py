@@ -279,6 +279,11 @@ class ConnectClient:
             self._query(session, query, QUICK, recent_progress=True).recent_progress.recent_progress_json
         )
 
+    def physical_plan(self, session: str, query: Query) -> str:
+        """The physical plan of a query's last batch, as text; a sentence before the first."""
+        explain = pb2.StreamingQueryCommand.ExplainCommand(extended=False)
+        return str(self._query(session, query, QUICK, explain=explain).explain.result)
+
     def stop_query(self, session: str, query: Query) -> None:
         """Stop a query at once; returns when it has stopped."""
         self._query(session, query, SLOW, stop=True)

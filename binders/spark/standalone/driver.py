@@ -11,7 +11,7 @@ import contextlib
 import hmac
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Protocol
@@ -122,7 +122,7 @@ class Driver:
         fault = self._start()
         if fault is not None:
             return self._not_started(fault)
-        control = _listen(_host_of(self._session), stop_token, self._stop)
+        control = _listen(_host_of(self._session), stop_token, self._stop, self._physical_plan)
         self._report_running(running_since=time.time(), control=control)
         return self._supervise(stop_grace)
 
@@ -176,6 +176,9 @@ class Driver:
         report = self._query._jsq.lastProgress()
         return None if report is None else str(report.json())
 
+    def _physical_plan(self) -> str:
+        return str(self._query._jsq.explainInternal(False))
+
     def _await_batch_end(self, grace: float) -> None:
         """Wait for the end of the current batch; one that takes longer is aborted, and repeated later."""
         deadline = time.monotonic() + grace
@@ -191,18 +194,40 @@ def _host_of(session: SparkSession) -> str:
     return session.conf.get("spark.driver.host") or "127.0.0.1"
 
 
-def _listen(host: str, token: str, stop: threading.Event) -> str:
-    """Accept requests to stop; returns their URL, empty if no socket can be opened at this address."""
+def _listen(host: str, token: str, stop: threading.Event, plan: Callable[[], str]) -> str:
+    """Accept requests to stop (POST), and for the physical plan (GET of ``/plan``).
+
+    Returns their URL, empty if no socket can be opened at this address.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            given = self.headers.get("Authorization", "").encode("utf-8", "replace")
-            allowed = hmac.compare_digest(given, f"Bearer {token}".encode())
+            allowed = self._is_allowed()
             if allowed:
                 stop.set()
-            self.send_response(202 if allowed else 403)
-            self.send_header("Content-Length", "0")
+            self._answer(202 if allowed else 403)
+
+        def do_GET(self) -> None:
+            if not self._is_allowed() or self.path != "/plan":
+                self._answer(404 if self._is_allowed() else 403)
+                return
+            try:
+                text = plan()
+            except Exception:  # of Py4J, while the query ends
+                self._answer(500)
+                return
+            self._answer(200, text.encode())
+
+        def _is_allowed(self) -> bool:
+            given = self.headers.get("Authorization", "").encode("utf-8", "replace")
+            return hmac.compare_digest(given, f"Bearer {token}".encode())
+
+        def _answer(self, status: int, body: bytes = b"") -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             """Log nothing: other programs may scan the port."""

@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 import pyspark
 
 from binders.common.reservations import Reservations, no_slot, slots_taken
+from binders.spark.query import plan
 from binders.spark.query.code_check import check_code
 from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
@@ -33,6 +34,7 @@ from binders.spark.standalone.master import Cluster, Driver, Master
 from binders.spark.standalone.measurements import Measurements
 from binders.spark.standalone.submission import Submitter
 from speck.binder import ArtifactServer
+from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
@@ -296,6 +298,23 @@ class StandaloneEngine:
         printed, logged = (text.rpartition(HEAD_END)[2].splitlines() for text in texts)
         half = [f"out: {line}" for line in printed[-(lines // 2) :]] if lines > 1 else []
         return half + logged[len(half) - lines :]
+
+    def engine_plan(self, handle: Handle) -> EnginePlan:
+        """The physical plan of the query's last batch, from its driver; see :mod:`binders.spark.query.plan`.
+
+        Raises :class:`~speck.errors.Rejected` while the driver's query does not run.
+        """
+        cluster = self._master.cluster()
+        self._drivers.identify(cluster)
+        report = self._report(handle, cluster)
+        chosen = self._drivers.choose(handle.engine_id, cluster)
+        status = chosen[1] if chosen is not None else None
+        if status is None or status.kind != "running" or not status.control:
+            name = handle.details.get("job", "")
+            message = f"{self.address}: the driver of job {name!r} runs no query that has a plan"
+            raise Rejected(message, address=self.address)
+        text = self._master.physical_plan(status.control, self._submitter.stop_token(handle.engine_id))
+        return plan.engine_plan(text, plan.source_partitions(report))
 
     def checkup(self) -> Checkup:
         """See :func:`binders.spark.standalone.healthcheck.standalone_checkup`."""

@@ -217,6 +217,15 @@ class Master:
             return False
         return bool(answer.status_code == requests.codes.accepted)
 
+    def physical_plan(self, url: str, token: str) -> str:
+        """The physical plan of a driver's query, as text.
+
+        Raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.OutcomeUnknown` and
+        :class:`~speck.errors.Rejected` (a driver of an earlier version has no such answer).
+        """
+        headers = {"Authorization": f"Bearer {token}"}
+        return self._request("GET", f"{url}/plan", "driver of Spark master", headers=headers).text
+
     def _json(
         self, method: str, url: str, what: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:

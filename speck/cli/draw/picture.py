@@ -89,7 +89,7 @@ class _SitePlan:
     @property
     def width(self) -> float:
         inner = self.inlet + sum(self.job_widths) + sum(each + GAP for each in self.topic_widths)
-        return max(inner + PADDING, BOLD * _width(_title(self.group), TEXT) + 2 * PADDING)
+        return max(inner + PADDING, BOLD * text_width(_title(self.group), TEXT) + 2 * PADDING)
 
     @property
     def height(self) -> float:
@@ -230,31 +230,31 @@ def _title(group: SiteGroup) -> str:
 
 
 @cache
-def _width(text: str, points: float) -> float:
+def text_width(text: str, points: float) -> float:
     # matplotlib would parse '$' as mathematics, here and below.
     return float(TextPath((0, 0), text.replace("$", "S") or " ", size=points).get_extents().width) / 72
 
 
 def _widest(texts: Iterable[str], points: float) -> float:
-    return max((_width(text, points) for text in texts), default=0.0)
+    return max((text_width(text, points) for text in texts), default=0.0)
 
 
 # --- drawing ------------------------------------------------------------------------------------
 
 
 def _paint_site(axes: Axes, box: Box, title: str, fill: str) -> None:
-    _paint_box(axes, box, fill, edge="#c3ccd4", rounding=0.08, zorder=0)
+    paint_box(axes, box, fill, edge="#c3ccd4", rounding=0.08, zorder=0)
     at = (box.left + PADDING, box.middle + box.height / 2 - TITLE / 2)
     axes.text(*at, title, size=TEXT, weight="bold", color=INK, va="center", zorder=5, parse_math=False)
 
 
 def _paint_job(axes: Axes, name: str, box: Box) -> None:
-    _paint_box(axes, box, PAPER, edge=INK, rounding=0.1, zorder=3)
+    paint_box(axes, box, PAPER, edge=INK, rounding=0.1, zorder=3)
     at = (box.left + box.width / 2, box.middle)
     axes.text(*at, name, size=TEXT, color=INK, ha="center", va="center_baseline", zorder=4, parse_math=False)
 
 
-def _paint_box(axes: Axes, box: Box, fill: str, *, edge: str, rounding: float, zorder: int) -> None:
+def paint_box(axes: Axes, box: Box, fill: str, *, edge: str, rounding: float, zorder: int) -> None:
     corner = (box.left, box.middle - box.height / 2)
     style = f"round,pad=0,rounding_size={rounding}"
     axes.add_patch(
@@ -264,19 +264,19 @@ def _paint_box(axes: Axes, box: Box, fill: str, *, edge: str, rounding: float, z
 
 def _paint_edges(axes: Axes, graph: Graph, name: str, layout: Layout) -> None:
     job, box = graph.jobs[name], layout.jobs[name]
-    end = box.right + _width(job.sink_topic, SMALL) + 0.1
+    end = box.right + text_width(job.sink_topic, SMALL) + 0.1
     _paint_topic(axes, job.sink_topic, box.right + 0.05, box.middle)
     readers = graph.readers_of(job)
     for reader in readers:
-        _paint_path(axes, _curve([(box.right, box.middle), *_way(graph, name, reader, end, layout)]))
+        paint_path(axes, curve_of([(box.right, box.middle), *_way(graph, name, reader, end, layout)]))
     if not readers:
-        _paint_path(axes, Curve([(box.right, box.middle), (end + 0.15, box.middle)]))
+        paint_path(axes, Curve([(box.right, box.middle), (end + 0.15, box.middle)]))
         _paint_outside(axes, end + 0.2, box.middle)
     if not graph.writers_of(job):
-        start = box.left - _width(job.source_topic, SMALL) - 0.25
+        start = box.left - text_width(job.source_topic, SMALL) - 0.25
         _paint_topic(axes, job.source_topic, start + 0.1, box.middle)
         _paint_outside(axes, start, box.middle)
-        _paint_path(axes, Curve([(start + 0.05, box.middle), (box.left, box.middle)]))
+        paint_path(axes, Curve([(start + 0.05, box.middle), (box.left, box.middle)]))
 
 
 def _paint_topic(axes: Axes, topic: str, left: float, middle: float) -> None:
@@ -310,7 +310,7 @@ def _way(graph: Graph, name: str, reader: str, trunk_end: float, layout: Layout)
     yield (to.left, to.middle)
 
 
-def _curve(points: Sequence[Point]) -> Curve:
+def curve_of(points: Sequence[Point]) -> Curve:
     """Straight lines between points of one height, and curves with horizontal ends between others."""
     corners, codes = [points[0]], [Curve.MOVETO]
     for before, after in pairwise(points):
@@ -323,7 +323,7 @@ def _curve(points: Sequence[Point]) -> Curve:
     return Curve(corners, codes)
 
 
-def _paint_path(axes: Axes, curve: Curve) -> None:
+def paint_path(axes: Axes, curve: Curve) -> None:
     axes.add_patch(
         FancyArrowPatch(
             path=curve,

@@ -11,6 +11,7 @@ from rich.text import Text
 from speck.cli.render.adaptation import adaptation_lines, adaptations_lines, decision_line, step_line
 from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count, faults_of
 from speck.cli.render.facts import facts
+from speck.cli.render.features import features_csv, features_data, features_table
 from speck.cli.render.folding import folded_jobs
 from speck.cli.render.live import (
     SORTS,
@@ -65,6 +66,9 @@ __all__ = [
     "events_table",
     "facts",
     "faults_of",
+    "features_csv",
+    "features_data",
+    "features_table",
     "figure_lines",
     "finding_lines",
     "folded_jobs",

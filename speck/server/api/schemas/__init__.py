@@ -12,6 +12,7 @@ from speck.server.api.schemas.compositions import (
     RevisionSchema,
     RevisionViewSchema,
 )
+from speck.server.api.schemas.engine_plans import EnginePlanSchema, PlanEdgeSchema, PlanNodeSchema
 from speck.server.api.schemas.jobs import (
     CurvesSchema,
     JobRatesSchema,
@@ -68,6 +69,7 @@ __all__ = [
     "DestructionSchema",
     "DiagnosisSchema",
     "DifferenceSchema",
+    "EnginePlanSchema",
     "EngineViewSchema",
     "EventSchema",
     "FindingSchema",
@@ -82,6 +84,8 @@ __all__ = [
     "OperationSchema",
     "OperationSummarySchema",
     "OwnerSchema",
+    "PlanEdgeSchema",
+    "PlanNodeSchema",
     "PlanSchema",
     "ProblemSchema",
     "ProgressSchema",

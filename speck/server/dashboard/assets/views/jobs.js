@@ -5,6 +5,7 @@ import { read, named } from "../rest.js";
 import { alarms, jobLook, textsOf, troubled } from "../states.js";
 import { Fact, Trouble } from "../parts.js";
 import { Curves } from "./curves.js";
+import { EnginePlan } from "./engine-plan.js";
 import { Log } from "./log.js";
 import { ago, amount, count, known, moment, rate, shown, span } from "../words.js";
 
@@ -248,6 +249,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
       </dl>
       ${fields.split?.of && html`<${Split} key=${fields.split.of} name=${fields.split.of} now=${now} />`}
       <${Metrics} key=${job.job_name} name=${job.job_name} />
+      <${EnginePlan} key=${`plan ${job.job_name}`} name=${job.job_name} />
       <${Log} key=${`log ${job.job_name}`} name=${job.job_name} />
     <//>
   `;

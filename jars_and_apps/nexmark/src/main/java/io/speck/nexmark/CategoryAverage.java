@@ -43,7 +43,7 @@ final class CategoryAverage {
     static DataStream<String> rising(Events events) {
         DataStream<String> bids = Events.projected(events.timed(Line.BID), CategoryAverage::bid);
         return Events.ended(bids.keyBy(line -> Line.number(line, AUCTION), Types.LONG).process(new Rising())
-                .name("rising").uid("rising").setParallelism(1));
+                .name("process: rising").uid("rising").setParallelism(1));
     }
 
     /** The winning bids, {@code R,time of the close,auction,category,price}, from cut auctions and rising bids. */
@@ -67,12 +67,12 @@ final class CategoryAverage {
 
     private static DataStream<String> winning(DataStream<String> cut, int parallelism) {
         return Events.ordered(cut.keyBy(line -> Line.number(line, AUCTION), Types.LONG).process(new Winning())
-                .name("winning").uid("winning").setParallelism(parallelism), 0);
+                .name("join: winning").uid("winning").setParallelism(parallelism), 0);
     }
 
     private static DataStream<String> average(DataStream<String> winning) {
         return Events.ended(winning.keyBy(line -> Line.number(line, CATEGORY), Types.LONG).process(new Average())
-                .name("average").uid("average").setParallelism(1));
+                .name("aggregation: average").uid("average").setParallelism(1));
     }
 
     private static final class Rising extends KeyedProcessFunction<Long, String, String> {

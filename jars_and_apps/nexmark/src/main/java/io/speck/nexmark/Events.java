@@ -15,12 +15,13 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 record Events(DataStream<Received> messages, int streams, int parallelism) {
     /** All lines in the order of receipt, marks of progress among them. */
     DataStream<String> lines() {
-        return messages.map(Received::text).name("lines");
+        return messages.map(Received::text).name("map: lines");
     }
 
     /** The lines but for marks of progress, with their times and with watermarks. */
     DataStream<String> timed() {
-        return messages.transform("progress", Types.STRING, new Progress(streams)).uid("progress").setParallelism(1);
+        return messages.transform("process: progress", Types.STRING, new Progress(streams)).uid("progress")
+                .setParallelism(1);
     }
 
     DataStream<String> timed(char kind) {
@@ -28,7 +29,7 @@ record Events(DataStream<Received> messages, int streams, int parallelism) {
     }
 
     static DataStream<String> only(char kind, DataStream<String> lines) {
-        return lines.filter(line -> Line.is(line, kind)).name("kind");
+        return lines.filter(line -> Line.is(line, kind)).name("filter: kind");
     }
 
     /** Projects the lines for which {@code projection} has a result other than null; marks of progress pass. */
@@ -42,16 +43,16 @@ record Events(DataStream<Received> messages, int streams, int parallelism) {
             if (projected != null) {
                 out.collect(projected);
             }
-        }).returns(Types.STRING).name("project");
+        }).returns(Types.STRING).name("flat map: project");
     }
 
     /** Passes the results of operators of parallelism 1 on as they come, and marks the end of the input. */
     static DataStream<String> ended(DataStream<String> lines) {
-        return lines.transform("ended", Types.STRING, new Ended()).setParallelism(1);
+        return lines.transform("process: ended", Types.STRING, new Ended()).setParallelism(1);
     }
 
     /** Orders the results of windows and timers, and marks the end of every period (0: of the input alone). */
     static DataStream<String> ordered(DataStream<String> lines, long period) {
-        return lines.transform("ordered", Types.STRING, new Ordered(period)).uid("ordered").setParallelism(1);
+        return lines.transform("sort: ordered", Types.STRING, new Ordered(period)).uid("ordered").setParallelism(1);
     }
 }

@@ -19,8 +19,9 @@ final class Highest implements AggregateFunction<String, Highest.Best, List<Stri
     }
 
     DataStream<String> in(DataStream<String> lines, WindowAssigner<Object, TimeWindow> windows) {
-        return lines.windowAll(windows).aggregate(this).name("highest").uid("highest")
-                .<String>flatMap((highest, out) -> highest.forEach(out::collect)).returns(Types.STRING).name("rows");
+        return lines.windowAll(windows).aggregate(this).name("windowed aggregation: highest").uid("highest")
+                .<String>flatMap((highest, out) -> highest.forEach(out::collect)).returns(Types.STRING)
+                .name("flat map: rows");
     }
 
     /** The lines of the highest number so far; Flink keeps it, which is why its fields are as they are. */

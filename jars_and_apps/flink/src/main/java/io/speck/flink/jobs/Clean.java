@@ -14,6 +14,6 @@ public final class Clean {
     }
 
     static DataStream<String> clean(DataStream<String> texts) {
-        return texts.filter(Reading::wellFormed).name("clean");
+        return texts.filter(Reading::wellFormed).name("filter: clean");
     }
 }

@@ -25,7 +25,7 @@ public final class CountByKey {
     }
 
     static DataStream<String> count(DataStream<String> texts, int field, int parallelism) {
-        return texts.keyBy(text -> key(text, field)).map(new Count(field)).name("count").uid("count")
+        return texts.keyBy(text -> key(text, field)).map(new Count(field)).name("aggregation: count").uid("count")
                 .setParallelism(parallelism);
     }
 

@@ -14,6 +14,6 @@ public final class Forward {
     }
 
     static DataStream<String> forward(DataStream<String> texts, String site) {
-        return site.isEmpty() ? texts : texts.map(text -> text + "," + site).name("forward");
+        return site.isEmpty() ? texts : texts.map(text -> text + "," + site).name("map: forward");
     }
 }

@@ -45,7 +45,8 @@ record Statistics(String site, long window, long lateness, int slowest) implemen
      */
     DataStream<WindowUpdate> count(DataStream<String> lines) {
         return DataStreamUtils.reinterpretAsKeyedStream(lines, line -> 0, Types.INT)
-                .process(new WindowCounter(this)).name("windows").uid("windows").setParallelism(1);
+                .process(new WindowCounter(this)).name("windowed aggregation: windows").uid("windows")
+                .setParallelism(1);
     }
 
     long start(long time) {

@@ -1,0 +1,60 @@
+"""The plans by which engines execute jobs, read on request, with their features for learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from speck.binder import PlanReader
+from speck.binder.pool import BinderPool
+from speck.errors import Conflict
+from speck.observe.measures import Measures
+from speck.observe.profile.estimates import VertexLoad
+from speck.observe.sampler import Sampler
+from speck.placement.features import features_of
+from speck.store.deployments import Deployments
+
+
+@dataclass(frozen=True)
+class EnginePlans:
+    """``clock`` gives Unix time, s."""
+
+    deployments: Deployments
+    pool: BinderPool
+    sampler: Sampler
+    measures: Measures
+    clock: Callable[[], float]
+
+    def of_job(self, name: str) -> dict[str, Any]:
+        """The plan of a job that runs, and its features; sampling goes on for a minute.
+
+        Raises :class:`~speck.errors.NotFound` for an unknown job, :class:`~speck.errors.Conflict` for one
+        without a plan, and the :class:`~speck.errors.BinderError` of an engine that does not give it.
+        """
+        snapshot = self.deployments.snapshot(
+            self.deployments.head(self.deployments.known_job(name).composition)
+        )
+        form, attempt = snapshot.forms[name], snapshot.attempt(name)
+        if attempt is None or attempt.handle is None:
+            raise Conflict(f"job {name!r} runs at no engine, so there is no plan of it (start it first)")
+        engine = self.pool.engine(form)
+        if not isinstance(engine, PlanReader):
+            raise Conflict(f"job {name!r}: the binder for {form.engine} does not report the engine's plan")
+        plan = engine.engine_plan(attempt.handle)
+        self.sampler.measure()
+        estimate = self.measures.jobs([form])[name].estimate
+        return {
+            "job_name": name,
+            "engine": form.engine,
+            "address": form.spe_address,
+            "attempt": attempt.attempt.number,
+            "observed_at": self.clock(),
+            **plan.to_dict(),
+            "features": features_of(plan, estimate.profile, selectivities(estimate.vertices)),
+        }
+
+
+def selectivities(vertices: Iterable[VertexLoad]) -> dict[str, float]:
+    """The rows out per row in of each vertex that takes rows in, by its name."""
+    return {each.name: each.rate_out / each.rate_in for each in vertices if each.rate_in > 0}
