@@ -16,7 +16,7 @@ from benchmarks.placement.training_data import main as write_data
 from speck.errors import InvalidInput
 from speck_learned.records import Record, json_schema, main, read
 from speck_learned.targets import labels
-from tests.learned.test_features import line
+from tests.placement.learned.test_features import line
 
 
 def record(**measured: float) -> Record:

@@ -27,7 +27,7 @@ from speck_learned.features import FLAT, flat
 from speck_learned.policies import COSTREAM, FLATVEC, LearnedPolicy, choose
 from speck_learned.predictor import Predictor, predictors
 from speck_learned.targets import Prediction
-from tests.learned.test_features import line
+from tests.placement.learned.test_features import line
 from tests.support.properties import tries
 
 problems = st.builds(

@@ -1,1 +1,0 @@
-"""Tests of the figures of fog and cloud."""
