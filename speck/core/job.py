@@ -157,7 +157,7 @@ class FieldChange:
 def changed_fields(before: Job, after: Job) -> tuple[FieldChange, ...]:
     """The fields that differ, in the order of their declaration."""
     # Most jobs are equal, which is a quick check.  1, 1.0 and True are equal in Python but not to a job.
-    if before == after and _types(before.arguments) == _types(after.arguments):
+    if before == after and (not before.arguments or _types(before.arguments) == _types(after.arguments)):
         return ()
     return tuple(
         FieldChange(name, old, new)
