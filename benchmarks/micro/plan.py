@@ -74,12 +74,13 @@ def measure(count: int, runs: int, root: Path) -> dict[str, Any]:
 def peak_bytes(count: int, root: Path) -> int:
     """The growth of the most resident memory of this process by the reading of a composition, in bytes."""
     _load(text_of(1), root)
-    before = _most_resident()
+    before = most_resident()
     _load(text_of(count), root)
-    return _most_resident() - before
+    return most_resident() - before
 
 
-def _most_resident() -> int:
+def most_resident() -> int:
+    """The most memory that this process had resident so far, in bytes."""
     # Of Linux; getrusage() would count the process that this one was forked from.
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
