@@ -100,7 +100,7 @@ pictures:
 	@for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg"; done
 
 bench: system $(VENV)/dev jars
-	@for name in plan store cli reconcile scrape sampling hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@for name in plan scale store cli reconcile scrape sampling hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 jars: $(BUILT)
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from speck.core.job import JOB_NAME
+from speck.core.names import JOB_NAME
 from speck.core.settings import HOST, PORT
 from speck.errors import ServerError
 

@@ -2,8 +2,10 @@
 
 For each size, a composition of that many Spark jobs is read from YAML (checked as the server does it, with
 the installed binders), is taken as deployed, and is read and planned again.  ``seconds`` is the planning
-alone, ``load_seconds`` the reading; both are medians over the runs, with minimum and maximum.  The jobs that
-are compared are different objects with equal values, as those of a store and of a file are.
+alone, ``load_seconds`` the reading; both are processor time, medians over the runs, with minimum and maximum.
+The jobs that are compared are different objects with equal values, as those of a store and of a file are.
+``load_peak_bytes_per_job`` is the growth of the resident memory while the text is read by a process
+of its own, text included.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +66,24 @@ def measure(count: int, runs: int, root: Path) -> dict[str, Any]:
         plans.append(seconds)
         assert plan.changes == () and len(plan.actions) == count
     row: dict[str, Any] = {"jobs": count, "runs": runs, "yaml_bytes": len(text)}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        row["load_peak_bytes_per_job"] = alone.submit(peak_bytes, count, root).result() // count
     return row | dict(Figure.of(plans).named("seconds")) | dict(Figure.of(loads).named("load_seconds"))
+
+
+def peak_bytes(count: int, root: Path) -> int:
+    """The growth of the most resident memory of this process by the reading of a composition, in bytes."""
+    _load(text_of(1), root)
+    before = most_resident()
+    _load(text_of(count), root)
+    return most_resident() - before
+
+
+def most_resident() -> int:
+    """The most memory that this process had resident so far, in bytes."""
+    # Of Linux; getrusage() would count the process that this one was forked from.
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def _copy(job: Job) -> Job:
@@ -84,9 +105,9 @@ def _load(text: str, root: Path) -> Composition:
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     gc.collect()
-    before = time.perf_counter()
+    before = time.process_time()
     result = work()
-    return time.perf_counter() - before, result
+    return time.process_time() - before, result
 
 
 def main() -> None:
@@ -103,13 +124,15 @@ def main() -> None:
     if options.json:
         print(json.dumps({"plan": rows}))
         return
-    print(f"{'jobs':>9}  {'plan s':>8} {'(min, max)':>18}  {'load s':>8} {'(min, max)':>18}")
+    print(
+        f"{'jobs':>9}  {'plan s':>8} {'(min, max)':>18}  {'load s':>8} {'(min, max)':>18}  {'bytes/job':>9}"
+    )
     for row in rows:
         plan, load = (
             f"{row[name]:>8.4f} {'({:.4f}, {:.4f})'.format(row[f'{name}_min'], row[f'{name}_max']):>18}"
             for name in ("seconds", "load_seconds")
         )
-        print(f"{row['jobs']:>9,}  {plan}  {load}")
+        print(f"{row['jobs']:>9,}  {plan}  {load}  {row['load_peak_bytes_per_job']:>9,}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.lifecycle import ActionState, OperationState
@@ -175,5 +175,5 @@ class Operation:
                 "base_revision": self.base_revision,
                 "replaced_by": self.replaced_by,
                 "engine_calls": dict(self.calls),
-                "actions": [asdict(each) for each in self.actions.values()],
+                "actions": [vars(each) | {"changes": [*each.changes]} for each in self.actions.values()],
             }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -84,6 +85,7 @@ class BrokerKind:
 ENGINE_OF_SCHEME: Mapping[str, str] = {"sc": "spark", "spark": "spark", "http": "flink", "https": "flink"}
 
 
+@lru_cache(maxsize=4096)  # each job of a long composition names three addresses, few of which differ
 def scheme_of(address: str) -> str:
     """The scheme of an address in lower case; empty if it has none."""
     return urlsplit(address).scheme.lower()

@@ -6,11 +6,7 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import job_argument
-from speck.cli.options import (
-    json_option,
-    show_data,
-    unfold_option,
-)
+from speck.cli.options import json_option, show_data, unfold_option
 from speck.cli.terminal import out
 from speck.client import Client
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from dotenv.parser import parse_stream
 
 from speck.cli.options import warn
 from speck.errors import Fault, InvalidInput
@@ -104,6 +103,8 @@ def read_env(path: Path) -> dict[str, str]:
 
 
 def _of_lines(text: str, faults: list[Fault]) -> Iterator[tuple[str, str]]:
+    from dotenv.parser import parse_stream
+
     for binding in parse_stream(io.StringIO(text)):
         if binding.error or (binding.key is not None and binding.value is None):
             faults.append(Fault("not in the form NAME=VALUE", line=binding.original.line))

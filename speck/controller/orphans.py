@@ -95,11 +95,15 @@ class Orphans:
                 job_state.write(transaction, stored, OrphanAdopted(attempt, snapshot.head.revision, handle))
                 transaction.add_event(self._event(EventKind.STARTED, name, message, snapshot.head.name))
 
-    def report_unknown(self, copies: Mapping[str, Sequence[EngineCopy]]) -> None:
-        """Report each copy of this store whose job is in no composition, once."""
+    def report_unknown(self, copies: Mapping[str, Sequence[EngineCopy]], known: Collection[str]) -> None:
+        """Report each copy of this store whose job is in no composition, once.
+
+        ``known`` are jobs that are in one, as far as that is known already.
+        """
         unknown = {
             each.found.attempt: each
             for name, found in copies.items()
+            if name not in known
             for each in found
             if each.found.attempt and each.found.owner == self.store.identity and self._is_unknown(name)
         }

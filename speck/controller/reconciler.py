@@ -179,7 +179,7 @@ class Reconciler:
                 self._reconcile(snapshot, observation, copies, generation)
         self.reaper.round(observation.silent)
         self.orphans.retain({each.head.name for each in snapshots})
-        self.orphans.report_unknown(copies)
+        self.orphans.report_unknown(copies, {name for each in snapshots for name in each.records})
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.desired)}

@@ -253,7 +253,9 @@ class _Places:
 
     def site_of(self, job: Job) -> str | None:
         """The name of the site of a job's engine."""
-        site = choose_site(self._sites_of.get(job.spe_address, []), job.site_hints)
+        if not (sites := self._sites_of.get(job.spe_address)):
+            return None
+        site = choose_site(sites, job.site_hints)
         return site.name if site is not None else None
 
     def candidates(self, job: Job, at: str | None, present: Job | None) -> tuple[Mapping[str, str], Reasons]:

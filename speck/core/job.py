@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -14,8 +13,6 @@ from typing import Any
 from speck.core.placement import Expects, PlacementOptions
 
 Scalar = str | int | float | bool
-
-JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
 class Change(IntEnum):
@@ -156,8 +153,10 @@ class FieldChange:
 
 def changed_fields(before: Job, after: Job) -> tuple[FieldChange, ...]:
     """The fields that differ, in the order of their declaration."""
+    if before is after:  # as nearly all jobs in a round of the reconciler
+        return ()
     # Most jobs are equal, which is a quick check.  1, 1.0 and True are equal in Python but not to a job.
-    if before == after and _types(before.arguments) == _types(after.arguments):
+    if before == after and (not before.arguments or _types(before.arguments) == _types(after.arguments)):
         return ()
     return tuple(
         FieldChange(name, old, new)

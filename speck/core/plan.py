@@ -251,17 +251,18 @@ def _compare(
     status: JobStatus | None,
     code: CodeChange | None,
 ) -> Action:
-    worst = max((JOB_FIELDS[each.field] for each in changes), default=None)
-    named = changed_text([each.field for each in changes], code)
     silent = status is not None and status.state is JobState.UNKNOWN
     note = f" ({previous.spe_address} does not answer)" if silent else ""
+    elsewhere = f" ({code})" if code is not None else ""
+    if not changes:
+        return Keep(desired, f"unchanged{elsewhere}{note}")
+    worst = max(JOB_FIELDS[each.field] for each in changes)
+    named = changed_text([each.field for each in changes], code)
     if worst is Change.MOVE:
         return Move(desired, previous, f"{named}{note}", changes)
     if worst is Change.UPDATE:
         return Update(desired, previous, f"{named}{note}", changes)
-    reason = "unchanged" if worst is None else f"only {named}, which touches no engine"
-    elsewhere = f" ({code})" if code is not None else ""
-    return Keep(desired, reason + elsewhere + note, changes)
+    return Keep(desired, f"only {named}, which touches no engine{elsewhere}{note}", changes)
 
 
 def changed_text(fields: Iterable[str], code: CodeChange | None) -> str:

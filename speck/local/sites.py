@@ -22,7 +22,7 @@ import yaml
 
 from speck.binder import LocalServer, Networked, Preparable, Registry, installed
 from speck.binder.devserver import heap_bytes
-from speck.core.job import JOB_NAME
+from speck.core.names import JOB_NAME
 from speck.errors import LocalError, NotFound
 from speck.local import processes
 from speck.local.state import Record, Role, ServerRecord, free_ports

@@ -118,7 +118,8 @@ class Observer:
         if now:
             return observation
         # The answer to a call of an earlier round may be of an attempt that was replaced since.
-        same = {job.job_name for job, handle in asked if (job, handle) in jobs}
+        current = {job.job_name: (job, handle) for job, handle in jobs}
+        same = {job.job_name for job, handle in asked if current.get(job.job_name) == (job, handle)}
         statuses = {name: status for name, status in observation.statuses.items() if name in same}
         return Observation(statuses, {}, observation.silent)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from speck.schema.edges import declared_edges, edge_faults
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
 from speck.schema.lint import lint
+from speck.schema.memory import collector_paused
 from speck.schema.placement import (
     placement_faults,
     placement_options,
@@ -60,7 +61,7 @@ def read_document(text: str | bytes, *, format: str = "yaml", max_bytes: int = M
     if format != "json":
         return parse(expand(decoded), max_bytes=max_bytes)
     document = parse(decoded, format=format, max_bytes=max_bytes)
-    return Document(expand_parsed(document.value), document.faults)
+    return replace(document, value=expand_parsed(document.value))
 
 
 def load_composition(
@@ -80,9 +81,10 @@ def load_composition(
     composition's name where the document has none.  ``sent`` are the files that came with it, by their path
     in the document: they go before those of the directories.  Raises :class:`InvalidInput` with all faults.
     """
-    document = read_document(text, format=format, max_bytes=max_bytes)
-    environment = Environment(inventory, registry, _roots(root), sent)
-    return _load(document.value, document.faults, environment, default_name)
+    with collector_paused():
+        document = read_document(text, format=format, max_bytes=max_bytes)
+        environment = Environment(inventory, registry, _roots(root), sent)
+        return _load(document, environment, default_name)
 
 
 def load_jobs(
@@ -94,7 +96,7 @@ def load_jobs(
     default_name: str,
 ) -> Loaded:
     """Load a composition from parsed data; parameters and errors as of :func:`load_composition`."""
-    return _load(data, Faults(), Environment(inventory, registry, _roots(root)), default_name)
+    return _load(Document(data), Environment(inventory, registry, _roots(root)), default_name)
 
 
 def load_job(
@@ -156,13 +158,13 @@ def _roots(root: Path | Sequence[Path]) -> tuple[Path, ...]:
     return (root,) if isinstance(root, Path) else tuple(root)
 
 
-def _load(data: Any, faults: Faults, environment: Environment, default_name: str) -> Loaded:
-    data = require_mapping(data, "composition", "jobs")
+def _load(document: Document, environment: Environment, default_name: str) -> Loaded:
+    data, faults = require_mapping(document.value, "composition", "jobs"), document.faults
     report = FaultReport(faults, data)
     name = _composition_name(data, default_name, report)
     made: list[Entry] = []
     if isinstance(data.get("jobs"), list):
-        made = unfolded(data, environment.inventory, faults)
+        made = unfolded(data, environment.inventory, faults, may_refer=document.may_refer)
     else:
         report_wrong_shape(report, "jobs", "a list of jobs")
     found = _all_jobs(made, Resolver(environment), faults)

@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, pre_load
@@ -30,7 +30,7 @@ NO_REFERENCE = (
 MAX_TEXT = 4096
 MAX_CHECKED = 200_000  # characters; a topic, the longest of all values, has at most 65,535 bytes
 MAX_MAPPING_TEXT = 64 * 1024
-_MOST_NARROWED = 32  # schemas
+_MOST_SHAPES = 32  # sets of fields that are remembered
 
 
 def _metadata(**metadata: Any) -> dict[str, Any]:
@@ -49,24 +49,36 @@ class StrictSchema(Schema):
             return data
         return {key: value for key, value in data.items() if value is not None or key not in self.load_fields}
 
-    def narrowed(self, data: Mapping[str, Any]) -> Schema:
-        """A schema of the fields in ``data`` and the required ones, for the many mappings of a long document.
+    def sound(self, data: object) -> dict[str, Any] | None:
+        """The fields of a mapping without any fault; ``None`` for one whose faults :meth:`load` is to tell.
 
-        Marshmallow visits every field of a schema, and most fields of a job are absent.  Schemas are made for
-        the first combinations of fields only, since making one takes longer than reading a mapping.
+        Marshmallow visits every field of a schema, most of which are absent from each of the many mappings of
+        a long document.
         """
-        present = self.load_fields.keys() & data.keys() if isinstance(data, Mapping) else set()
-        key = frozenset(present)
-        if key not in self._narrowed:
-            if len(self._narrowed) >= _MOST_NARROWED:
-                return self
-            names = [name for name, field in self.load_fields.items() if name in present or field.required]
-            self._narrowed[key] = type(self)(only=names)
-        return self._narrowed[key]
+        if not isinstance(data, Mapping):
+            return None
+        given = self.drop_empty(data)
+        if (present := self.present(tuple(given))) is None:
+            return None
+        try:
+            return {name: field.deserialize(given[key], key, given) for key, name, field in present}
+        except ValidationError:
+            return None
 
     @cached_property
-    def _narrowed(self) -> dict[frozenset[str], Schema]:
-        return {}
+    def present(self) -> Any:
+        """The key, the name and the field of each key of a tuple; ``None`` if one is unknown or missing.
+
+        It is determined once for the mappings with the same keys.
+        """
+        return lru_cache(maxsize=_MOST_SHAPES)(self._find_present)
+
+    def _find_present(self, keys: tuple[str, ...]) -> list[tuple[str, str, fields.Field[Any]]] | None:
+        required = {key for key, field in self.load_fields.items() if field.required}
+        if not required <= set(keys) <= self.load_fields.keys():
+            return None
+        found = ((key, field) for key, field in self.load_fields.items() if key in keys)
+        return [(key, field.attribute or key, field) for key, field in found]
 
 
 class Text(fields.String):
@@ -87,6 +99,15 @@ class Text(fields.String):
         super().__init__(error_messages=missing, metadata=metadata, **kwargs)
         self.expected = expected
         self.check = check
+
+    def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **kwargs: Any) -> Any:
+        """The text; sooner than by marshmallow's general steps, of which text needs none.
+
+        Raises :class:`marshmallow.ValidationError`.
+        """
+        if type(value) is str and self._fault(value) is None:
+            return value
+        return super().deserialize(value, attr, data, **kwargs)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         fault = _text_fault(value) or self._fault(value)

@@ -53,10 +53,15 @@ class Entry:
     template: str = ""
 
 
-def unfolded(document: Mapping[str, Any], inventory: Inventory, faults: Faults) -> list[Entry]:
-    """The jobs of a document, one entry for each; adds the faults of its ``for_each`` blocks."""
+def unfolded(
+    document: Mapping[str, Any], inventory: Inventory, faults: Faults, *, may_refer: bool = True
+) -> list[Entry]:
+    """The jobs of a document, one entry for each; adds the faults of its ``for_each`` blocks.
+
+    ``may_refer`` is false for a document none of whose texts contains ``${``.
+    """
     entries = document["jobs"]
-    texts = _Texts(document)
+    texts = _Texts(document if may_refer else {})
     made: list[Entry] = []
     for index, data in enumerate(entries):
         entry = Entry(data, index, line_of(entries, index))

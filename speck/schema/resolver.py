@@ -10,7 +10,8 @@ from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, EngineKind, Registry, scheme_of
 from speck.core.inventory import Inventory, Site
-from speck.core.job import JOB_NAME, PLACED_FIELDS, Job
+from speck.core.job import PLACED_FIELDS, Job
+from speck.core.names import JOB_NAME
 from speck.core.placement import ANY, Expects
 from speck.core.topic import matches
 from speck.core.units import spark_interval

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from marshmallow import fields, validate
 
-from speck.core.job import JOB_NAME
+from speck.core.names import JOB_NAME
 from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS, POLICIES
 from speck.core.topic import filter_fault, name_fault
 from speck.core.units import (

@@ -40,8 +40,10 @@ def report_unknown_fields(data: Mapping[str, Any], schema: StrictSchema, report:
 
 def validate_fields(schema: StrictSchema, data: Mapping[str, Any], report: FaultReport) -> dict[str, Any]:
     """The fields that are valid by themselves; the faults of the others are added to ``report``."""
+    if (sound := schema.sound(data)) is not None:
+        return sound
     try:
-        return dict(schema.narrowed(data).load(data))
+        return dict(schema.load(data))
     except ValidationError as error:
         for path, predicate in _flat(error.messages_dict):
             _record(schema, path, predicate, report)

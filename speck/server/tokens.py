@@ -14,13 +14,12 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from speck.core.job import JOB_NAME
+from speck.core.names import JOB_NAME
 from speck.errors import Fault, InvalidInput
 
 SHORTEST = 16  # characters
@@ -168,6 +167,8 @@ def _text(path: Path) -> str:
 def _replace(path: Path, text: str) -> None:
     """Replace the content in one step, so that a server that reads the file sees the old or the new one."""
     with _translated(path):
+        import tempfile
+
         descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:

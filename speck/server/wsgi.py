@@ -47,6 +47,7 @@ _MAX_RECEIVED = 2 * MAX_BODY
 _IDLE = 60  # s; a connection without a request is closed
 _SLOWEST = 10_000  # bytes/s; a client that sends a request more slowly is cut off ...
 PATIENCE = 30.0  # s; ... after so long, and one that takes nothing of an answer after twice that
+_MOMENT = 0.001  # s; the loop waits no longer for a thread that sends
 _LINGER = 5.0  # s; at the end, unsent answers may take so long
 
 
@@ -91,6 +92,7 @@ class _Channel(HTTPChannel):
     error_task_class = _ProblemTask
     requests: Any
     requests_lock: Any
+    outbuf_lock: Any
     server: Any
     socket: Any  # or a SecuredSocket
     _since = 0.0  # monotonic time, s, when the request that is being received began
@@ -130,7 +132,18 @@ class _Channel(HTTPChannel):
     def writable(self) -> bool:
         if self.total_outbufs_len and time.time() - self.last_activity > 2 * self._patience:
             self.will_close = True
+        if self.requests and self.total_outbufs_len:
+            self._await_sender()
         return bool(super().writable())
+
+    def _await_sender(self) -> None:
+        """Let the thread of a request send, if it does just now.
+
+        Waitress's loop would poll the connection without end meanwhile, since it can take data, and keep that
+        thread from its work.
+        """
+        if self.outbuf_lock.acquire(timeout=_MOMENT):
+            self.outbuf_lock.release()
 
     def handle_close(self) -> None:
         # A connection that is closed with unread bytes is reset, and its last answer may be lost.

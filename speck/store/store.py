@@ -74,6 +74,9 @@ class Store:
     bounds: HistoryBounds = field(default_factory=HistoryBounds)
     on_event: list[Callable[[Event], None]] = field(default_factory=list, init=False, repr=False)
     _cache: dict[tuple[str, int], Revision] = field(default_factory=dict, init=False, repr=False)
+    _scanned: dict[bytes, dict[bytes, tuple[bytes, Any]]] = field(
+        default_factory=dict, init=False, repr=False
+    )  # by prefix: the records of the last scan, by key, as bytes and decoded
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -179,6 +182,21 @@ class Store:
         with self._database.scan(prefix) as found:
             return [self._decoded(key, decode, key[len(prefix) :].decode(), value) for key, value in found]
 
+    def _scan_all(self, prefix: bytes, decode: Callable[[str, bytes], _T]) -> list[_T]:
+        """As :meth:`_scan`, for records that each round of the reconciler reads, and few of which change.
+
+        A record whose bytes are those of the scan before is not decoded again.
+        """
+        before, now = self._scanned.get(prefix, {}), dict[bytes, tuple[bytes, Any]]()
+        with self._database.scan(prefix) as found:
+            for key, value in found:
+                last = before.get(key)
+                if last is None or last[0] != value:
+                    last = value, self._decoded(key, decode, key[len(prefix) :].decode(), value)
+                now[key] = last
+        self._scanned[prefix] = now
+        return [record for _, record in now.values()]
+
     def _decoded(self, key: bytes, decode: Callable[..., _T], *arguments: Any) -> _T:
         try:
             return decode(*arguments)
@@ -254,13 +272,13 @@ class Store:
 
     def jobs(self, composition: str | None = None) -> list[JobRecord]:
         """The records of all jobs (of one composition), by name."""
-        records = self._scan(b"job/", codec.decode_job)
+        records = self._scan_all(b"job/", codec.decode_job)
         return [each for each in records if composition is None or each.composition == composition]
 
     def attempts(self, job: str | None = None) -> list[AttemptRecord]:
         """The attempts that run or may run (of one job), by job name and number."""
         if job is None:
-            return self._scan(b"attempt/", codec.decode_attempt)
+            return self._scan_all(b"attempt/", codec.decode_attempt)
         return self._scan(
             key_of("attempt", job, ""),
             lambda number, value: codec.decode_attempt(f"{job}/{number}", value),

@@ -202,6 +202,18 @@ def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, 
     world.violations.clear()  # for a moment both ran, and only the newer one may read
 
 
+def test_copies_of_known_jobs_are_looked_up_together(
+    bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.apply(A, B)
+    looked_up: list[str] = []
+    find = bench.store.job
+    monkeypatch.setattr(bench.store, "job", lambda name: looked_up.append(name) or find(name))
+    bench.round(2)
+    assert looked_up == []
+    assert world.where() == {"a": ENGINE, "b": ENGINE}
+
+
 def test_what_runs_while_it_is_deleted_is_no_stray(bench: Bench, world: World) -> None:
     bench.apply(A, B)
     bench.round()

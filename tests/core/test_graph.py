@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,25 @@ def test_order_does_not_depend_on_the_file() -> None:
 )
 def test_cycle(jobs: list[Job], expected: list[str] | None) -> None:
     assert Graph.of(jobs).cycle() == expected
+
+
+topics = some.sampled_from(["a", "b", "c", "d", "b/c", "b/+", "b/#", "+/c"])
+wired = some.tuples(topics, topics.filter(lambda topic: not name_fault(topic)))
+
+
+@property_test
+@given(some.lists(wired, min_size=1, max_size=6))
+def test_a_cycle_is_named_where_there_is_no_order(pairs: list[tuple[str, str]]) -> None:
+    graph = Graph.of(job(f"j{index}", *pair) for index, pair in enumerate(pairs))
+    cycle = graph.cycle()
+    assert graph._has_cycle() is (cycle is not None)
+    if cycle is None:
+        assert len(graph.order()) == len(pairs)
+        return
+    with pytest.raises(InvalidInput, match="form a cycle"):
+        graph.order()
+    for name, following in pairwise([*cycle, cycle[0]]):
+        assert following in graph.readers_of(graph.jobs[name])
 
 
 def test_order_of_a_cycle_names_its_jobs() -> None:

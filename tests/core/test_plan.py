@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job
 from speck.core.placement import Expects
@@ -228,6 +229,12 @@ def test_a_job_that_runs_no_more_is_started(state: JobState) -> None:
 def test_a_job_that_runs_is_kept(state: JobState) -> None:
     before = job("A")
     assert actions(by_name(before), deployed(before), A=state) == (Keep(before, "unchanged"),)
+
+
+def test_a_change_of_code_that_the_job_does_not_use_is_told() -> None:
+    code = {"A": CodeChange("air.py", same=True)}
+    plan = make_plan("test", 1, by_name(job("A")), deployed(job("A")), code=code)
+    assert [each.reason for each in plan.actions] == [f"unchanged ({code['A']})"]
 
 
 def test_a_job_at_an_engine_that_does_not_answer_is_kept_and_said_so() -> None:

@@ -119,6 +119,14 @@ def test_a_value_of_a_variable_is_no_reference(root: Path) -> None:
     assert dict(jobs(root, text)["clean-a"].arguments) == {"text": "${each.site}"}
 
 
+@pytest.mark.parametrize("escaped", [r'"t/\x24{each.site}"', '"t/$\\\n    {each.site}"'])
+def test_a_reference_written_with_escapes(root: Path, escaped: str) -> None:
+    text = ONE.replace("clean-${each.site:lower}", r'"c-\x24{each.site}"').replace(
+        "clean/${each.site}", escaped
+    )
+    assert [job.sink_topic for job in jobs(root, text).values()] == ["t/A", "t/B", "t/D"]
+
+
 def test_a_literal_reference_is_escaped(root: Path) -> None:
     text = ONE + "  arguments: {text: '$${each.site} at ${each.site}'}\n"
     assert dict(jobs(root, text)["clean-a"].arguments) == {"text": "${each.site} at A"}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -105,6 +106,42 @@ def test_the_parser_without_the_c_library_reads_alike(monkeypatch: pytest.Monkey
     assert (fast.value, fast.faults) == (slow.value, slow.faults)
 
 
+def nodes(node: Any, value: Any) -> Iterator[tuple[int, int | None]]:
+    """The line of each key and item, as PyYAML's tree of nodes has it and as the value has it."""
+    if isinstance(value, dict):
+        for key, inner in node.value:
+            name = yaml.SafeLoader("").construct_object(key)
+            yield key.start_mark.line + 1, line_of(value, name)
+            yield from nodes(inner, value[name])
+    elif isinstance(value, list):
+        for index, inner in enumerate(node.value):
+            yield inner.start_mark.line + 1, line_of(value, index)
+            yield from nodes(inner, value[index])
+
+
+@property_test
+@given(documents, some.booleans())
+def test_lines_are_those_of_the_nodes(value: Any, flow: bool) -> None:
+    text = "# first\n" + yaml.safe_dump(value, default_flow_style=flow, width=20)
+    found = list(nodes(yaml.compose(text), parse(text).value))
+    assert [here for _, here in found] == [expected for expected, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "format", "expected"),
+    [
+        ("a: b", "yaml", False),
+        ("a: $b {c}", "yaml", False),
+        ("a: ${b}", "yaml", True),
+        (r'a: "\x24{b}"', "yaml", True),
+        (r'["\u0024{b}"]', "json", True),
+        ('["$b"]', "json", False),
+    ],
+)
+def test_a_document_that_may_refer_to_variables(text: str, format: str, expected: bool) -> None:
+    assert parse(text, format=format).may_refer is expected
+
+
 def test_lines_are_those_of_the_text() -> None:
     value = parse("# comment\na: 1\nb:\n- x\n- c: 2\n  d: 3\n").value
     assert isinstance(value, LinedDict)
@@ -122,4 +159,14 @@ def test_defaults_may_be_repeated_in_every_item_of_a_long_list() -> None:
 def test_aliases_that_nest_deeper_and_deeper_are_refused() -> None:
     text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 40))
     with pytest.raises(InvalidInput, match="nested too deeply"):
+        parse(text)
+
+
+@pytest.mark.parametrize(("around", "refused"), [(8, False), (9, True)])
+def test_levels_of_an_alias_are_those_of_its_anchor(around: int, refused: bool) -> None:
+    text = f"a: &a {'[' * 10}x{']' * 10}\nb: {'[' * around}*a{']' * around}\n"
+    if refused:
+        with pytest.raises(InvalidInput, match="nested too deeply"):
+            parse(text)
+    else:
         parse(text)

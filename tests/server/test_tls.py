@@ -15,6 +15,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ import requests
 from speck.client import Client
 from speck.errors import InvalidInput, ServerError
 from speck.server.tls import Certificate
+from speck.server.wsgi import WebServer
 from tests.server.test_http import YAML, problem_of, read_all
 from tests.server.test_security import refused, speck
 from tests.support.nginx_server import nginx_before_speck
@@ -195,6 +197,23 @@ def test_requests_that_come_in_pieces_and_in_one(secured: Secured) -> None:
             connection.sendall(bytes([byte]))
         answer = read_all(connection)  # which raises unless the end is said over TLS too
         assert answer.endswith(b'{"status": "ok"}')
+
+
+def test_the_loop_does_not_spin_while_answers_are_sent(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, loop_once = Counter[str](), WebServer._loop_once
+
+    def counted(server: WebServer) -> None:
+        rounds["all"] += 1
+        loop_once(server)
+
+    monkeypatch.setattr(WebServer, "_loop_once", counted)
+    one = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with secured.connect() as connection:
+        connection.sendall(one * 500 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert read_all(connection).count(b'{"status": "ok"}') == 501
+    assert rounds["all"] < 10 * 501  # it went round some 35 times an answer
 
 
 @pytest.mark.slow("many clients at once")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from speck.core.job import (
     JOB_FIELDS,
-    JOB_NAME,
     Change,
     Composition,
     FieldChange,
@@ -16,6 +15,7 @@ from speck.core.job import (
     form_fingerprint,
     session_fingerprint,
 )
+from speck.core.names import JOB_NAME
 from speck.core.runtime import (
     Attempt,
     Capacity,

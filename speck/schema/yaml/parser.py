@@ -8,9 +8,10 @@ as by PyYAML's ``SafeLoader`` (YAML 1.1).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from sys import intern
 from typing import Any, NoReturn
 
 import yaml
@@ -36,15 +37,20 @@ _SCALAR_TAGS = frozenset(
 )
 _NUMBER_TAGS = frozenset((_TAG + "int", _TAG + "float"))
 _TEXT_TAGS = frozenset(("!", _TAG + "str", _TAG + "merge", _TAG + "value"))
+_RESOLVED = frozenset(Resolver.yaml_implicit_resolvers)  # first characters of values that may be no text
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
 class Document:
-    """The value of a text, and the faults that did not prevent its parsing (repeated keys)."""
+    """The value of a text, and the faults that did not prevent its parsing (repeated keys).
+
+    No text in the value contains ``${`` unless ``may_refer``.
+    """
 
     value: Any
     faults: Faults = field(default_factory=Faults)
+    may_refer: bool = True
 
 
 def parse(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
@@ -55,7 +61,10 @@ def parse(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES
     decoded = decode(text, max_bytes)
     if not decoded.strip():
         _reject("the document is empty (expected a mapping)")
-    return _parse_json(decoded) if format == "json" else _parse_yaml(decoded)
+    document = _parse_json(decoded) if format == "json" else _parse_yaml(decoded)
+    # Only an escape puts characters into a value that do not stand side by side in the text.
+    document.may_refer = "${" in decoded or "\\" in decoded
+    return document
 
 
 def _reject(message: str, line: int | None = None) -> NoReturn:
@@ -153,11 +162,14 @@ class _Anchored:
 
 
 class _Builder:
-    """Builds values from parser events; a method reads one node, and recurses as deep as the document."""
+    """Builds values from parser events; a method reads one node, and recurses as deep as the document.
+
+    A long document is mostly plain text in mappings: those two are read in as few steps as possible.
+    """
 
     def __init__(self, text: str) -> None:
-        self._events: Iterator[Any] = iter(_LOADER(text).get_event, None)
-        # Keys and many values are repeated in each item of a long list.
+        self._next_event: Callable[[], Any] = _LOADER(text).get_event
+        # Words such as `true`, and numbers, are repeated in each item of a long list.
         self._tag_of = lru_cache(maxsize=_RESOLVED_TEXTS)(partial(Resolver().resolve, yaml.ScalarNode))
         self._constructor = SafeConstructor()
         self._anchors: dict[str, _Anchored] = {}
@@ -167,30 +179,31 @@ class _Builder:
         self._faults = Faults()
 
     def document(self) -> Document:
-        next(self._events)  # start of the stream
-        if not isinstance(next(self._events), yaml.DocumentStartEvent):
+        self._next_event()  # start of the stream
+        if not isinstance(self._next_event(), yaml.DocumentStartEvent):
             _reject("the document is empty (expected a mapping)")
-        value = self._node(next(self._events), 1)
-        next(self._events)  # end of the document
-        following = next(self._events)
+        value = self._node(self._next_event(), 1)
+        self._next_event()  # end of the document
+        following = self._next_event()
         if not isinstance(following, yaml.StreamEndEvent):
             line = following.start_mark.line + 1
             _reject("a second document begins here (expected one document in a file)", line)
         return Document(value, self._faults)
 
     def _node(self, event: Any, depth: int) -> Any:
-        line = event.start_mark.line + 1
         if depth > MAX_DEPTH:
-            _reject(_TOO_DEEP, line)
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(str(event.anchor), line, depth)
+            _reject(_TOO_DEEP, event.start_mark.line + 1)
+        if event.__class__ is yaml.AliasEvent:
+            return self._alias(event, depth)
         self._written += 1
-        self._deepest = max(self._deepest, depth)
-        return self._built(event, line, depth) if event.anchor is None else self._anchor(event, line, depth)
+        if depth > self._deepest:
+            self._deepest = depth
+        return self._built(event, depth) if event.anchor is None else self._anchor(event, depth)
 
-    def _built(self, event: Any, line: int, depth: int) -> Any:
-        if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, line)
+    def _built(self, event: Any, depth: int) -> Any:
+        if event.__class__ is yaml.ScalarEvent:
+            return self._scalar(event)
+        line = event.start_mark.line + 1
         expected = _TAG + ("map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if event.tag not in (None, "!", expected):
             _reject(f"the tag {quoted(event.tag)} is not accepted (expected plain YAML)", line)
@@ -198,16 +211,17 @@ class _Builder:
             return self._mapping(line, depth)
         return self._sequence(line, depth)
 
-    def _anchor(self, event: Any, line: int, depth: int) -> Any:
+    def _anchor(self, event: Any, depth: int) -> Any:
         nodes, deepest = self._written + self._repeated, self._deepest
         self._deepest = depth
-        value = self._built(event, line, depth)
+        value = self._built(event, depth)
         size = self._written + self._repeated - nodes + 1
         self._anchors[event.anchor] = _Anchored(value, size, self._deepest - depth + 1)
         self._deepest = max(deepest, self._deepest)
         return value
 
-    def _alias(self, name: str, line: int, depth: int) -> Any:
+    def _alias(self, event: Any, depth: int) -> Any:
+        name, line = str(event.anchor), event.start_mark.line + 1
         anchored = self._anchors.get(name)
         if anchored is None:
             alias, anchor = quoted("*" + name), quoted("&" + name)
@@ -222,40 +236,42 @@ class _Builder:
 
     def _sequence(self, line: int, depth: int) -> LinedList:
         items = LinedList(line)
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+        while (event := self._next_event()).__class__ is not yaml.SequenceEndEvent:
             items.lines.append(event.start_mark.line + 1)
             items.append(self._node(event, depth + 1))
         return items
 
     def _mapping(self, line: int, depth: int) -> LinedDict:
-        mapping = LinedDict(line)
+        mapping, lines = LinedDict(line), dict[str, int]()
         merged: list[LinedDict] = []
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+        next_event, inner = self._next_event, depth + 1
+        while (event := next_event()).__class__ is not yaml.MappingEndEvent:
             at = event.start_mark.line + 1
-            if self._is_merge(event):
-                merged += self._mergeable(self._node(next(self._events), depth + 1), at)
+            if event.__class__ is yaml.ScalarEvent and event.value == "<<" and event.implicit[0]:
+                merged += self._mergeable(self._node(next_event(), inner), at)
                 continue
-            key = self._node(event, depth + 1)
-            value = self._node(next(self._events), depth + 1)
-            self._put(mapping, key, value, at)
+            key = self._node(event, inner)
+            value = self._node(next_event(), inner)
+            if key.__class__ is str and key not in mapping:
+                key = intern(key)  # one text for the field of all jobs
+                mapping[key] = value
+                lines[key] = at
+            else:
+                self._refuse(key, at, lines)
         for other in merged:  # keys of the mapping itself override merged ones, earlier override later
             for key in other.keys() - mapping.keys():
-                mapping[key], mapping.lines[key] = other[key], other.lines[key]
+                mapping[key], lines[key] = other[key], other.lines[key]
+        mapping.lines = lines
         return mapping
 
-    def _put(self, mapping: LinedDict, key: object, value: object, line: int) -> None:
-        if not isinstance(key, str):
-            kind = "YAML reads yes, no, on and off as true or false; " if isinstance(key, bool) else ""
-            self._faults.append(Fault(f"a key is not text ({kind}put it in quotes)", line=line))
-        elif key in mapping:
-            first = mapping.lines[key]
-            self._faults.append(Fault(f"key {quoted(key)} is given twice (first in line {first})", line=line))
+    def _refuse(self, key: object, line: int, lines: Mapping[str, int]) -> None:
+        """Add the fault of a key that is not text, or that was given in another line."""
+        if isinstance(key, str):
+            message = f"key {quoted(key)} is given twice (first in line {lines[key]})"
         else:
-            mapping[key] = value
-            mapping.lines[key] = line
-
-    def _is_merge(self, event: Any) -> bool:
-        return isinstance(event, yaml.ScalarEvent) and event.value == "<<" and bool(event.implicit[0])
+            kind = "YAML reads yes, no, on and off as true or false; " if isinstance(key, bool) else ""
+            message = f"a key is not text ({kind}put it in quotes)"
+        self._faults.append(Fault(message, line=line))
 
     def _mergeable(self, value: object, line: int) -> list[LinedDict]:
         found = value if isinstance(value, LinedList) else [value]
@@ -263,16 +279,21 @@ class _Builder:
             _reject("'<<' does not name a mapping (expected '<<: *ANCHOR' of a mapping)", line)
         return list(found)
 
-    def _scalar(self, event: Any, line: int) -> Any:
-        tag = event.tag or self._tag_of(event.value, event.implicit)
+    def _scalar(self, event: Any) -> Any:
+        value = event.value
+        # Only text that begins in certain ways can be anything else, unless it has a tag.
+        if event.tag is None and (value[:1] not in _RESOLVED or not event.implicit[0]):
+            return value
+        tag = event.tag or self._tag_of(value, event.implicit)
         if tag in _TEXT_TAGS:
-            return event.value
+            return value
+        line = event.start_mark.line + 1
         if tag not in _SCALAR_TAGS:
             _reject(f"the tag {quoted(tag)} is not accepted (expected plain YAML)", line)
-        if tag in _NUMBER_TAGS and len(event.value) > MAX_NUMBER:
-            message = f"a number has {len(event.value):,} characters"
+        if tag in _NUMBER_TAGS and len(value) > MAX_NUMBER:
+            message = f"a number has {len(value):,} characters"
             _reject(f"{message} (at most {MAX_NUMBER} are accepted; put text in quotes)", line)
-        return self._constructed(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark), line)
+        return self._constructed(yaml.ScalarNode(tag, value, event.start_mark, event.end_mark), line)
 
     def _constructed(self, node: yaml.ScalarNode, line: int) -> Any:
         construct = self._constructor.yaml_constructors[node.tag]
