@@ -26,6 +26,7 @@ from binders.flink.submission.job_config import STATE_KIND, attempt_directories,
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
+from binders.flink.workers import workers_of
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
@@ -39,6 +40,7 @@ from speck.core.runtime import (
     JobState,
     JobStatus,
     State,
+    Worker,
 )
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
@@ -255,6 +257,10 @@ class FlinkEngine:
             cores=total(managers, "hardware", "cpuCores"),
             memory=total(managers, "memoryConfiguration", "totalProcessMemory"),
         )
+
+    def workers(self) -> list[Worker]:
+        """The TaskManagers; see :mod:`binders.flink.workers`."""
+        return workers_of(self.rest)
 
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """See :mod:`binders.flink.logs`."""
