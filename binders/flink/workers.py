@@ -16,13 +16,14 @@ def workers_of(rest: FlinkRest) -> list[Worker]:
 
 
 def _worker(rest: FlinkRest, manager: Mapping[str, Any]) -> Worker:
-    identifier, slots, free = text(manager["id"]), manager.get("slotsNumber"), manager.get("freeSlots")
+    identifier, free = text(manager["id"]), manager.get("freeSlots")
+    slots = manager.get("slotsNumber") or None  # 0 until a new one has reported them
     return Worker(
         id=identifier,
         free=slots is not None and slots == free,
         cores=(manager.get("hardware") or {}).get("cpuCores"),
         slots=slots,
-        slots_free=free,
+        slots_free=free if slots is not None else None,
         memory=(manager.get("memoryConfiguration") or {}).get("totalProcessMemory"),
         processor=rest.processor_time(identifier),
     )

@@ -34,7 +34,7 @@ from speck.binder.contract import (
     StateLocator,
     StateTransferable,
 )
-from speck.binder.devserver import LocalServer, Networked, Preparable
+from speck.binder.devserver import LocalServer, Networked, Preparable, Scalable, WorkersEngine
 from speck.binder.registry import (
     ENGINE_OF_SCHEME,
     ENTRY_POINT_GROUP,
@@ -86,9 +86,11 @@ __all__ = [
     "ReachedCode",
     "ReadinessProbe",
     "Registry",
+    "Scalable",
     "Snapshot",
     "StateLocator",
     "StateTransferable",
+    "WorkersEngine",
     "installed",
     "scheme_of",
 ]

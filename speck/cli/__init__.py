@@ -42,6 +42,7 @@ _MODULES = {
     "top": ("top",),
     "validate": ("validate",),
     "watch": ("watch",),
+    "workers": ("workers",),
 }
 
 
