@@ -10,6 +10,7 @@ from speck.core.inventory import Predictor, Scale, Secret
 from speck.errors import InvalidInput
 from speck.schema.inventory import load_inventory, read_inventory
 from speck.schema.json_schema import json_schema
+from speck.schema.logins import inventory_warnings
 from speck.schema.yaml.formatting import formatted
 
 
@@ -149,3 +150,12 @@ def test_the_schema_for_editors_and_the_format() -> None:
     assert fields["properties"]["min"]["anyOf"][0]["minimum"] == 0
     text = inventory("{max: 2, cores: 1, local: true}  # two at most").replace("      \n", "").encode()
     assert formatted(text) == text
+
+
+def test_the_token_of_a_hook_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOOK", raising=False)
+    text = inventory('{max: 2, cores: 1, url: "http://10.0.0.9/w", token: "${HOOK}"}')
+    assert inventory_warnings(load_inventory(text)) == [
+        "site 'A': scale.token is ${HOOK}, an environment variable that is not set",
+        "site 'A': scale.token is sent to http://10.0.0.9/w unencrypted (expected TLS, or a trusted network)",
+    ]

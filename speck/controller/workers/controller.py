@@ -128,19 +128,17 @@ class WorkerController:
             if not isinstance(engine, ListsWorkers):
                 raise SpeckError(f"{group.address} is of a kind of engine without workers")
             workers = engine.workers()
+            with self._lock:
+                group.observe(workers, self.clock())
+                self._report(self._follow_hook(group))
+                self._decide(group, loads)
         except SpeckError as error:
             with self._lock:
                 group.silent = " ".join(str(error).split())
-            return
         except Exception as error:
             _log.exception("the workers of %s could not be reconciled", group.address)
             with self._lock:
                 group.silent = f"internal error: {error!r}"
-            return
-        with self._lock:
-            group.observe(workers, self.clock())
-            notes = [*self._follow_hook(group), *self._decide(group, loads)]
-        self._report(notes)
 
     def _follow_hook(self, group: WorkerGroup) -> list[Note]:
         now, call, notes = self.clock(), self._calls.get(group.address), list[Note | None]()
@@ -151,22 +149,21 @@ class WorkerController:
         notes.append(group.check_arrival(now))
         return [each for each in notes if each is not None]
 
-    def _decide(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> list[Note]:
+    def _decide(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> None:
         now = self.clock()
         group.learn(loads)
         group.decide(loads)
         ended = group.note_state(now)
         if ended is not None:
-            return [ended]
+            self._report([ended])
         request = None if self._stop.is_set() else group.request(now)
         if request is None or group.address in self._calls:
-            return []
+            return
         note = group.send(request, now)
         call = self._calls[group.address] = HookCall(group.scale, request, self.bound)
         # The intent is in the audit log before the effect.
         self._report([note] if note is not None else [])
         call.start()
-        return []
 
     def _report(self, notes: Sequence[Note]) -> None:
         if not notes:
