@@ -104,7 +104,6 @@ def test_workers_follow_the_jobs_and_come_back_when_killed(tmp_path: Path, flink
             PATIENCE,
         )
         taken = time.monotonic() - begun
-        print(f"restored after {taken:.1f} s")
         assert taken < 60
         pids = {each.pid for each in local.status(directory).workers}
         assert len(pids) == 2
