@@ -16,6 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
+from binders.flink.healthcheck import checkup_of
+from binders.flink.rest.overviews import Overview
 from speck.controller.workers import WorkerController, WorkerGroup
 from speck.controller.workers.group import ARRIVAL, JobLoad
 from speck.controller.workers.hooks import HookCall, WorkerRequest, command_of
@@ -538,3 +540,15 @@ def test_a_fault_ends_when_all_is_as_desired_without_the_hook() -> None:
     assert note is not None
     assert note[0] is EventKind.SCALED
     assert (found.state(), found.note_state(4)) == ("idle", None)
+
+
+def test_a_cluster_whose_workers_are_to_come_has_no_fault() -> None:
+    settings = {"execution.checkpointing.savepoint-dir": "file:///s"}
+    for known, remark in (
+        (Engine(spe_address=ENGINE, scale=SCALE), True),
+        (Engine(spe_address=ENGINE), False),
+    ):
+        checkup = checkup_of(Overview("2.3.0", 0, 0), [], settings, known, (0.0, 1.0))
+        (complaint,) = checkup.complaints
+        assert "no TaskManager is registered" in complaint.message
+        assert complaint.remark is remark

@@ -319,7 +319,7 @@ class StandaloneEngine:
 
     def checkup(self) -> Checkup:
         """See :func:`binders.spark.standalone.healthcheck.standalone_checkup`."""
-        return standalone_checkup(self._master)
+        return standalone_checkup(self._master, self._known.scale is not None)
 
     def close(self) -> None:
         """Close the connections; drivers go on running."""
