@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = f"http://{HOST}:{PORT}"
 _CONNECT = 5.0  # s
-_CHUNK = 256 * 1024  # bytes
+_CHUNK = 256 << 10  # bytes
 _PAGE = 200  # operations; the most that the server lists in one answer
 _PART = 4 << 20  # bytes of a file in one request
 _FORGOTTEN = (404, 410)
@@ -90,9 +90,8 @@ class Client:
         """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
 
         ``code`` are the hashes of files that were sent (:meth:`send_artifact`), by their path in the text.
-        With ``build``, engines build the new forms of jobs.
-        ``give_up`` allows to lose messages in sessions that jobs leave; ``place`` is ``new``, ``all`` or
-        ``none``: the jobs to find sites for.
+        With ``build``, engines build the new forms of jobs.  ``give_up`` allows to lose messages in sessions
+        that jobs leave; ``place`` is ``new``, ``all`` or ``none``: the jobs to find sites for.
         """
         allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None, "place": place}
         allowed["build"] = build or None
@@ -338,6 +337,10 @@ class Client:
     def sites(self) -> list[dict[str, Any]]:
         """The site inventory, with the reachability of each engine and broker."""
         return self._many("/sites")
+
+    def workers(self, site: str | None = None) -> list[dict[str, Any]]:
+        """The engines whose workers come and go, of one site or of all, with their workers."""
+        return self._many("/workers" if site is None else f"/sites/{_quoted(site)}/workers")
 
     def check_sites(self) -> list[dict[str, Any]]:
         """The health checks of all engines and brokers."""

@@ -27,6 +27,7 @@ from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
 from speck.core.engine_plan import EnginePlan
+from binders.flink.workers import workers_of
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
@@ -40,6 +41,7 @@ from speck.core.runtime import (
     JobState,
     JobStatus,
     State,
+    Worker,
 )
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
@@ -256,6 +258,10 @@ class FlinkEngine:
             cores=total(managers, "hardware", "cpuCores"),
             memory=total(managers, "memoryConfiguration", "totalProcessMemory"),
         )
+
+    def workers(self) -> list[Worker]:
+        """The TaskManagers; see :mod:`binders.flink.workers`."""
+        return workers_of(self.rest)
 
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """See :mod:`binders.flink.logs`."""

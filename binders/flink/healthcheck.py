@@ -65,7 +65,8 @@ def _complaints(
     if not is_supported(seen.version):
         yield Complaint(f"it is Flink {seen.version} ({EXPECTED})", "install a version that SpecK supports")
     if not managers or not seen.slots:
-        yield Complaint("no TaskManager is registered: no job gets a slot", "start a TaskManager")
+        message = "no TaskManager is registered: no job gets a slot"
+        yield Complaint(message, "start a TaskManager", remark=known.scale is not None)
     elif known.slots is not None and known.slots > seen.slots:
         yield Complaint(
             f"it has {seen.slots} slots, but the inventory has {known.slots}",

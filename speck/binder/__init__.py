@@ -21,6 +21,7 @@ from speck.binder.contract import (
     ForeignSession,
     HealthCheckable,
     ListsRunning,
+    ListsWorkers,
     LogReader,
     NamesWriters,
     OfflineState,
@@ -34,7 +35,7 @@ from speck.binder.contract import (
     StateLocator,
     StateTransferable,
 )
-from speck.binder.devserver import LocalServer, Networked, Preparable
+from speck.binder.devserver import LocalServer, Networked, Preparable, Scalable, WorkersEngine
 from speck.binder.registry import (
     ENGINE_OF_SCHEME,
     ENTRY_POINT_GROUP,
@@ -71,6 +72,7 @@ __all__ = [
     "ForeignSession",
     "HealthCheckable",
     "ListsRunning",
+    "ListsWorkers",
     "LocalServer",
     "LogReader",
     "NamesWriters",
@@ -86,9 +88,11 @@ __all__ = [
     "ReachedCode",
     "ReadinessProbe",
     "Registry",
+    "Scalable",
     "Snapshot",
     "StateLocator",
     "StateTransferable",
+    "WorkersEngine",
     "installed",
     "scheme_of",
 ]

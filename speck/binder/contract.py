@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 from speck.core.engine_plan import EnginePlan
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
-from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State
+from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State, Worker
 from speck.errors import BinderError
 
 MOST_COUNTED = 1000  # messages of a session
@@ -134,6 +134,17 @@ class Probes(Protocol):
 
     def probe_core(self) -> CoreProbe:
         """Measure the speed of one core, by the processor time of one task."""
+
+
+@runtime_checkable
+class ListsWorkers(Protocol):
+    """An engine binder whose engine consists of workers that may come and go."""
+
+    def workers(self) -> Sequence[Worker]:
+        """The workers that are registered at the engine now; it may list one that died some seconds ago.
+
+        Raises a :class:`~speck.errors.BinderError` for an engine that cannot be asked.
+        """
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,6 +55,36 @@ class Networked(LocalServer, Protocol):
 
         ``states`` is a directory for what jobs keep, which the engines of all sites share.
         """
+
+
+@runtime_checkable
+class Scalable(LocalServer, Protocol):
+    """A :class:`LocalServer` of an engine whose workers can be servers of their own."""
+
+    worker_ports: int  # the number of loopback ports of a worker
+
+    def without_workers(self) -> LocalServer:
+        """The same server, which starts no worker by itself and is ready without one."""
+
+    def scale(self, heap: str) -> Mapping[str, Any]:
+        """``cores``, ``slots`` and ``memory`` of a worker, as in the inventory's ``scale``."""
+
+    def worker(
+        self, number: int, engine: WorkersEngine, ports: Sequence[int], directory: Path
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """The command line and the environment of a worker with its files in ``directory``."""
+
+    def is_worker(self, identifier: str, number: int, ports: Sequence[int]) -> bool:
+        """True if the engine's id of a worker is that of the worker with this number and these ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersEngine:
+    """The engine of a worker: its ports, the directory of its files, and the heap of a worker."""
+
+    ports: tuple[int, ...]
+    directory: Path
+    heap: str
 
 
 _HEAP = re.compile(r"(\d+)([kmg])\Z")

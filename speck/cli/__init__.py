@@ -43,6 +43,7 @@ _MODULES = {
     "top": ("top",),
     "validate": ("validate",),
     "watch": ("watch",),
+    "workers": ("workers",),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,14 @@ import click
 from speck.cli import render
 from speck.cli.options import DEFAULT_DIRECTORY, json_option, show_data
 from speck.cli.terminal import err
+from speck.errors import LocalError
 
 if TYPE_CHECKING:
     from speck.local.sites import LocalSites
+
+
+_PATIENCE = 120.0  # s, until workers are registered
+_POLL = 0.5  # s
 
 
 @click.group()
@@ -29,6 +35,19 @@ def _engine_choices(_: click.Context, __: click.Parameter, values: tuple[str, ..
         if not (site and equals and kinds) or site in chosen:
             raise click.BadParameter(f"{value!r} (expected SITE=KIND or SITE=KIND,KIND, each site once)")
         chosen[site] = [kind.strip() for kind in kinds.split(",")]
+    return chosen
+
+
+def _worker_bounds(
+    _: click.Context, __: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[int, int]]:
+    chosen = {}
+    for value in values:
+        site, bounds = value.split("=", 1) if "=" in value else (value, "")
+        least, most = bounds.split("-", 1) if "-" in bounds else ("", "")
+        if not (site and least.isascii() and least.isdigit() and most.isascii() and most.isdigit()):
+            raise click.BadParameter(f"{value!r} (expected SITE=MIN-MAX, such as A=1-4)")
+        chosen[site] = (int(least), int(most))
     return chosen
 
 
@@ -51,17 +70,31 @@ _directory = click.option(
     callback=_engine_choices,
     help="A site's engines, each spark-connect, spark-standalone or flink [default: spark-connect].",
 )
+@click.option(
+    "--workers",
+    metavar="SITE=MIN-MAX",
+    multiple=True,
+    callback=_worker_bounds,
+    help="Workers of a site's engine (flink or spark-standalone), whose number follows its jobs.",
+)
 @click.option("--heap", default="600m", show_default=True, help="Java heap of each engine.")
 @_directory
 @json_option
-def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as_json: bool) -> None:
+def up(
+    sites: int,
+    engines: dict[str, list[str]],
+    workers: dict[str, tuple[int, int]],
+    heap: str,
+    directory: Path,
+    as_json: bool,
+) -> None:
     """Start engines and a broker for each site, and write the site inventory."""
     from speck import local as machine
 
     def progress(text: str) -> None:
         err.print(text, markup=False)
 
-    started = machine.up(directory, sites, engines=engines, heap=heap, progress=progress)
+    started = machine.up(directory, sites, engines=engines, heap=heap, workers=workers, progress=progress)
     _show_local(started, as_json)
     if not as_json:
         err.print(f"site inventory: {started.inventory}\nnow: speck serve --sites {started.inventory}")
@@ -85,6 +118,51 @@ def status(directory: Path, as_json: bool) -> None:
     from speck import local as machine
 
     _show_local(machine.status(directory), as_json)
+
+
+@local.command()
+@click.argument("site")
+@click.argument("count", type=click.IntRange(0))
+@click.option("--engine", default="", metavar="ADDRESS", help="The engine, of several with workers.")
+@click.option("--stop", multiple=True, metavar="ID", help="Stop this worker first; may be given again.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the engine has registered them.")
+@_directory
+def workers(
+    site: str, count: int, engine: str, stop: tuple[str, ...], no_wait: bool, directory: Path
+) -> None:
+    """Start or stop workers of a site until COUNT run, in place of those that died.
+
+    The site must have been started with `speck local up --workers`.
+    """
+    from speck import local as machine
+
+    def progress(text: str) -> None:
+        err.print(text, markup=False)
+
+    changed = machine.scale(directory, site, count, engine=engine, stop=stop, progress=progress)
+    if not no_wait:
+        _await_workers(directory, site, engine, count)
+    err.print(f"{count} workers of site {site}, {len(changed)} started or stopped", markup=False)
+
+
+def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
+    """Wait until the engine lists so many workers."""
+    from speck.binder import ENGINE_OF_SCHEME, ListsWorkers, installed, scheme_of
+    from speck.binder.pool import BinderPool
+    from speck.local.workers import address_of
+    from speck.schema.inventory import read_inventory
+
+    address = address_of(directory, site, engine)
+    pool = BinderPool(installed(), read_inventory(directory / "sites.yaml"))
+    try:
+        binder = pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+        deadline = time.monotonic() + _PATIENCE
+        while isinstance(binder, ListsWorkers) and (found := len(binder.workers())) != count:
+            if time.monotonic() > deadline:
+                raise LocalError(f"{address} lists {found} workers after {_PATIENCE:g} s (expected {count})")
+            time.sleep(_POLL)
+    finally:
+        pool.close()
 
 
 @local.command()
@@ -169,6 +247,6 @@ def _show_local(sites: LocalSites, as_json: bool) -> None:
             "state": each.state,
             "pid": each.pid,
         }
-        for each in sites.servers
+        for each in (*sites.servers, *sites.workers)
     ]
     show_data(servers, [render.servers_table(servers)], as_json)

@@ -16,6 +16,7 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
+from speck.controller.workers import WorkerController
 from speck.coordinator.builds import Builds
 from speck.coordinator.code_changes import CodeChanges
 from speck.coordinator.coordinator import Coordinator
@@ -118,6 +119,8 @@ def build(
     adaptation = Adaptation(
         deployments, operations, reconciler, sampler, measures, metrics, clock, settings.adapt
     )
+    report = partial(_write_events, store)
+    workers = WorkerController(deployments, pool, inventory, sampler, measures, metrics, report, clock)
     splits = SplitWatch(deployments, pool, losses, clock)
     store.on_event.append(splits.note_event)
     queries = Queries(
@@ -157,6 +160,7 @@ def build(
         reconciler=reconciler,
         adaptation=adaptation,
         splits=splits,
+        workers=workers,
         backoff=backoff,
         placer=placer,
         code=code,
@@ -164,7 +168,7 @@ def build(
         planner=Planner(store, inventory, settings, pool, deployments, observer, sampler, code),
     )
     adaptation.mover = Mover(coordinator)
-    sites = SiteQueries(store, pool, inventory, reconciler.orphans)
+    sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
     proposals = Proposals(coordinator, placer, mint, clock)
     plans = PlannedCompositions(mint, clock)

@@ -23,6 +23,7 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
+from speck.controller.workers import WorkerController
 from speck.coordinator.admission import refuse_claimed
 from speck.coordinator.builds import Builds
 from speck.coordinator.code_changes import CodeChanges
@@ -74,6 +75,7 @@ class Coordinator:
     reconciler: Reconciler
     adaptation: Adaptation
     splits: SplitWatch
+    workers: WorkerController
     backoff: Backoff
     placer: Placer
     code: CodeChanges
@@ -98,6 +100,7 @@ class Coordinator:
             self.reconciler.start(self.settings.period)
             self.sampler.watch()
             self.splits.start()
+            self.workers.start()
         self.adaptation.start()
         self._recovered = True
 
@@ -106,6 +109,7 @@ class Coordinator:
         self.finish_operations()
         self.prober.close()
         self.splits.close()
+        self.workers.close()
         self.sampler.close()
         self.observer.close()
         self.pool.close()
@@ -121,7 +125,8 @@ class Coordinator:
 
     def faults(self) -> list[str]:
         """The faults that only a restart can repair, one sentence each."""
-        return [each for each in (self.reconciler.fault(), self.adaptation.fault()) if each]
+        parts = (self.reconciler, self.adaptation, self.workers)
+        return [fault for part in parts if (fault := part.fault())]
 
     def unready_reasons(self) -> list[str]:
         """The reasons why this coordinator cannot do all of its work now, one sentence each."""

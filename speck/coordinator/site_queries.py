@@ -9,11 +9,13 @@ from typing import Any
 from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.binder.pool import BinderPool
 from speck.controller.orphans import FoundOrphan, Orphans
+from speck.controller.workers import WorkerController
 from speck.core.inventory import Broker, Inventory, Site
-from speck.errors import SpeckError
+from speck.errors import NotFound, SpeckError
 from speck.observe.healthcheck import examine
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
+from speck.store.deployments import nearest
 
 THREADS = 16  # sites that are asked at a time
 
@@ -26,6 +28,16 @@ class SiteQueries:
     pool: BinderPool
     inventory: Inventory
     orphans: Orphans
+    controller: WorkerController
+
+    def workers(self, site: str | None = None) -> list[dict[str, Any]]:
+        """The workers of each engine whose workers come and go, of one site or of all.
+
+        Raises :class:`~speck.errors.NotFound`.
+        """
+        if site is not None and site not in self.inventory.sites:
+            raise NotFound(f"there is no site {site!r}{nearest(site, self.inventory.sites)}")
+        return self.controller.data(site)
 
     def sites(self) -> list[dict[str, Any]]:
         """The inventory, each engine and broker with whether it can be reached now.

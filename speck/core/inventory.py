@@ -125,12 +125,55 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Predictor:
+    """The rules by which messages that wait for a job ask for more workers.
+
+    ``steep`` and ``rise`` are growths of their number, ``fall`` is a decrease, all in messages/s; ``waiting``
+    is a number of messages, ``pause`` the time between two predictions, s.
+    """
+
+    steep: float = 10.0
+    rise: float = 5.0
+    waiting: int = 100
+    fall: float = 10.0
+    pause: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The workers of an engine, whose number SpecK sets between ``least`` and ``most``.
+
+    Each has ``cores``, ``slots`` and ``memory`` (bytes).  One of three hooks starts and stops them: a
+    ``command`` (arguments, no shell), a ``url`` with a ``token``, or ``local``, the directory of the sites of
+    this machine.  ``idle`` is the time after which a worker without jobs may go, s.
+    """
+
+    least: int
+    most: int
+    cores: float
+    slots: int | None = None
+    memory: int | None = None
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    token: Secret | None = None
+    local: str | None = None
+    idle: float = 60.0
+    predictor: Predictor = Predictor()
+
+    @property
+    def names_stopped(self) -> bool:
+        """True if the hook receives the ids of the workers to stop."""
+        return not self.command or any("{stop}" in each for each in self.command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """An engine of a site.  ``memory`` is in bytes; directories are paths as the engine sees them.
 
     ``cores`` is the number of its cores, ``speed`` their speed relative to the reference core, and ``price``
     that of one; ``None``: not given.  ``rest_port`` and ``ui_port`` are the ports of the REST server and of
-    the web interface of an engine whose address has another port (Spark standalone).
+    the web interface of an engine whose address has another port (Spark standalone).  ``scale`` has the
+    workers of an engine whose workers come and go; ``None``: they are as they are.
     """
 
     spe_address: str
@@ -144,6 +187,7 @@ class Engine:
     cores: float | None = None
     speed: float | None = None
     price: float | None = None
+    scale: Scale | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,9 @@ class EventKind(StrEnum):
     BACK = "back"
     BANNED = "banned"
     FELL = "fell"  # to advice, as the steps of an hour or a day are made
+    SCALING = "scaling"  # the hook of an engine's workers is called; the next two are its outcomes
+    SCALED = "scaled"
+    NOT_SCALED = "not scaled"
     LOST = "lost"  # messages, counted by their reader; the next four likewise
     SUSPECT = "suspect"
     ASIDE = "set aside"

@@ -147,6 +147,24 @@ class Capacity:
     memory_free: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A worker of an engine, by the engine's ``id`` of it; ``None``: not reported.
+
+    ``processor`` is the processor time that it has taken since its start, s; memory is bytes.  ``free`` is
+    true while it runs no part of any job.
+    """
+
+    id: str
+    free: bool
+    cores: float | None = None
+    slots: int | None = None
+    slots_free: int | None = None
+    memory: int | None = None
+    memory_free: int | None = None
+    processor: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Complaint:
     """A problem of an engine or a broker; ``remedy`` is empty if the message contains it.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from speck.local.preparation import prepare
 from speck.local.sites import (
     DEFAULT_HEAP,
     LocalSite,
     LocalSites,
     down,
-    prepare,
     restart,
     status,
     stop_one,
     up,
 )
+from speck.local.workers import scale
 
 __all__ = [
     "DEFAULT_HEAP",
@@ -21,6 +22,7 @@ __all__ = [
     "down",
     "prepare",
     "restart",
+    "scale",
     "status",
     "stop_one",
     "up",

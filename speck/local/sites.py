@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import string
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Any, Literal
 
 import yaml
 
-from speck.binder import LocalServer, Networked, Preparable, Registry, installed
+from speck.binder import LocalServer, Networked, Registry, Scalable, WorkersEngine, installed
 from speck.binder.devserver import heap_bytes
 from speck.core.names import JOB_NAME
 from speck.errors import LocalError, NotFound
@@ -80,6 +79,7 @@ class LocalSites:
 
     directory: Path
     sites: tuple[LocalSite, ...]
+    workers: tuple[Server, ...] = ()
 
     @property
     def inventory(self) -> Path:
@@ -116,6 +116,7 @@ def up(
     network: Network | None = None,
     progress: Progress = lambda _: None,
     timeout: float = DEFAULT_TIMEOUT,
+    workers: Mapping[str, tuple[int, int]] | None = None,
 ) -> LocalSites:
     """Start sites in a directory, and wait until all of their servers answer.
 
@@ -124,24 +125,32 @@ def up(
     servers together.  ``network`` is one with these sites, in whose namespaces they run (``None``: all on
     loopback).  Running servers stay; others are started, on their former ports if these are free.
 
+    ``workers`` are, by site, the least and the greatest number of workers of its engine, which then are
+    servers of their own (:mod:`speck.local.workers`); the least number is started.
+
     Raises :class:`~speck.errors.LocalError`, with the end of the log of a server that did not start; all
     servers that this call started are stopped then.
     """
     desired = _desired(_names(sites), engines or {})
     heap_bytes(heap)
     directory = directory.absolute()
-    starter = _Starter(directory, registry or installed(), heap, progress, timeout, network)
-    with _locked(directory):
+    starter = Starter(directory, registry or installed(), heap, progress, timeout, network)
+    with locked(directory):
         record = Record.load(directory)
         _refuse_other_sites(record, desired, directory)
         if not record.sites:
             record = Record.new(directory, desired, broker)
+        starter.set_bounds(record, workers or {})
         for server in record.servers():
             starter.kind(server)
         missing = [server for server in record.servers() if record.process(server) is None]
         if not missing:
             progress(f"all servers of {', '.join(desired)} are up already")
         starter.start(record, missing)
+        for engine in (each for each in record.servers() if each.most):
+            present = [each for each in record.workers_of(engine) if record.process(each) is not None]
+            if len(present) < engine.least:
+                starter.scale(record, engine, engine.least, ())
         starter.write_inventory(record)
         return _sites(record)
 
@@ -154,9 +163,9 @@ def down(directory: Path, *, progress: Progress = lambda _: None) -> list[int]:
     directory = directory.absolute()
     if not directory.is_dir():
         return []
-    with _locked(directory):
+    with locked(directory):
         record = Record.load(directory)
-        found = list(processes.marked({server.mark for server in record.servers()}))
+        found = list(processes.marked({server.mark for server in record.all_servers()}))
         for process in found:
             progress(f"stopping process {process.pid}")
         processes.stop(found)
@@ -186,8 +195,8 @@ def restart(
     :class:`~speck.errors.NotFound` for an unknown site or server, and the errors of :func:`up`.
     """
     directory = directory.absolute()
-    starter = _Starter(directory, registry or installed(), heap, progress, timeout)
-    with _locked(directory):
+    starter = Starter(directory, registry or installed(), heap, progress, timeout)
+    with locked(directory):
         record, found = _of(directory, site, server)
         _stop_marked([found], kill=kill)
         starter.start(record, [found], keep_ports=True)
@@ -197,7 +206,7 @@ def restart(
 def stop_one(directory: Path, site: str, server: str, *, kill: bool = False) -> None:
     """Stop (or ``kill``) one server of a site; :func:`up` or :func:`restart` starts it again."""
     directory = directory.absolute()
-    with _locked(directory):
+    with locked(directory):
         _, found = _of(directory, site, server)
         _stop_marked([found], kill=kill)
 
@@ -206,7 +215,9 @@ def stop_one(directory: Path, site: str, server: str, *, kill: bool = False) -> 
 
 
 @dataclass(frozen=True)
-class _Starter:
+class Starter:
+    """Starts servers in a directory; ``heap`` is of engines, ``timeout`` (s) for all to answer."""
+
     directory: Path
     registry: Registry
     heap: str
@@ -215,10 +226,13 @@ class _Starter:
     network: Network | None = None
 
     def kind(self, server: ServerRecord) -> LocalServer:
-        kinds = self.registry.engines if server.role == "engine" else self.registry.brokers
+        kinds = self.registry.brokers if server.role == "broker" else self.registry.engines
         for kind in kinds:
             if kind.name == server.kind and kind.local is not None:
-                return self._networked(kind.local, server)
+                local = kind.local
+                if server.most and isinstance(local, Scalable):
+                    local = local.without_workers()
+                return self._networked(local, server)
         able = sorted(kind.name for kind in kinds if kind.local is not None)
         raise LocalError(
             f"no installed binder starts {server.role} {server.kind!r} on this machine "
@@ -244,6 +258,73 @@ class _Starter:
             _stop_marked(servers)
             raise
 
+    def set_bounds(self, record: Record, bounds: Mapping[str, tuple[int, int]]) -> None:
+        """Give the engines of these sites workers of their own, as many as the bounds allow."""
+        for site, (least, most) in bounds.items():
+            if site not in record.sites:
+                raise LocalError(
+                    f"workers are given for site {site!r} (expected one of {', '.join(record.sites)})"
+                )
+            if not 0 <= least <= most or not most:
+                raise LocalError(f"site {site}: {least} to {most} workers (expected MIN-MAX, such as 1-4)")
+            *engines, _ = record.sites[site]
+            able = [each for each in engines if isinstance(self.kind(each), Scalable)]
+            if not able:
+                kinds = ", ".join(each.kind for each in engines)
+                raise LocalError(f"site {site}: no engine has workers: {kinds} (expected flink, for example)")
+            for engine in able:
+                if (engine.least, engine.most) != (least, most) and record.process(engine) is not None:
+                    raise LocalError(
+                        f"site {site} runs with other workers (expected: speck local down first)"
+                    )
+                engine.least, engine.most, engine.heap = least, most, self.heap
+
+    def scalable(self, engine: ServerRecord) -> Scalable:
+        """The kind of an engine with workers of its own."""
+        kind = self.kind(engine)
+        if not isinstance(kind, Scalable):
+            raise LocalError(f"site {engine.site}: the engine {engine.kind!r} has no workers")
+        return kind
+
+    def scale(self, record: Record, engine: ServerRecord, count: int, stop: Sequence[str]) -> list[str]:
+        """Stop the workers of an engine with these ids, and start or stop others until ``count`` run.
+
+        Returns the names of those that were started or stopped.
+        """
+        kind = self.scalable(engine)
+        present = record.workers_of(engine)
+        dead = [each for each in present if record.process(each) is None]
+        running = [each for each in present if each not in dead]
+        named = [
+            each for each in running if any(kind.is_worker(one, each.number, each.ports) for one in stop)
+        ]
+        surplus = max(0, len(running) - len(named) - count)
+        rest = [each for each in running if each not in named]
+        ended = [*dead, *named, *(rest[-surplus:] if surplus else [])]
+        _stop_marked(ended)
+        for each in ended:
+            record.remove_worker(each)
+        started = []
+        for _ in range(count - len(record.workers_of(engine))):
+            worker = record.add_worker(engine)
+            self._start_worker(record, engine, worker)
+            started.append(worker)
+        return [each.name for each in (*ended, *started)]
+
+    def _start_worker(self, record: Record, engine: ServerRecord, worker: ServerRecord) -> None:
+        kind = self.scalable(engine)
+        worker.ports = free_ports(kind.worker_ports, (), taken=record.ports(but=worker))
+        worker.address, folder = engine.address, worker.folder(self.directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        of_engine = WorkersEngine(tuple(engine.ports), engine.folder(self.directory), engine.heap)
+        command, environment = kind.worker(worker.number, of_engine, worker.ports, folder)
+        if self.network is not None:
+            command = self.network.command(worker.site, command)
+        record.intend(worker)
+        process = processes.start(command, environment, folder, worker.log(self.directory), worker.mark)
+        record.started(worker, process)
+        self.progress(f"site {worker.site}: {worker.name} is starting")
+
     def write_inventory(self, record: Record) -> None:
         """Write ``sites.yaml``, which the coordinator and the command line read."""
         content = {name: self._listed(servers) for name, servers in record.sites.items()}
@@ -265,7 +346,11 @@ class _Starter:
         return (listed[0] if len(listed) == 1 else {"engines": listed}) | {"broker_address": broker.address}
 
     def _more(self, server: ServerRecord) -> dict[str, Any]:
-        return dict(self.kind(server).inventory(server.ports, server.folder(self.directory), self.heap))
+        found = dict(self.kind(server).inventory(server.ports, server.folder(self.directory), self.heap))
+        if server.most:
+            bounds = {"min": server.least, "max": server.most}
+            found["scale"] = bounds | dict(self.scalable(server).scale(server.heap)) | {"local": True}
+        return found
 
     def _start_one(self, record: Record, server: ServerRecord, keep_ports: bool) -> None:
         kind = self.kind(server)
@@ -316,7 +401,8 @@ def _sites(record: Record) -> LocalSites:
         LocalSite(name, tuple(_server(record, each) for each in engines), _server(record, broker))
         for name, (*engines, broker) in record.sites.items()
     )
-    return LocalSites(record.directory, found)
+    workers = (_server(record, each) for listed in record.workers.values() for each in listed)
+    return LocalSites(record.directory, found, tuple(workers))
 
 
 def _server(record: Record, server: ServerRecord) -> Server:
@@ -367,8 +453,9 @@ def _refuse_other_sites(record: Record, desired: dict[str, tuple[str, ...]], dir
             f"{directory} has the sites {_named(record.engines())} up, not {_named(desired)} "
             "(stop them first, or choose another directory)"
         )
-    _stop_marked(record.servers())
+    _stop_marked(record.all_servers())
     record.sites.clear()
+    record.workers.clear()
 
 
 def _named(engines: Mapping[str, Sequence[str]]) -> str:
@@ -380,7 +467,7 @@ def _named(engines: Mapping[str, Sequence[str]]) -> str:
 
 
 def _noun(server: ServerRecord | Server) -> str:
-    return f"{server.kind} engine" if server.role == "engine" else server.role
+    return server.role if server.role == "broker" else f"{server.kind} {server.role}"
 
 
 def _of(directory: Path, site: str, server: str) -> tuple[Record, ServerRecord]:
@@ -401,23 +488,9 @@ def _stop_marked(servers: Iterable[ServerRecord], *, kill: bool = False) -> None
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory, which is created if needed."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def prepare(registry: Registry | None = None, progress: Callable[[str], None] = lambda _: None) -> list[str]:
-    """Prepare all kinds of engines that support it; returns their names.
-
-    Raises :class:`~speck.errors.LocalError`, for example without Java.
-    """
-    prepared = []
-    for kind in (registry or installed()).engines:
-        if isinstance(kind.local, Preparable):
-            progress(f"{kind.name}: started once, to archive the classes that it loads")
-            with tempfile.TemporaryDirectory(prefix="speck-") as directory:
-                kind.local.prepare(free_ports(kind.local.ports, (), taken=set()), Path(directory).resolve())
-            prepared.append(kind.name)
-    return prepared

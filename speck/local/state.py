@@ -17,7 +17,7 @@ import psutil
 from speck.errors import LocalError
 from speck.local import processes
 
-Role = Literal["engine", "broker"]
+Role = Literal["engine", "broker", "worker"]
 
 # Below the range of ports for outgoing connections, so that a restarted server finds its port free.
 _PORTS = range(15000, 32000)
@@ -28,7 +28,9 @@ _TRIES = 1000
 class ServerRecord:
     """One server with its ports (empty before the first start) and its last process.
 
-    ``mark`` identifies all of its processes, present and later; ``created`` is Unix time, s.
+    ``mark`` identifies all of its processes, present and later; ``created`` is Unix time, s.  An engine with
+    workers of its own has their bounds, ``least`` and ``most``, and the ``heap`` of each; a worker has its
+    ``number`` among those of its engine.
     """
 
     site: str
@@ -39,10 +41,16 @@ class ServerRecord:
     address: str = ""
     pid: int | None = None
     created: float = 0.0
+    least: int = 0
+    most: int = 0
+    heap: str = ""
+    number: int = 0
 
     @property
     def name(self) -> str:
         """The name at its site, which has at most one engine of a kind."""
+        if self.role == "worker":
+            return f"{self.kind}-worker-{self.number}"
         return self.kind if self.role == "engine" else self.role
 
     def folder(self, directory: Path) -> Path:
@@ -56,10 +64,11 @@ class ServerRecord:
 
 @dataclass(slots=True)
 class Record:
-    """The servers of a directory by site: its engines, and last its broker."""
+    """The servers of a directory by site: its engines, and last its broker; apart from these its workers."""
 
     directory: Path
     sites: dict[str, list[ServerRecord]]
+    workers: dict[str, list[ServerRecord]] = field(default_factory=dict)
 
     @classmethod
     def new(cls, directory: Path, engines: Mapping[str, Sequence[str]], broker: str) -> Record:
@@ -92,13 +101,11 @@ class Record:
         path = _path(directory)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            return cls(
-                directory,
-                {
-                    name: [ServerRecord(**server) for server in servers]
-                    for name, servers in content["sites"].items()
-                },
+            found, workers = (
+                {name: [ServerRecord(**server) for server in servers] for name, servers in each.items()}
+                for each in (content["sites"], content.get("workers", {}))
             )
+            return cls(directory, found, workers)
         except FileNotFoundError:
             return cls(directory, {})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -108,12 +115,36 @@ class Record:
             ) from error
 
     def servers(self) -> Iterator[ServerRecord]:
-        """All servers, site by site."""
+        """All engines and brokers, site by site."""
         return (server for servers in self.sites.values() for server in servers)
+
+    def workers_of(self, engine: ServerRecord) -> list[ServerRecord]:
+        """The workers of an engine, by their numbers."""
+        found = [each for each in self.workers.get(engine.site, ()) if each.kind == engine.kind]
+        return sorted(found, key=lambda worker: worker.number)
+
+    def add_worker(self, engine: ServerRecord) -> ServerRecord:
+        """A new worker of an engine, with the lowest number that is free; it is stored before its start."""
+        used = {each.number for each in self.workers_of(engine)}
+        number = next(each for each in range(1, len(used) + 2) if each not in used)
+        worker = ServerRecord(engine.site, "worker", engine.kind, uuid.uuid4().hex, number=number)
+        self.workers.setdefault(engine.site, []).append(worker)
+        return worker
+
+    def remove_worker(self, worker: ServerRecord) -> None:
+        """Forget a worker that has ended."""
+        self.workers[worker.site].remove(worker)
+        self._save()
+
+    def all_servers(self) -> Iterator[ServerRecord]:
+        """All servers, workers included."""
+        yield from self.servers()
+        for workers in self.workers.values():
+            yield from workers
 
     def ports(self, but: ServerRecord) -> set[int]:
         """The ports of all other servers."""
-        return {port for server in self.servers() if server is not but for port in server.ports}
+        return {port for server in self.all_servers() if server is not but for port in server.ports}
 
     def process(self, server: ServerRecord) -> psutil.Process | None:
         """The living process of a server; never another process that reuses its id."""
@@ -132,7 +163,11 @@ class Record:
         self._save()
 
     def forget_processes(self) -> None:
-        """Store that nothing runs; the ports are kept, so that restarted servers keep their addresses."""
+        """Store that nothing runs; the ports are kept, so that restarted servers keep their addresses.
+
+        Workers are forgotten.
+        """
+        self.workers.clear()
         for server in self.servers():
             server.pid, server.created = None, 0.0
         if self.sites:
@@ -141,7 +176,8 @@ class Record:
     def _save(self) -> None:
         path = _path(self.directory)
         content = {
-            "sites": {name: [asdict(server) for server in servers] for name, servers in self.sites.items()}
+            kind: {name: [asdict(server) for server in servers] for name, servers in found.items()}
+            for kind, found in (("sites", self.sites), ("workers", self.workers))
         }
         temporary = path.with_suffix(".new")
         with temporary.open("w", encoding="utf-8") as file:

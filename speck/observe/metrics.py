@@ -28,6 +28,8 @@ ACTIONS = tuple(kind.value for kind in ActionKind if kind is not ActionKind.KEEP
 _UNCOUNTED = (ActionState.PENDING, ActionState.RUNNING, ActionState.KEPT)
 OUTCOMES = tuple(state.value for state in ActionState if state not in _UNCOUNTED)
 
+HOOK_ENDS = ("done", "failed")
+
 _CALLS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60)  # s
 _ACTIONS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)  # s
 _ROUNDS = (0.01, 0.05, 0.2, 1, 5, 20)  # s
@@ -113,6 +115,12 @@ class Metrics:
         self._steps = Counter(
             "speck_placement_steps", "Judged steps of the adaptation loop", ("outcome",), registry=registry
         )
+        self._hooks = Counter(
+            "speck_worker_hooks",
+            "Calls of the hooks that start and stop workers, by outcome of the call",
+            ("outcome",),
+            registry=registry,
+        )
         self._last_round = Gauge(
             "speck_round_timestamp_seconds",
             "Unix time at the end of the reconciler's last successful round (0: none yet)",
@@ -137,6 +145,12 @@ class Metrics:
                 self._steps.labels(outcome.value)
         for oddity in Oddity:
             self._rejected.labels(oddity.value)
+        for end in HOOK_ENDS:
+            self._hooks.labels(end)
+
+    def hook_ended(self, failed: bool) -> None:
+        """Count a call of a hook of workers."""
+        self._hooks.labels(HOOK_ENDS[failed]).inc()
 
     def decided(self, decision: Decision) -> None:
         """Count a decision of the adaptation loop."""

@@ -16,6 +16,7 @@ from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.fault_report import FaultReport, Faults, kind_of_value, quoted
 from speck.schema.fields import SecretReference, StrictSchema
 from speck.schema.logins import LoginFault, broker_login_faults, engine_login_faults, job_login_faults
+from speck.schema.scale import scale_faults, scale_of
 from speck.schema.schemas import (
     BrokerSchema,
     EngineSchema,
@@ -53,7 +54,9 @@ _NESTED: Mapping[str, Callable[..., Any]] = {
     "engine_login": Login,
     "broker_login": Login,
     "job_login": JobLogin,
+    "scale": lambda **given: scale_of(given),
 }
+_OF_WORKERS = ("slots", "memory", "cores")  # of the workers, where an engine scales
 
 
 def load_inventory(
@@ -88,15 +91,31 @@ def load_inventory(
 
 
 def read_inventory(path: Path, variables: Mapping[str, str] = NO_VARIABLES) -> Inventory:
-    """The site inventory of a file.  Raises :class:`~speck.errors.InvalidInput`, which names the file."""
+    """The site inventory of a file.  Raises :class:`~speck.errors.InvalidInput`, which names the file.
+
+    The directory of local workers is that of the file.
+    """
     try:
-        return load_inventory(path.read_bytes(), variables)
+        return _in_directory(load_inventory(path.read_bytes(), variables), path.absolute().parent)
     except OSError as error:
         message = f"site inventory {str(path)!r} cannot be read: {error.strerror}"
         raise InvalidInput([Fault(message)], "sites") from error
     except InvalidInput as error:
         faults = [replace(each, message=f"{each.message} ({path})") for each in error.faults]
         raise InvalidInput(faults, "sites") from error
+
+
+def _in_directory(inventory: Inventory, directory: Path) -> Inventory:
+    def placed(engine: Engine) -> Engine:
+        scale = engine.scale
+        local = scale is not None and scale.local is not None
+        return replace(engine, scale=replace(scale, local=str(directory))) if local else engine  # type: ignore[type-var]
+
+    sites = {
+        name: replace(site, engines=tuple(map(placed, site.engines)))
+        for name, site in inventory.sites.items()
+    }
+    return replace(inventory, sites=sites)
 
 
 def _entries(data: Mapping[str, Any], field: str, expected: str, report: FaultReport) -> Mapping[str, Any]:
@@ -176,7 +195,13 @@ def _engine(path: tuple[str | int, ...], fields: dict[str, Any], report: FaultRe
     values = _values(fields)
     login = values.get("engine_login", Login())
     _report_login(path, "engine_login", engine_login_faults(address, login), report)
-    return Engine(**values, spe_address=address)
+    engine = Engine(**values, spe_address=address)
+    if engine.scale is not None:
+        for name in (each for each in _OF_WORKERS if each in fields):
+            report.add((*path, name), "is given beside 'scale' (expected it there, for each worker)")
+        for below, predicate in scale_faults(engine, engine.scale, fields["scale"], report.sound):
+            report.add((*path, "scale", *below), predicate, shown=None if below else "")
+    return engine
 
 
 def _report_login(

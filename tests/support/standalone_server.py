@@ -98,7 +98,7 @@ class LooseCluster(StandaloneServer):
 
     def _worker(self, name: str) -> list[str]:
         ports = [*self.ports[:3], free_port(), free_port()]
-        return STANDALONE_CLUSTER.worker(ports, self.directory / name)
+        return STANDALONE_CLUSTER.worker_at(ports[3:], self.directory / name, self.address)
 
     def kill_first_worker(self) -> None:
         """End the first worker by SIGKILL; its drivers and executors end with it."""

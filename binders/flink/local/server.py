@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,18 @@ import requests
 
 from binders.common import class_archive, process_group
 from binders.flink.local.cluster import PORTS, LocalCluster
+from speck.binder import WorkersEngine
+from speck.binder.devserver import heap_bytes
 from speck.errors import LocalError
 
 # Several servers start at once on a few cores: the optimizing compiler would cost more than it saves.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
+
+_SLOTS_OF_WORKER = 8
+
+# A worker that was killed is missed after two heartbeats in place of some 20 s, and its jobs start elsewhere.
+_QUICK_HEARTBEATS = {"heartbeat.interval": "2 s", "heartbeat.timeout": "30 s"}
 
 PYTHON_VARIABLE = "SPECK_FLINK_PYTHON"
 
@@ -41,16 +48,22 @@ def python_program() -> str:
 class FlinkCluster:
     """The :class:`~speck.binder.LocalServer` of Flink: a JobManager and a TaskManager, run as one server.
 
-    ``host`` and ``states`` are as of :class:`LocalCluster`.
+    ``host`` and ``states`` are as of :class:`LocalCluster`; ``alone`` is true without a TaskManager.
     """
 
     host: str = "127.0.0.1"
     states: Path | None = None
+    alone: bool = False
     ports = PORTS
+    worker_ports = 0  # the system chooses them: a worker that replaces a killed one must have others
 
     def at(self, host: str, states: Path) -> FlinkCluster:
         """See :meth:`speck.binder.devserver.Networked.at`."""
-        return FlinkCluster(host, states)
+        return replace(self, host=host, states=states)
+
+    def without_workers(self) -> FlinkCluster:
+        """See :meth:`speck.binder.Scalable.without_workers`: the JobManager alone."""
+        return replace(self, alone=True)
 
     def address(self, ports: Sequence[int]) -> str:
         """``http://HOST:PORT/`` of the JobManager's REST interface."""
@@ -67,15 +80,43 @@ class FlinkCluster:
             python=python_program(),
             host=self.host,
             states=self.states,
+            extra=_QUICK_HEARTBEATS if self.alone else None,
             jvm_options=_QUICK_START,
         )
-        return process_group.command(cluster.programs()), cluster.environment()
+        programs = cluster.programs()
+        return process_group.command(programs[:1] if self.alone else programs), cluster.environment()
+
+    def scale(self, heap: str) -> Mapping[str, Any]:
+        """See :meth:`speck.binder.Scalable.scale`."""
+        return {"cores": 1, "slots": _SLOTS_OF_WORKER, "memory": heap_bytes(heap)}
+
+    def worker(
+        self, number: int, engine: WorkersEngine, ports: Sequence[int], directory: Path
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.Scalable.worker`: a TaskManager."""
+        own = {"taskmanager.resource-id": f"worker-{number}"}
+        cluster = LocalCluster(
+            engine.ports,
+            directory,
+            engine.heap,
+            slots=_SLOTS_OF_WORKER,
+            python=python_program(),
+            host=self.host,
+            states=self.states or engine.directory,
+            extra={**own, **_QUICK_HEARTBEATS, "taskmanager.rpc.port": "0", "taskmanager.data.port": "0"},
+            jvm_options=_QUICK_START,
+        )
+        return cluster.programs()[1], cluster.environment()
+
+    def is_worker(self, identifier: str, number: int, ports: Sequence[int]) -> bool:
+        """See :meth:`speck.binder.Scalable.is_worker`."""
+        return identifier == f"worker-{number}"
 
     def ready(self, ports: Sequence[int]) -> bool:
         """True if the cluster has slots: REST answers seconds before the TaskManager is registered."""
         try:
             answer = requests.get(f"{self.address(ports)}overview", timeout=2)
-            return answer.ok and int(answer.json()["slots-total"]) > 0
+            return answer.ok and (self.alone or int(answer.json()["slots-total"]) > 0)
         except (requests.RequestException, ValueError, KeyError, TypeError):
             return False
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from urllib3 import BaseHTTPResponse, encode_multipart_formdata
 
@@ -116,6 +116,17 @@ class FlinkRest:
         with self._validated("/taskmanagers/metrics"):
             found = validation.aggregates(answer).get("Status.JVM.CPU.Time")
         return found.sum / 1e9 if found is not None else None
+
+    def processor_time(self, manager: str) -> float | None:
+        """The processor time (s) of one TaskManager since its start; ``None`` if it is not known (yet)."""
+        path = f"/taskmanagers/{quote(manager, safe='')}/metrics"
+        try:
+            answer = self._get(f"{path}?get=Status.JVM.CPU.Time")
+        except FlinkRefused:  # it has gone since it was listed
+            return None
+        with self._validated(path):
+            found = [validation.number(float(each["value"])) for each in answer]
+        return found[0] / 1e9 if found else None
 
     # -- jars
 

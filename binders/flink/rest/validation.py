@@ -79,7 +79,9 @@ def managers(found: Iterable[Answer]) -> list[dict[str, Any]]:
     """The TaskManagers, with their hardware and memory, and the time of their last heartbeats (ms)."""
     copies = [dict(each) for each in found]
     for each in copies:
+        text(each["id"])
         _each(number, each, "timeSinceLastHeartbeat")
+        _each(whole, each, "slotsNumber", "freeSlots")
         _each(whole, each.get("hardware") or {}, "cpuCores")
         _each(whole, each.get("memoryConfiguration") or {}, "totalProcessMemory")
     return copies

@@ -11,6 +11,7 @@ from typing import Any
 from binders.common import class_archive, process_group
 from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command, scala_version
 from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY
+from speck.binder import WorkersEngine
 
 JOBS = 4  # that a worker accepts: it counts configured cores and memory, not the machine's
 _CORES = 4  # a job: one for the driver, up to three tasks
@@ -29,7 +30,30 @@ class StandaloneCluster:
     Its ports: the master, its REST server, its web interface; the worker, its web interface.
     """
 
+    def __init__(self, *, alone: bool = False) -> None:
+        """``alone``: the master without a worker."""
+        self.alone = alone
+
     ports = 5
+    worker_ports = 2
+
+    def without_workers(self) -> StandaloneCluster:
+        """See :meth:`speck.binder.Scalable.without_workers`: the master alone."""
+        return StandaloneCluster(alone=True)
+
+    def scale(self, heap: str) -> Mapping[str, Any]:
+        """See :meth:`speck.binder.Scalable.scale`; drivers and executors have heaps of their own."""
+        return {"cores": 1, "slots": JOBS, "memory": _worker_memory()}
+
+    def worker(
+        self, number: int, engine: WorkersEngine, ports: Sequence[int], directory: Path
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.Scalable.worker`."""
+        return self.worker_at(ports, directory, self.address(engine.ports)), self.environment(directory)
+
+    def is_worker(self, identifier: str, number: int, ports: Sequence[int]) -> bool:
+        """See :meth:`speck.binder.Scalable.is_worker`: Spark's id ends with the worker's port."""
+        return bool(ports) and identifier.rpartition("-")[2] == str(ports[0])
 
     def address(self, ports: Sequence[int]) -> str:
         """``spark://127.0.0.1:PORT``."""
@@ -39,7 +63,9 @@ class StandaloneCluster:
         self, ports: Sequence[int], directory: Path, heap: str
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`; drivers and executors have heaps of their own."""
-        programs = [self.master(ports, directory), self.worker(ports, directory)]
+        programs = [self.master(ports, directory)]
+        if not self.alone:
+            programs.append(self.worker_at(ports[3:], directory, self.address(ports)))
         return process_group.command(programs), self.environment(directory)
 
     def environment(self, directory: Path) -> Mapping[str, str]:
@@ -57,7 +83,7 @@ class StandaloneCluster:
         """True if the REST server answers, and the master has a worker."""
         try:
             rest, master = _get(ports[1], "v1/submissions/readyz"), _get(ports[2], "json/")
-            return bool(rest["success"] and master["aliveworkers"] > 0)
+            return bool(rest["success"] and (self.alone or master["aliveworkers"] > 0))
         except (OSError, ValueError, KeyError):
             return False
 
@@ -65,13 +91,8 @@ class StandaloneCluster:
         """Its ports, its slots and memory, and its checkpoint directory."""
         checkpoints = directory / "checkpoints"
         checkpoints.mkdir(parents=True, exist_ok=True)
-        return {
-            "rest_port": ports[1],
-            "ui_port": ports[2],
-            "slots": JOBS,
-            "memory": _worker_memory(),
-            "checkpoint_dir": str(checkpoints),
-        }
+        own = {} if self.alone else {"slots": JOBS, "memory": _worker_memory()}
+        return {"rest_port": ports[1], "ui_port": ports[2], **own, "checkpoint_dir": str(checkpoints)}
 
     def master(self, ports: Sequence[int], directory: Path) -> list[str]:
         """The command line of the master."""
@@ -85,16 +106,16 @@ class StandaloneCluster:
             *("--host", _LOOPBACK, "--port", str(ports[0]), "--webui-port", str(ports[2])),
         ]
 
-    def worker(self, ports: Sequence[int], directory: Path) -> list[str]:
-        """The command line of a worker."""
+    def worker_at(self, ports: Sequence[int], directory: Path, master: str) -> list[str]:
+        """The command line of a worker on these two ports."""
         return [
             *java_command(_HEAP, (), directory, (_QUICK_START,)),
             "-Dspark.worker.timeout=10",
             "org.apache.spark.deploy.worker.Worker",
-            *("--host", _LOOPBACK, "--port", str(ports[3]), "--webui-port", str(ports[4])),
+            *("--host", _LOOPBACK, "--port", str(ports[0]), "--webui-port", str(ports[1])),
             *("--cores", str(JOBS * _CORES), "--memory", f"{_worker_memory() >> 20}m"),
             *("--work-dir", str(directory / "work")),
-            self.address(ports),
+            master,
         ]
 
 

@@ -48,6 +48,7 @@ from speck.core.runtime import (
     JobState,
     JobStatus,
     State,
+    Worker,
 )
 from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, StateLost
 
@@ -272,7 +273,7 @@ class StandaloneEngine:
     def capacity(self) -> Capacity:
         """Cores and memory of the workers that are alive; ``slots`` are the inventory's, if it has them."""
         cluster = self._master.cluster()
-        slots = self._known.slots
+        slots = self._slots(cluster)
         running = len(self._drivers.active_jobs(cluster)) if slots is not None else 0
         return Capacity(
             slots=slots,
@@ -281,6 +282,25 @@ class StandaloneEngine:
             memory=sum(worker.memory for worker in cluster.workers),
             memory_free=sum(worker.memory_free for worker in cluster.workers),
         )
+
+    def _slots(self, cluster: Cluster) -> int | None:
+        scale = self._known.scale
+        if scale is None or scale.slots is None:
+            return self._known.slots
+        return scale.slots * len(cluster.workers)
+
+    def workers(self) -> list[Worker]:
+        """The workers that are alive; one is free without a driver and an executor."""
+        return [
+            Worker(
+                id=each.id,
+                free=each.cores_free == each.cores,
+                cores=each.cores,
+                memory=each.memory,
+                memory_free=each.memory_free,
+            )
+            for each in self._master.cluster().workers
+        ]
 
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """The end of the driver's output, at most half of the lines, and the end of its log."""
@@ -318,7 +338,7 @@ class StandaloneEngine:
 
     def checkup(self) -> Checkup:
         """See :func:`binders.spark.standalone.healthcheck.standalone_checkup`."""
-        return standalone_checkup(self._master)
+        return standalone_checkup(self._master, self._known.scale is not None)
 
     def close(self) -> None:
         """Close the connections; drivers go on running."""

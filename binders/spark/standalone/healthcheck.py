@@ -13,8 +13,11 @@ from speck.core.runtime import Checkup, Complaint
 _WHOLE_SECOND = 1.0  # the resolution of an HTTP date
 
 
-def standalone_checkup(master: Master) -> Checkup:
-    """A standalone cluster: its version, workers and capacity, and the master's clock."""
+def standalone_checkup(master: Master, scales: bool = False) -> Checkup:
+    """A standalone cluster: its version, workers and capacity, and the master's clock.
+
+    ``scales`` is true if its workers come and go with the jobs: too few are a remark then.
+    """
     version = master.version()
     before = time.time()
     date = master.date()
@@ -24,21 +27,24 @@ def standalone_checkup(master: Master) -> Checkup:
         version=f"Spark {version}",
         limits={"workers": len(cluster.workers)},
         clock=(date - after, date - before + _WHOLE_SECOND) if date else None,
-        complaints=tuple(_standalone_complaints(master, version, cluster)),
+        complaints=tuple(_standalone_complaints(master, version, cluster, scales)),
     )
 
 
-def _standalone_complaints(master: Master, version: str, cluster: Cluster) -> Iterator[Complaint]:
+def _standalone_complaints(
+    master: Master, version: str, cluster: Cluster, scales: bool
+) -> Iterator[Complaint]:
     yield from other_version(version)
     if (fault := master.address_fault(cluster)) is not None:
         yield Complaint(fault, "correct spe_address in the inventory")
     if not cluster.workers:
-        yield Complaint("no worker is alive: no job can be started", "start a worker")
+        yield Complaint("no worker is alive: no job can be started", "start a worker", remark=scales)
     elif not has_capacity(cluster.workers):
         yield Complaint(
             f"no worker has room for one more job (a driver of {DRIVER_CORES} core and "
             f"{DRIVER_MEMORY >> 20} MiB, an executor of 1 core and {EXECUTOR_MEMORY >> 20} MiB)",
             "add a worker, or stop a job",
+            remark=scales,
         )
     for worker in cluster.workers:
         yield from rejections(lambda worker=worker: master.check_worker(worker))  # type: ignore[misc]

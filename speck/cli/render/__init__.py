@@ -44,6 +44,7 @@ from speck.cli.render.profiles import links_table, profile_table, site_profiles_
 from speck.cli.render.splits import split_advice_lines, split_lines, splits_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, first_words, shown
+from speck.cli.render.workers import workers_lines
 
 __all__ = [
     "SORTS",
@@ -98,6 +99,7 @@ __all__ = [
     "splits_table",
     "step_line",
     "watch_table",
+    "workers_lines",
 ]
 
 

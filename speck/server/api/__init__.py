@@ -9,7 +9,8 @@ from flask import Flask
 
 import speck.server.api.code_routes
 import speck.server.api.engine_plan_routes
-import speck.server.api.split.routes  # noqa: F401 - all add their routes to the blueprint
+import speck.server.api.split.routes
+import speck.server.api.workers.routes  # noqa: F401 - all add their routes to the blueprint
 from speck.coordinator import Services
 from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems

@@ -20,6 +20,7 @@ from speck.observe.measures import Measures
 from speck.observe.metrics import OPERATIONS
 from speck.server.api.placement.metrics import placement_metrics
 from speck.server.api.split.metrics import split_metrics
+from speck.server.api.workers.metrics import worker_metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own
@@ -74,6 +75,7 @@ class _ScrapeCollector(Collector):
         yield from _store(queries)
         yield from split_metrics(queries.splits)
         yield from placement_metrics(self._services.adaptation)
+        yield from worker_metrics(self._services.sites.workers())
         ready = not (coordinator.unready_reasons() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
 

@@ -179,6 +179,7 @@ def _parts(services: Services) -> tuple[Sequence[Part], ...]:
         Part("events", 1.0, lambda: {"event": lines(queries.events(EVENTS))}),
         Part("rates", 1.0, lambda: _rates(queries)),
         Part("placement", 1.0, lambda: _placement(services)),
+        Part("workers", 2.0, lambda: _workers(services.sites)),
         Part("links", 10.0, lambda: _links(services)),
     )
     return quick, (Part("sites", 10.0, lambda: _reached(services.sites)),)
@@ -198,6 +199,16 @@ def _rates(queries: Queries) -> Items:
 def _placement(services: Services) -> Items:
     """The state of the loop that adapts placements, by composition, with its last decision."""
     return {"placement": {each["composition"]: each for each in services.adaptation.all()["compositions"]}}
+
+
+def _workers(sites: SiteQueries) -> Items:
+    """The engines whose workers come and go, without times that change with each look."""
+    found = sites.workers()
+    for each in found:
+        del each["observed_at"]
+        for worker in each["workers"]:
+            del worker["free_for"]
+    return {"worker": {each["engine"]: each for each in found}}
 
 
 def _links(services: Services) -> Items:

@@ -19,6 +19,7 @@ const empty = () => ({
   rate: new Map(),
   placement: new Map(), // the state of the loop that adapts, by composition
   link: new Map(),
+  worker: new Map(), // the workers of engines that scale, by address
 });
 
 export const world = {
@@ -120,12 +121,13 @@ const askOperations = async () => {
 
 // What the stream would tell, asked for: for a server that too many follow already.
 const ask = async () => {
-  const [jobs, compositions, rates, adaptations, links, events, operations] = await Promise.all([
+  const [jobs, compositions, rates, adaptations, links, workers, events, operations] = await Promise.all([
     read("/jobs", {}, setClock),
     read("/compositions"),
     read("/rates"),
     read("/adapt"),
     read("/links"),
+    read("/workers"),
     read("/events", { limit: 200 }),
     askOperations(),
   ]);
@@ -136,6 +138,7 @@ const ask = async () => {
     rate: byName(rates.jobs, "job_name"),
     placement: byName(adaptations.compositions, "composition"),
     link: new Map(links.map((each) => [`${each.source} ${each.target}`, each])),
+    worker: byName(workers, "engine"),
     event: new Map(events.map((each, index) => [`${each.at.toFixed(6).padStart(17, "0")}-${String(index).padStart(4, "0")}`, each])),
   });
   world.trouble = new Map();

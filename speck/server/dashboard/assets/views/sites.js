@@ -25,11 +25,23 @@ const Room = ({ capacity }) => {
   `;
 };
 
+const Workers = ({ group }) => {
+  if (!group || !known(group.desired)) return null;
+  const tone = group.state === "failed" ? "tone-bad" : "tone-warn";
+  const busy = group.workers.filter((each) => !each.free).length;
+  return html`
+    <${Meter} used=${busy} all=${group.present} text="${busy} of ${count(group.present, "worker")} busy" />
+    ${group.present !== group.desired && html`<p class="notice ${tone}">${count(group.desired, "worker")} desired: ${group.message}</p>`}
+    ${group.present === group.desired && html`<p class="quiet">${group.message}; ${group.least} to ${group.most} allowed</p>`}
+  `;
+};
+
 const Engine = ({ address, told }) => html`
   <div class="place">
     <div class="place-head"><span><strong>Engine</strong> <code>${address}</code></span><${Reached} told=${told} /></div>
     ${told?.error && html`<p class="notice tone-bad">${told.error}</p>`}
     <${Room} capacity=${told?.capacity} />
+    <${Workers} group=${world.kinds.worker.get(address)} />
   </div>
 `;
 

@@ -1,0 +1,25 @@
+"""The command that shows the workers of engines that scale."""
+
+from __future__ import annotations
+
+import click
+
+from speck.cli import render
+from speck.cli.options import json_option, show_data
+from speck.cli.terminal import err
+from speck.client import Client
+
+
+@click.command()
+@click.argument("site", required=False)
+@json_option
+@click.pass_obj
+def workers(client: Client, site: str | None, as_json: bool) -> None:
+    """Show the workers of engines whose number follows their jobs: present, desired, and why.
+
+    Without SITE those of all sites.
+    """
+    data = client.workers(site)
+    show_data(data, render.workers_lines(data), as_json)
+    if not data and not as_json:
+        err.print(f"no engine{f' of site {site}' if site else ''} has 'scale' in the inventory", markup=False)

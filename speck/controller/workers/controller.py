@@ -1,0 +1,229 @@
+"""The controller of workers: asks the engines for their workers, packs the jobs, and calls the hooks.
+
+A loop of its own beside the reconciler, with a thread for each engine at most and one for each hook: an
+engine that is silent, or a hook that hangs, delays nothing else.  It starts, stops and moves no job: one that
+has no room waits for its engine as ever, and starts when a worker has come.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from speck.binder import ENGINE_OF_SCHEME, ListsWorkers, scheme_of
+from speck.binder.pool import BinderPool
+from speck.controller.backoff import Backoff, exponential
+from speck.controller.workers.group import JobLoad, WorkerGroup
+from speck.controller.workers.hooks import BOUND, HookCall
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.lifecycle import EventKind
+from speck.errors import SpeckError
+from speck.observe.measures import JobMeasure, Measures
+from speck.observe.metrics import Metrics
+from speck.observe.sampler import Sampler
+from speck.placement.profile import Known
+from speck.store import Event
+from speck.store.deployments import Deployments
+
+_log = logging.getLogger(__name__)
+
+PERIOD = 2.0  # s between two rounds
+MEASURING = 10.0  # s between two readings of the jobs' loads
+
+_THREADS = 16  # engines that are asked at a time
+
+Note = tuple[EventKind, str]
+
+
+@dataclass
+class WorkerController:
+    """``clock`` gives Unix time, s; ``delay`` the time to wait after so many failed calls, s.
+
+    ``bound`` is the time that a call may take, s.
+    """
+
+    deployments: Deployments
+    pool: BinderPool
+    inventory: Inventory
+    sampler: Sampler
+    measures: Measures
+    metrics: Metrics
+    report: Callable[[Iterable[Event]], None]
+    clock: Callable[[], float] = time.time
+    delay: Callable[[int], float] = exponential
+    bound: float = BOUND
+    groups: dict[str, WorkerGroup] = field(default_factory=dict, init=False)
+    _calls: dict[str, HookCall] = field(default_factory=dict, init=False)
+    _reconciling: dict[str, Future[None]] = field(default_factory=dict, init=False)
+    _loads: dict[str, JobLoad] = field(default_factory=dict, init=False)
+    _loaded_at: float = field(default=float("-inf"), init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="workers"), init=False
+    )
+
+    def __post_init__(self) -> None:
+        for site in self.inventory.sites.values():
+            for engine in site.engines:
+                if engine.scale is not None:
+                    group = WorkerGroup(site.name, engine, engine.scale, Backoff(self.delay))
+                    self.groups.setdefault(engine.spe_address, group)
+
+    # --- the thread
+
+    def start(self) -> None:
+        """Begin, if an engine of the inventory has workers that come and go."""
+        if self.groups and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="workers", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Call no more hooks, and end the commands that run."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._threads.shutdown(cancel_futures=True)
+        for call in self._calls.values():
+            call.cancel()
+
+    def fault(self) -> str:
+        """The reason why no rounds are made any more; empty when they are."""
+        dead = self._thread is not None and not self._thread.is_alive() and not self._stop.is_set()
+        return "the loop of the workers has ended" if dead else ""
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.round()
+            except Exception:
+                _log.exception("a round of the workers failed")
+            self._stop.wait(PERIOD)
+
+    # --- a round
+
+    def round(self) -> None:
+        """Reconcile each engine whose last round has ended."""
+        loads = self._read_loads()
+        for address, group in self.groups.items():
+            before = self._reconciling.get(address)
+            if before is None or before.done():
+                jobs = [each for each in loads if each.job.spe_address == address]
+                self._reconciling[address] = self._threads.submit(self._reconcile, group, jobs)
+
+    def await_rounds(self) -> None:
+        """Wait for the engines that are at work."""
+        wait(list(self._reconciling.values()))
+
+    def _reconcile(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> None:
+        try:
+            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(group.address), ""), group.address)
+            if not isinstance(engine, ListsWorkers):
+                raise SpeckError(f"{group.address} is of a kind of engine without workers")
+            workers = engine.workers()
+            with self._lock:
+                group.observe(workers, self.clock())
+                self._report(self._follow_hook(group))
+                self._decide(group, loads)
+        except SpeckError as error:
+            with self._lock:
+                group.silent = " ".join(str(error).split())
+        except Exception as error:
+            _log.exception("the workers of %s could not be reconciled", group.address)
+            with self._lock:
+                group.silent = f"internal error: {error!r}"
+
+    def _follow_hook(self, group: WorkerGroup) -> list[Note]:
+        now, call, notes = self.clock(), self._calls.get(group.address), list[Note | None]()
+        if call is not None and call.is_done():
+            del self._calls[group.address]
+            self.metrics.hook_ended(bool(call.fault))
+            notes.append(group.hook_ended(call.fault, now))
+        notes.append(group.check_arrival(now))
+        return [each for each in notes if each is not None]
+
+    def _decide(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> None:
+        now = self.clock()
+        group.learn(loads)
+        group.decide(loads)
+        ended = group.note_state(now)
+        if ended is not None:
+            self._report([ended])
+        request = None if self._stop.is_set() else group.request(now)
+        if request is None or group.address in self._calls:
+            return
+        note = group.send(request, now)
+        call = self._calls[group.address] = HookCall(group.scale, request, self.bound)
+        # The intent is in the audit log before the effect.
+        self._report([note] if note is not None else [])
+        call.start()
+
+    def _report(self, notes: Sequence[Note]) -> None:
+        if not notes:
+            return
+        events = [Event(self.clock(), kind, message, by_loop=True) for kind, message in notes]
+        try:
+            self.report(events)
+        except SpeckError as error:
+            _log.error("%s could not be recorded: %s", events[0].message, error)
+
+    # --- the jobs
+
+    def _read_loads(self) -> list[JobLoad]:
+        """The jobs of engines with workers: those that are desired there, and those that run there."""
+        jobs: dict[str, Job] = {}
+        for snapshot in self.deployments.snapshots():
+            running = {job.job_name: job for job, _ in snapshot.deployed()}
+            for name, job in {**running, **snapshot.desired}.items():
+                if job.spe_address in self.groups:
+                    jobs[name] = job
+        if jobs:
+            self.sampler.measure()
+        if self.clock() - self._loaded_at >= MEASURING:
+            self._loaded_at = self.clock()
+            self._loads = self._measured(jobs)
+        loads = {name: self._loads.get(name, JobLoad(job)) for name, job in jobs.items()}
+        return [replace(load, job=jobs[name]) for name, load in loads.items()]
+
+    def _measured(self, jobs: Mapping[str, Job]) -> dict[str, JobLoad]:
+        if not jobs:
+            return {}
+        found, sites = self.measures.jobs(jobs.values()), self.measures.sites()
+        readings = self.sampler.readings()
+        loads = {}
+        for name, job in jobs.items():
+            site = sites.get(self.groups[job.spe_address].site)
+            speed = site.speed.value if site is not None and site.speed is not None else 1.0
+            load = _load(job, found[name], speed)
+            rates = readings[name].rates if name in readings else None
+            if rates is not None:
+                load = replace(load, waiting=rates.waiting, counted=rates.observed or 0.0)
+            loads[name] = load
+        return loads
+
+    # --- queries
+
+    def data(self, site: str | None = None) -> list[dict[str, Any]]:
+        """The engines with workers, of one site or of all, as plain data."""
+        now = self.clock()
+        with self._lock:
+            return [each.data(now) for each in self.groups.values() if site in (None, each.site)]
+
+
+def _load(job: Job, measure: JobMeasure, speed: float) -> JobLoad:
+    """The cores that a job takes at the speed of its site, as far as both cost and rate are measured."""
+    profile = measure.estimate.profile
+    rate, cost, fixed = profile.rate_in, profile.cost, profile.fixed
+    if not measure.fresh or rate is None or cost is None:
+        return JobLoad(job)
+    if rate.value and cost.known is not Known.MEASURED:
+        return JobLoad(job)
+    reference = rate.value * cost.value + (fixed.value if fixed is not None else 0.0)
+    return JobLoad(job, cores=reference / speed, measured=rate.until)

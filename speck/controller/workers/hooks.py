@@ -1,0 +1,203 @@
+"""The hooks that start and stop workers: a command, a URL, or the local sites of this machine.
+
+A hook runs in a thread of its own and within :data:`BOUND`.  It is given the desired number of workers, so
+that calling it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO
+
+import requests
+
+from speck.core.inventory import Scale
+from speck.errors import SecretUnavailable
+
+_log = logging.getLogger(__name__)
+
+BOUND = 60.0  # s, for one call of a hook
+
+_CONNECT = 5.0  # s
+_GRACE = 2.0  # s, between SIGTERM and SIGKILL
+_POLL = 0.05  # s
+_LONGEST_OUTPUT = 16 << 20  # bytes of a command
+_TAIL = 4096  # bytes of an output or an answer that are read
+_SHOWN = 200  # characters of its last line
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRequest:
+    """The desired number of workers of an engine (its address), and the ids of those to be stopped."""
+
+    site: str
+    engine: str
+    count: int
+    stop: tuple[str, ...] = ()
+
+
+@dataclass
+class HookCall:
+    """One call of a hook.  ``bound`` is the time that it may take, s; ``fault`` is empty if it succeeded."""
+
+    scale: Scale
+    request: WorkerRequest
+    bound: float = BOUND
+    fault: str = field(default="", init=False)
+    _done: threading.Event = field(default_factory=threading.Event, init=False)
+    _cancelled: threading.Event = field(default_factory=threading.Event, init=False)
+    _begun: float = field(default_factory=time.monotonic, init=False)
+
+    def start(self) -> None:
+        """Begin the call."""
+        threading.Thread(target=self._run, name="worker-hook", daemon=True).start()
+
+    def is_done(self) -> bool:
+        """True once it has ended, or its time is over: a server may send its answer byte by byte."""
+        if not self._done.is_set() and time.monotonic() - self._begun > self.bound + 2 * _GRACE:
+            self._end(f"did not end within {self.bound:g} s")
+        return self._done.is_set()
+
+    def cancel(self) -> None:
+        """End a command that runs, with its process group, and wait for that."""
+        self._cancelled.set()
+        if self.scale.url is None:
+            self._done.wait(2 * _GRACE)
+
+    def _run(self) -> None:
+        try:
+            fault = self._call_url(self.scale.url) if self.scale.url else self._call_command()
+        except Exception as error:
+            _log.exception("a hook of workers failed")
+            fault = f"internal error: {error!r}"
+        self._end(fault)
+
+    def _end(self, fault: str) -> None:
+        if not self._done.is_set():
+            self.fault = fault
+            self._done.set()
+
+    # --- a URL
+
+    def _call_url(self, url: str) -> str:
+        request, token = self.request, self.scale.token
+        body = {
+            "site": request.site,
+            "engine": request.engine,
+            "workers": request.count,
+            "stop": list(request.stop),
+        }
+        try:
+            headers = {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
+            with requests.Session() as session:
+                session.trust_env = False  # sites are not reached by a proxy for web pages
+                answer = session.put(
+                    url,
+                    json=body,
+                    headers=headers,
+                    timeout=(_CONNECT, self.bound),
+                    allow_redirects=False,
+                    stream=True,
+                )
+                if answer.ok and not answer.is_redirect:
+                    return ""
+                return f"answered {answer.status_code}{_last_line(answer.raw.read(_TAIL))}"
+        except SecretUnavailable as error:
+            return str(error)
+        except requests.Timeout:
+            return f"did not answer within {self.bound:g} s"
+        except (requests.RequestException, OSError, ValueError) as error:
+            return f"cannot be reached ({type(error).__name__})"
+
+    # --- a command
+
+    def _call_command(self) -> str:
+        # A file, not a pipe: a worker that the command starts may keep its output open, and must not get a
+        # SIGPIPE for it.
+        with tempfile.TemporaryFile() as output:
+            try:
+                process = subprocess.Popen(
+                    command_of(self.scale, self.request),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as error:
+                return f"cannot be started ({getattr(error, 'strerror', None) or error})"
+            fault = self._await(process, output)
+            if fault:
+                _end_group(process)
+                return fault
+            return "" if process.returncode == 0 else _exit_of(process.returncode, output)
+
+    def _await(self, process: subprocess.Popen[bytes], output: IO[bytes]) -> str:
+        """Wait for the end of a command; returns the reason why it is to be ended."""
+        while process.poll() is None:
+            if time.monotonic() - self._begun > self.bound:
+                return f"did not end within {self.bound:g} s"
+            if self._cancelled.is_set():
+                return "was ended, as the server shuts down"
+            if os.fstat(output.fileno()).st_size > _LONGEST_OUTPUT:
+                return f"wrote more than {_LONGEST_OUTPUT >> 20} MiB"
+            time.sleep(_POLL)
+        return ""
+
+
+def command_of(scale: Scale, request: WorkerRequest) -> list[str]:
+    """The command line of a hook, its placeholders filled in."""
+    if scale.local is not None:
+        stop = (part for each in request.stop for part in ("--stop", each))
+        place = ("--directory", scale.local, "--engine", request.engine)
+        local = (sys.executable, "-m", "speck.cli", "local", "workers", request.site, str(request.count))
+        return [*local, *place, "--no-wait", *stop]
+    values = {
+        "{site}": request.site,
+        "{engine}": request.engine,
+        "{count}": str(request.count),
+        "{stop}": ",".join(request.stop),
+    }
+    return [_filled(each, values) for each in scale.command]
+
+
+def _filled(argument: str, values: Mapping[str, str]) -> str:
+    for placeholder, value in values.items():
+        argument = argument.replace(placeholder, value)
+    return argument
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a command and what it has started, unless that has left its process group."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        # Its leader is not reaped before, so the group's id is still its own.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        if number is signal.SIGTERM:
+            time.sleep(_GRACE / 4)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
+
+
+def _exit_of(code: int, output: IO[bytes]) -> str:
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _TAIL))
+    ended = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+    return f"{ended}{_last_line(output.read(_TAIL))}"
+
+
+def _last_line(content: bytes) -> str:
+    lines = [line for line in content.decode("utf-8", "replace").splitlines() if line.strip()]
+    if not lines:
+        return ""
+    shown = "".join(letter for letter in lines[-1].strip() if letter.isprintable())
+    return f": {shown[:_SHOWN]}"

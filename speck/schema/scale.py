@@ -1,0 +1,159 @@
+"""``scale`` of an engine in the site inventory: the bounds of its workers, and their hook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from marshmallow import ValidationError, fields
+
+from speck.binder import scheme_of
+from speck.core.inventory import Engine, Predictor, Scale
+from speck.core.units import BYTES, NUMBER, PER_SECOND, SECONDS
+from speck.schema.address import redacted
+from speck.schema.fault_report import kind_of_value
+from speck.schema.fields import Quantity, SecretReference, StrictSchema, Switch, Text, WholeNumber
+
+MOST_WORKERS = 10_000
+PLACEHOLDERS = ("site", "engine", "count", "stop")
+
+_HOOKS = ("command", "url", "local")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]*)\}")
+_URL = "https://HOST:PORT/PATH or http://HOST:PORT/PATH"
+
+ScaleFault = tuple[tuple[str, ...], str]  # the path of a field in `scale`, and a predicate about it
+
+
+def _check_url(value: str) -> str | None:
+    try:
+        parts = urlsplit(value)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        right = False
+    if not right:
+        return f"{redacted(value)!r} is not the URL of a hook (expected {_URL})"
+    if parts.username is not None or parts.password is not None:
+        return f"{redacted(value)!r} contains a login (expected it in 'token')"
+    return None
+
+
+class Command(fields.List[Any]):
+    """A program and its arguments, with placeholders; no shell reads them."""
+
+    def __init__(self, description: str) -> None:
+        example = ["/opt/speck/bin/worker", "{site}", "{count}", "{stop}"]
+        super().__init__(
+            Text("an argument", check=lambda _: None),
+            metadata={"description": description, "example": example},
+        )
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, list):
+            raise ValidationError(f"is {kind_of_value(value)} (expected a list: a program and its arguments)")
+        found = [str(each) for each in super()._deserialize(value, attr, data, **kwargs)]
+        if not found or not found[0].strip():
+            raise ValidationError("has no program (expected a list: a program and its arguments)")
+        used = {name for each in found for name in _PLACEHOLDER.findall(each)}
+        if unknown := sorted(used - set(PLACEHOLDERS)):
+            known = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
+            raise ValidationError(f"has the unknown placeholder {{{unknown[0]}}} (expected some of {known})")
+        if "count" not in used:
+            raise ValidationError("has no {count} (expected it as an argument: the number of workers)")
+        return tuple(found)
+
+
+class NumberOfWorkers(WholeNumber):
+    """A whole number from 0."""
+
+    def __init__(self, description: str, **kwargs: Any) -> None:
+        super().__init__(description, at_most=MOST_WORKERS, example=1, **kwargs)
+        self.metadata = {**self.metadata, "minimum": 0}
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if value == 0 and not isinstance(value, bool | float):
+            return 0
+        try:
+            return super()._deserialize(value, attr, data, **kwargs)
+        except ValidationError as error:
+            raise ValidationError(f"is not a whole number from 0 to {MOST_WORKERS:,}") from error
+
+
+class PredictorSchema(StrictSchema):
+    """The rules by which messages that wait for a job ask for more workers."""
+
+    steep = Quantity("growth of the waiting messages that asks for two instances more; 10/s", PER_SECOND)
+    rise = Quantity("growth of the waiting messages that asks for one instance more; 5/s", PER_SECOND)
+    waiting = NumberOfWorkers("waiting messages that ask for more instances while they do not fall fast; 100")
+    fall = Quantity("decrease of the waiting messages that counts as fast; 10/s", PER_SECOND)
+    pause = Quantity("time between two predictions; 5 s", SECONDS, bounds=(1, 3600))
+
+
+class ScaleSchema(StrictSchema):
+    """The workers of an engine, whose number follows its jobs, and the hook that starts and stops them."""
+
+    cores = Quantity(
+        "cores of a worker",
+        NUMBER,
+        positive=True,
+        required=True,
+        error_messages={"required": "is missing (expected the cores of a worker)"},
+    )
+    slots = WholeNumber("tasks that a worker runs; by default as it reports", at_most=1_000_000, example=8)
+    memory = Quantity("of a worker; bytes, or with a unit", BYTES, int)
+    command = Command(
+        "program that sets the number of workers to `{count}`; `{stop}` are the ids of those to be stopped"
+    )
+    url = Text(
+        "the same by PUT, with `workers` and `stop` as JSON", check=_check_url, example="https://10.0.0.4/w"
+    )
+    token = SecretReference("reference to the bearer token for `url`")
+    local = Switch("true: workers of a site of this machine, of `speck local up`")
+    idle = Quantity("time after which a worker without jobs may go; 60 s", SECONDS, bounds=(1, 86_400))
+    predictor = fields.Nested(PredictorSchema)
+
+    class Meta:
+        """Fields with the names of functions of Python."""
+
+        include = {  # noqa: RUF012 - marshmallow's way
+            "min": NumberOfWorkers("least number of workers; 1 by default", attribute="least"),
+            "max": NumberOfWorkers(
+                "greatest number of workers",
+                required=True,
+                attribute="most",
+                error_messages={"required": "is missing (expected the greatest number of workers)"},
+            ),
+        }
+
+
+def scale_of(given: Mapping[str, Any]) -> Scale:
+    """The workers of an engine from valid fields; ``local`` is the current directory."""
+    values = {"least": min(1, given.get("most", 1)), **given}
+    local = "." if values.pop("local", False) else None
+    predictor = Predictor(**values.pop("predictor", {}))
+    return Scale(**{"most": 0, "cores": 1.0} | values, local=local, predictor=predictor)
+
+
+def scale_faults(
+    engine: Engine, scale: Scale, given: Mapping[str, Any], complete: bool
+) -> Iterator[ScaleFault]:
+    """The faults of the workers of an engine.
+
+    ``given`` are the valid fields of ``scale``; ``complete`` is true if no field is invalid by itself.
+    """
+    hooks = [name for name in _HOOKS if getattr(scale, name)]
+    if not hooks and complete:
+        yield (), "has no hook (expected one of command, url and local)"
+    if len(hooks) > 1:
+        yield (hooks[1],), f"is given beside {hooks[0]} (expected one of command, url and local)"
+    if {"least", "most"} <= given.keys() and scale.least > scale.most:
+        yield ("min",), f"is more than max, {scale.most} (expected min to be max or less)"
+    if "most" in given and not scale.most:
+        yield ("max",), "allows no worker (expected 1 or more)"
+    if scale.token is not None and scale.url is None:
+        yield ("token",), "has no effect without url (expected both)"
+    if scale.predictor.rise > scale.predictor.steep:
+        yield ("predictor", "rise"), f"is more than steep, {scale.predictor.steep:g}/s (expected less)"
+    if scheme_of(engine.spe_address) == "sc":
+        yield (), "is given for a server of Spark Connect, which has no workers (expected another engine)"
