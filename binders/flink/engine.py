@@ -26,8 +26,8 @@ from binders.flink.submission.job_config import STATE_KIND, attempt_directories,
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
-from speck.core.engine_plan import EnginePlan
 from binders.flink.workers import workers_of
+from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
