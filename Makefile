@@ -25,11 +25,12 @@ INSTALL := scripts/install-packages.sh
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo quick test check docs spectral interop pictures bench jars setup pyflink classes browser shells assets clean
+.PHONY: help demo quick test check docs spectral interop pictures bench wheel jars setup pyflink classes browser shells assets clean
 
 help:
 	@echo "make demo [ARGS='...']   run the road-traffic demo (ARGS: see speck demo --help)"
 	@echo "make setup jars          install the command speck in .venv/bin, without a demo"
+	@echo "make wheel               build dist/speck-VERSION.whl, with the jars, the dashboard and the systemd units"
 	@echo "make quick [ARGS='...']  run the tests that need no engine, broker or browser (ARGS: for pytest)"
 	@echo "make test [ARGS='...']   run all tests (ARGS: for pytest)"
 	@echo "make check               check style, types, imports, documentation and dependencies"
@@ -103,6 +104,12 @@ bench: system $(VENV)/dev jars
 	@for name in plan scale store cli reconcile scrape sampling hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 jars: $(BUILT)
+
+# Setuptools would pack what an earlier build left in build/lib.
+wheel: $(VENV)/run jars
+	@rm -rf build/lib build/bdist.* dist/speck-*.whl
+	@$(BIN)/pip -q wheel --no-deps --wheel-dir dist . >&2
+	@ls dist/speck-*.whl
 
 # One run of Maven builds all jars.
 $(BUILT) &: $(JAVA_SOURCES) | system

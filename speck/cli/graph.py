@@ -183,7 +183,7 @@ def _show_composition(
     jobs = loaded.composition.jobs.values()
     drawn = jobs if unfold else folded(jobs)
     if output is not None:
-        draw_image(drawn, sites, output)
+        draw_image(drawn, sites, output, loaded.composition.declared)
     if as_json:
         show_json(_graph_data(jobs))
     elif output is None:

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 
+from speck.cli import cli
 from speck.cli.draw import draw_image, draw_text
 from speck.cli.draw.grouping import by_site
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import InvalidInput, SpeckError
+from tests.support import ROOT
 from tests.support.examples import job, one_site
 
 if TYPE_CHECKING:
@@ -93,6 +97,41 @@ def test_the_same_jobs_make_the_same_picture(tmp_path: Path, suffix: str, jobs: 
 
 def test_names_that_look_like_mathematics_are_drawn(tmp_path: Path) -> None:
     draw_image([job("a", "$SYS/$x_1$", "out/$y^2$")], INVENTORY, tmp_path / "picture.svg")
+
+
+def texts(path: Path) -> list[str]:
+    """The texts of a picture, which matplotlib writes as comments beside their outlines."""
+    return re.findall("<!-- (.*) -->", path.read_text(encoding="utf-8"))
+
+
+def test_declared_topics_are_named_below_the_sites(tmp_path: Path) -> None:
+    path = tmp_path / "picture.svg"
+    declared = {
+        "sources": {"raw": "readings of $x_1$"},
+        "sinks": {"alarms": "for the duty officer", "out": ""},
+    }
+    draw_image([job("a", "raw", "out")], INVENTORY, path, declared)
+    assert texts(path)[:7] == [
+        "sources",
+        "raw",
+        "readings of $x_1$",
+        "sinks",
+        "alarms",
+        "for the duty officer",
+        "out",
+    ]
+    bare = tmp_path / "bare.svg"
+    draw_image([job("a", "raw", "out")], INVENTORY, bare)
+    height, more = (float(ElementTree.parse(each).getroot().attrib["height"][:-2]) for each in (bare, path))  # noqa: S314
+    assert more - height == pytest.approx(72 * (5 * 0.19 + 0.25), abs=1)  # points
+
+
+def test_the_command_draws_the_declared_topics_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "picture.svg"
+    file, sites = (str(ROOT / "pipelines" / name) for name in ("road_traffic.yaml", "sites.yaml"))
+    result = CliRunner().invoke(cli, ["graph", file, "--sites", sites, "-o", str(path)])
+    assert result.exit_code == 0, result.stderr
+    assert "readings of the first sensor of a site" in texts(path)
 
 
 def lay_out(graph: Graph) -> Layout:

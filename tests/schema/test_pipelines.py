@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
 from speck.core.inventory import Inventory
@@ -49,6 +50,27 @@ def test_no_pipeline_is_left_out() -> None:
     }
     assert found == {*TRAFFIC, *MIXED, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
+
+
+def test_every_composition_declares_its_edges() -> None:
+    for path in PIPELINES.rglob("*.yaml"):
+        document = yaml.safe_load(path.read_bytes())
+        if "jobs" in document or "splits" in document:
+            assert document.keys() >= {"sources", "sinks"}, path.name
+
+
+@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
+def test_the_adapted_road_traffic_may_move_the_statistics_of_three_sites() -> None:
+    text = (PIPELINES / "road_traffic_adapt.yaml").read_bytes()
+    sites = {
+        each: one_site(each, f"http://{each.lower()}:8081/", f"tcp://{each.lower()}:1883") for each in "ABCD"
+    }
+    loaded = load_composition(
+        text, inventory=Inventory(sites), registry=installed(), root=ROOT, default_name="adapt"
+    )
+    movable = [name for name, job in loaded.composition.jobs.items() if job.movable]
+    assert movable == ["local-stats-a", "local-stats-b", "local-stats-c"]
+    assert len(loaded.composition.jobs) == 17
 
 
 @pytest.mark.parametrize("query", NEXMARK)

@@ -35,7 +35,10 @@ _MAX_LENGTH = 400  # characters of an error
 def main(command: Mapping[str, Any], arguments: Sequence[str]) -> None:
     """Run a command: a probe, or a program."""
     if command.get("probe"):
-        print(FOUND + json.dumps(found()), flush=True)
+        answer = FOUND + json.dumps(found())
+        print(answer, flush=True)
+        if _version():
+            _set_failure(answer)  # an error of an earlier program would be reported in place of the output
         sys.exit(3)  # nothing was started
     try:
         _run(command, arguments)

@@ -71,8 +71,6 @@ class Launcher:
 
         Raises :class:`~speck.errors.Rejected` when the job's code fails or Flink rejects it.
         """
-        if is_python(job):
-            return  # an error of a Python program that is only built is reported again for the next one
         attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-build")
         package, cluster = package_of(job), self.cluster
         with cluster.jars.in_use(job.job_name, package.code):
@@ -130,8 +128,13 @@ class Launcher:
 
     def _plan_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
         body = run_body(job, attempt, package.code, self.inventory.engine(self.rest.address), self.inventory)
-        with self.cluster.submission_lock.shared():
-            self.rest.plan(jar, body)
+        if not is_python(job):
+            with self.cluster.submission_lock.shared():
+                self.rest.plan(jar, body)
+            return
+        with self.cluster.submission_lock.exclusive():
+            body = pyflink.python_run_body(body, pyflink.path_of(self.rest, jar), job, attempt)
+            self._patiently(lambda: self.rest.plan(jar, body))
 
     def _run_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
         body = run_body(job, attempt, package.code, self.inventory.engine(self.rest.address), self.inventory)

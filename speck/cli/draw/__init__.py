@@ -47,8 +47,15 @@ def declared_text(blocks: Mapping[str, Mapping[str, str]]) -> str:
     )
 
 
-def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> None:
+def draw_image(
+    jobs: Iterable[Job],
+    inventory: Inventory,
+    path: str | Path,
+    declared: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
     """Write an SVG or a PNG, by the suffix of ``path``; the same jobs make the same file.
+
+    The ``declared`` sources and sinks stand below the sites, with their descriptions.
 
     Raises :class:`InvalidInput` for another suffix, a cycle, or a path that cannot be written, and
     :class:`SpeckError` where the extra ``speck[graph]`` is not installed.
@@ -66,7 +73,7 @@ def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> N
         message = f"a picture needs the package {error.name}, which is not installed ({_INSTALL})"
         raise SpeckError(message) from error
     try:
-        draw(graph, by_site(graph, inventory), target)
+        draw(graph, by_site(graph, inventory), target, declared or {})
     except OSError as error:
         message = f"picture {str(path)!r} cannot be written: {error.strerror}"
         raise InvalidInput([Fault(message, value=str(path))], "picture") from error

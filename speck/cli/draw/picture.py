@@ -27,6 +27,7 @@ from speck.core.graph import Graph
 TEXT, SMALL = 9.0, 7.5  # points
 ROW, NODE_HEIGHT = 0.62, 0.34
 PADDING, TITLE, GAP, SITE_GAP, LANE = 0.2, 0.36, 0.55, 0.9, 0.2
+DECLARED_ROW = 0.19
 MARGIN = 0.25
 BOLD = 1.15  # width of bold letters against that of normal ones
 FILLS = ("#e8f1fa", "#eaf5e6", "#fdf1dd", "#f3eaf7", "#fbe9e7", "#e6f4f3")
@@ -36,6 +37,7 @@ DOTS_PER_INCH = 150
 # A free row at the foot of a site for edges into or out of a job that would else run behind other jobs.
 Lane = tuple[str, str]
 Point = tuple[float, float]
+DeclaredTopics = Mapping[str, Mapping[str, str]]  # the blocks, by name: their topics with the descriptions
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,45 @@ class _SitePlan:
         return TITLE + ROW * max(len(column) for column in self.columns) + LANE * len(self.lanes)
 
 
-def draw(graph: Graph, groups: Sequence[SiteGroup], path: Path) -> None:
-    """Write the picture in the format of the suffix of ``path``.  Raises ``OSError``."""
+@dataclass(frozen=True)
+class Foot:
+    """The declared topics below the sites: a row for the name of each block, and one for each of its topics.
+
+    A row has an indent, a topic and its description; ``column`` is the x at which descriptions begin.
+    """
+
+    rows: tuple[tuple[float, str, str], ...]
+    column: float
+    width: float
+    height: float
+
+    @classmethod
+    def of(cls, declared: DeclaredTopics) -> Foot:
+        """The rows of the blocks, and the space that they take; none without a block."""
+        rows: list[tuple[float, str, str]] = []
+        for name, topics in declared.items():
+            rows.append((0.0, name, ""))
+            rows += [(PADDING, topic, text) for topic, text in topics.items()]
+        if not rows:
+            return cls((), 0.0, 0.0, 0.0)
+        column = MARGIN + 2 * PADDING + _widest((topic for _, topic, _ in rows), SMALL)
+        width = column + _widest((text for *_, text in rows), SMALL) + MARGIN
+        return cls(tuple(rows), column, width, DECLARED_ROW * len(rows) + MARGIN)
+
+
+def draw(graph: Graph, groups: Sequence[SiteGroup], path: Path, declared: DeclaredTopics) -> None:
+    """Write the picture in the format of the suffix of ``path``, with the declared topics at its foot.
+
+    Raises ``OSError``.
+    """
     layout = lay_out(graph, groups)
-    figure = Figure(figsize=(layout.width, layout.height))
+    foot = Foot.of(declared)
+    width, height = max(layout.width, foot.width), layout.height + foot.height
+    figure = Figure(figsize=(width, height))
     axes: Axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, layout.width), ylim=(0, layout.height))
+    axes.set(xlim=(0, width), ylim=(-foot.height, layout.height))
     axes.set_axis_off()
+    _paint_foot(axes, foot)
     for index, group in enumerate(groups):
         _paint_site(axes, layout.sites[group.address], _title(group), FILLS[index % len(FILLS)])
     for name, box in layout.jobs.items():
@@ -231,8 +265,10 @@ def _title(group: SiteGroup) -> str:
 
 @cache
 def text_width(text: str, points: float) -> float:
+    if not text.strip():  # matplotlib has no path of it
+        return 0.0
     # matplotlib would parse '$' as mathematics, here and below.
-    return float(TextPath((0, 0), text.replace("$", "S") or " ", size=points).get_extents().width) / 72
+    return float(TextPath((0, 0), text.replace("$", "S"), size=points).get_extents().width) / 72
 
 
 def _widest(texts: Iterable[str], points: float) -> float:
@@ -277,6 +313,14 @@ def _paint_edges(axes: Axes, graph: Graph, name: str, layout: Layout) -> None:
         _paint_topic(axes, job.source_topic, start + 0.1, box.middle)
         _paint_outside(axes, start, box.middle)
         paint_path(axes, Curve([(start + 0.05, box.middle), (box.left, box.middle)]))
+
+
+def _paint_foot(axes: Axes, foot: Foot) -> None:
+    style: dict[str, Any] = {"size": SMALL, "va": "center_baseline", "zorder": 4, "parse_math": False}
+    for index, (indent, topic, text) in enumerate(foot.rows):
+        height = -DECLARED_ROW * (index + 0.5)
+        axes.text(MARGIN + indent, height, topic, color=INK, **style)
+        axes.text(foot.column, height, text, color=LINE, **style)
 
 
 def _paint_topic(axes: Axes, topic: str, left: float, middle: float) -> None:

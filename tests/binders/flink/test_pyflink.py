@@ -213,6 +213,23 @@ def test_a_program_that_is_refused(
     assert bench.running("refused") == 0
 
 
+def test_a_program_is_built_without_a_start(bench: FlinkBench) -> None:
+    engine = bench.binder()
+    engine.build_job(numbers(bench, "built", "as_they_are"))
+    with pytest.raises(Rejected, match=r"no such street: String \(numbers\.py, line \d+\)$"):
+        engine.build_job(numbers(bench, "built", "broken"))
+    assert bench.running("built") == 0
+
+
+def test_an_error_of_a_program_is_not_reported_for_the_next_one(bench: FlinkBench) -> None:
+    with pytest.raises(Rejected, match="no such street"):
+        bench.binder().build_job(numbers(bench, "before", "broken"))
+    # Another binder asks the JobManager for its Python anew.
+    engine, job = bench.binder(), numbers(bench, "after", "as_they_are")
+    engine.check(job, None)
+    engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
+
+
 def test_a_program_that_fails_at_run(bench: FlinkBench, tmp_path: Path) -> None:
     job = numbers(bench, "failing", out=str(tmp_path / "out"), **{"fail-at": 5})
     engine = bench.binder()
