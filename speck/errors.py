@@ -9,7 +9,8 @@
     ├── Expired                    a proposed placement that is too old to be accepted
     ├── Conflict                   the request does not fit the current state
     │   ├── StaleRevision          planned from a revision that is no longer the latest
-    │   └── Busy                   another operation runs on the same composition
+    │   ├── Busy                   another operation runs on the same composition
+    │   └── JobsOfAnother          another store runs jobs of these names
     ├── Overloaded                 too many operations are running to accept another
     ├── StoreError                 the store cannot be read or written
     │   ├── StoreLocked            another process has the store open
@@ -99,6 +100,10 @@ class StaleRevision(Conflict):
 
 class Busy(Conflict):
     """Another operation is running on the same composition."""
+
+
+class JobsOfAnother(Conflict):
+    """Another store runs jobs of these names, or has sessions for them."""
 
 
 class Overloaded(SpeckError):

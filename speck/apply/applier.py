@@ -25,6 +25,7 @@ from enum import Enum, auto
 from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
+from speck.apply.foreign import ForeignJobs
 from speck.apply.job_state import ActionFailed
 from speck.apply.leaving import Leaving
 from speck.apply.operation import Operation
@@ -103,7 +104,10 @@ class PlanApplier:
         self._context = context
         leaving = Leaving(context, attempts, sessions, abandoner, self.mint, self.settings.drain)
         writers = Writers(context, self.desired, self.abandoned)
-        return Steps(context, attempts, sessions, writers, transfer, abandoner, self.placed, leaving, rewired)
+        foreign = ForeignJobs(self.store, self.pool, self.abandoned)
+        return Steps(
+            context, attempts, sessions, writers, transfer, abandoner, self.placed, leaving, rewired, foreign
+        )
 
     # --- order
 

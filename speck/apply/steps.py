@@ -11,6 +11,7 @@ from typing import NoReturn
 from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
+from speck.apply.foreign import ForeignJobs
 from speck.apply.job_state import Confirmed
 from speck.apply.leaving import Leaving
 from speck.apply.sessions import Sessions
@@ -45,6 +46,7 @@ class Steps:
     placed: Callable[[Job], Job]
     leaving: Leaving
     rewired: Collection[str]
+    foreign: ForeignJobs
     on_trial: frozenset[str] = field(default=frozenset(), init=False)
     _former: dict[str, int | None] = field(default_factory=dict, init=False)
     _confirmed: set[str] = field(default_factory=set, init=False)
@@ -65,8 +67,10 @@ class Steps:
         if isinstance(action, Stop):
             return
         job = action.job
-        if isinstance(action, Start) and self._confirm(job):
-            return
+        if isinstance(action, Start):
+            if self._confirm(job):
+                return
+            self.foreign.refuse(job)
         self._check_startable(job)
         self.sessions.ensure(job, self.context.record(job.job_name))
         self.writers.admit(job)

@@ -192,7 +192,7 @@ class Coordinator:
         the operation, if it is not of a user's request.  An ``atomic`` one is taken back if any job of it
         fails or waits.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
-        :class:`~speck.errors.InvalidInput`.
+        :class:`~speck.errors.JobsOfAnother`, :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
         kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
@@ -202,6 +202,7 @@ class Coordinator:
             composition = self.placer.assign(composition, place).composition
             left_behind = self.planner.left_behind(head, leave_behind)
             plan = self.planner.checked(head, composition, base_revision, left_behind, give_up, elsewhere)
+            self.planner.refuse_foreign(plan)
             last = self.desired(name)
             found = differences(last.jobs, composition.jobs)
             options = changed_options(last.placement, composition.placement)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
+from speck.apply.foreign import ForeignJobs
 from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
@@ -17,9 +18,9 @@ from speck.coordinator.reachability import Reachability
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
-from speck.core.plan import Plan, make_plan, refused_splits, stranded_state
+from speck.core.plan import Plan, Start, make_plan, refused_splits, stranded_state
 from speck.core.settings import Settings
-from speck.errors import InvalidInput, StaleRevision
+from speck.errors import InvalidInput, JobsOfAnother, StaleRevision
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
 from speck.store import Head, Store
@@ -62,7 +63,13 @@ class Planner:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
         refuse_loss(composition.name, plan.leaves, give_up)
-        return plan
+        starts = (each.job for each in plan.actions if isinstance(each, Start))
+        return replace(plan, foreign=ForeignJobs(self.store, self.pool, left_behind).of(starts))
+
+    def refuse_foreign(self, plan: Plan) -> None:
+        """Raise :class:`~speck.errors.JobsOfAnother` for a plan that would start jobs of another store."""
+        if plan.foreign:
+            raise JobsOfAnother("\n".join(each.text(self.store.identity) for each in plan.foreign))
 
     def plan(
         self,

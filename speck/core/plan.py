@@ -104,6 +104,35 @@ class UnreachablePlace:
     jobs: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignJob:
+    """A job to start that another store runs (at ``address``), or has a session for (at ``broker``).
+
+    Either is empty if none is found.  ``owner`` is the identity of that store, ``attempt`` the id of its
+    copy; both are empty if they are not known.
+    """
+
+    job: str
+    owner: str
+    address: str = ""
+    attempt: str = ""
+    broker: str = ""
+    session: str = ""
+
+    def text(self, own: str) -> str:
+        """The finding, and the ways out of it; ``own`` is the identity of this store."""
+        store = f"store {self.owner}" if self.owner else "a store that its marks do not name"
+        copy = f" (attempt {self.attempt})" if self.attempt else ""
+        running = f"runs at {self.address}{copy}" if self.address else ""
+        reading = f"has session {self.session!r} at {self.broker}" if self.session else ""
+        found = " and ".join(filter(None, [running, reading]))
+        return (
+            f"job {self.job!r} {found}, by {store} (this is store {own}): nothing was started, since a "
+            "second copy would write everything twice (restore a backup of that store; or end the copy at "
+            "its engine and remove the session; or give the job another name; docs/store.md, A lost store)"
+        )
+
+
 _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 
@@ -115,7 +144,8 @@ class Plan:
     predicted ones, ``now`` and ``after``, if places were chosen for jobs or topics.  ``unreachable`` are the
     places that did not answer when the plan was made, if they were asked.  ``code`` are the changes of files,
     by job name, those that change nothing for their job included.  ``unbuilt`` are sentences about the jobs
-    that could not be built now, if that was asked for.
+    that could not be built now, if that was asked for.  ``foreign`` are the jobs to start that another store
+    runs: such a plan is not carried out.
     """
 
     composition: str
@@ -127,6 +157,7 @@ class Plan:
     unreachable: tuple[UnreachablePlace, ...] = ()
     code: Mapping[str, CodeChange] = field(default_factory=dict)
     unbuilt: tuple[str, ...] = ()
+    foreign: tuple[ForeignJob, ...] = ()
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -345,6 +376,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "leaves": [asdict(each) for each in plan.leaves],
         "destroys": [asdict(each) for each in destructions(plan)],
         "unreachable": [asdict(each) | {"jobs": list(each.jobs)} for each in plan.unreachable],
+        "foreign": [asdict(each) for each in plan.foreign],
         "figures": plan.figures,
     }
 

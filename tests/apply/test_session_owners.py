@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from speck.apply.foreign import ForeignJobs
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions, session_for
 from speck.coordinator import Coordinator, build
@@ -57,6 +58,8 @@ class Stores:
             patch.setattr("speck.apply.sessions.session_name", dotted)
             patch.setattr(InMemoryBroker, "take_owner", lambda self, owner: None)
             patch.setattr(Sessions, "_names_of_others", lambda self, job: set())
+            patch.setattr(ForeignJobs, "of", lambda self, jobs: ())
+            patch.setattr(ForeignJobs, "refuse", lambda self, job: None)
             with self.open(name) as coordinator:
                 yield coordinator
 
@@ -157,7 +160,7 @@ def test_two_stores_with_one_job_name_do_not_touch_each_other(stores: Stores, wo
     with stores.open("one") as one, stores.open("two") as two:
         succeeded(one, A)
         (mine,) = read_by(world, "a")
-        succeeded(two, replace(A, sink_topic="elsewhere"))
+        succeeded(two, replace(A, spe_address="sc://e2:1", source_topic="elsewhere"))
         assert two.delete_composition("traffic").wait(30)
         assert read_by(world, "a") == [mine]
         assert world.broker(BROKER).sessions == {mine: "t0"}

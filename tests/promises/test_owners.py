@@ -19,6 +19,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import fence_topic, session_name
 from speck.core.settings import Settings
+from speck.errors import JobsOfAnother
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from tests.support.flink_server import FlinkServer
@@ -137,7 +138,7 @@ def test_a_job_whose_name_looks_like_a_later_session_of_another_keeps_its_own(
         one.delete()
 
 
-def test_two_stores_with_one_job_name_at_one_broker_lose_nothing_to_each_other(
+def test_two_stores_at_one_broker_lose_nothing_to_each_other_and_run_no_job_twice(
     server: FlinkServer, mosquitto: MosquittoServer, friend: MqttFriend, tmp_path: Path
 ) -> None:
     with (
@@ -145,14 +146,20 @@ def test_two_stores_with_one_job_name_at_one_broker_lose_nothing_to_each_other(
         speck(server, mosquitto, tmp_path / "second") as second,
     ):
         first.apply(a=("in/a", "out/first"))
-        second.apply(a=("in/a", "out/second"))
+        with pytest.raises(JobsOfAnother) as raised:
+            second.apply(a=("in/a", "out/second"), b=("in/a", "out/second"))
+        for part in (server.address, mosquitto.address, session_name("a", first.store.identity)):
+            assert part in str(raised.value)
+        assert "job 'b'" not in str(raised.value)
+        assert second.store.heads() == second.store.jobs() == []
+        second.apply(b=("in/a", "out/second"))
         friend.send("in/a", both := numbered("both"))
         assert_each_once(friend, "out/first", both)
         assert_each_once(friend, "out/second", both)
         (found,) = [each for each in first.checkups() if each["role"] == "broker"]
         complaints = " ".join(wrong["message"] for wrong in found["wrong"])
         assert f"another SpecK, with store {second.store.identity}" in complaints
-        assert session_name("a", second.store.identity) in complaints
+        assert session_name("b", second.store.identity) in complaints
         second.delete()
         friend.send("in/a", rest := numbered("rest"))
         assert_each_once(friend, "out/first", [*both, *rest])

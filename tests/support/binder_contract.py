@@ -228,6 +228,8 @@ def assert_listed(engine: ListsRunning, started: Sequence[tuple[Job, Attempt, Ha
         assert one.attempt in (None, attempt.id)
         assert one.code in ("", job.code_hash)
         assert one.reads in ("", session_fingerprint(job.source_broker, attempt.session))
+        assert one.owner in ("", attempt.owner)
+        assert one.number in (0, attempt.number)
 
 
 def profile_of(engine: Profiles, handle: Handle) -> JobSample:

@@ -42,6 +42,8 @@ def plan_lines(plan: Data, unfold: bool = False) -> Iterable[Text]:
     templates = {each["job"]: template for template, actions in groups if template for each in actions}
     for name, session in folded_lines(plan.get("leaves", []), templates):
         yield undrained_line({**session, "job": name})
+    for each in plan.get("foreign", []):
+        yield foreign_line(each)
     for place in plan.get("unreachable", []):
         yield unreachable_line(place)
     states = [each for each in plan.get("destroys", []) if each["kind"] == "state"]
@@ -84,6 +86,15 @@ def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
     yield from code_lines(action.get("code"))
     if action.get("consequence"):
         yield Text(f"      {action['consequence']}", style="dim")
+
+
+def foreign_line(job: Data) -> Text:
+    """A job that another store runs, or has a session for: the plan is not carried out."""
+    places = [f"runs at {job['address']}"] if job["address"] else []
+    places += [f"has session {job['session']} at {job['broker']}"] if job["session"] else []
+    owner = f"store {job['owner']}" if job["owner"] else "a store that its marks do not name"
+    text = f"  {job['job']} {' and '.join(places)}, by {owner}: an apply is refused"
+    return Text(text, style="bold red")
 
 
 def unreachable_line(place: Data) -> Text:

@@ -107,6 +107,17 @@ class UnreachablePlaceSchema(Schema):
     jobs = fields.List(fields.String(), metadata={"description": "the jobs that wait for it"})
 
 
+class ForeignJobSchema(Schema):
+    """A job to start that another store runs, or has a session for."""
+
+    job = text("the job's name")
+    owner = text("the identity of that store (empty: not known)")
+    address = text("the engine that runs its copy (empty: none was found)")
+    attempt = text("the id of that copy (empty: not known)")
+    broker = text("the broker with its session (empty: none was found)")
+    session = text("the name of its session there")
+
+
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
@@ -125,6 +136,10 @@ class PlanSchema(Schema):
     leaves = fields.List(
         fields.Nested(UndrainedSessionSchema),
         metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
+    )
+    foreign = fields.List(
+        fields.Nested(ForeignJobSchema),
+        metadata={"description": "jobs to start that another store runs; an apply of the plan is refused"},
     )
     unreachable = fields.List(
         fields.Nested(UnreachablePlaceSchema),

@@ -1,0 +1,171 @@
+"""Jobs of another store: copies and sessions of the same name that a store has no record of.
+
+A store that is lost leaves its jobs at work.  Another store that starts them once more doubles all that they
+write, so before the first start of a job each engine and each broker in question is asked once.  An engine
+without a list of its jobs, and a broker that keeps no owners, are passed over.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from speck.binder import ForeignSession, ListsRunning, OwnsSessions
+from speck.binder.pool import BinderPool
+from speck.core.job import Job, client_id
+from speck.core.plan import ForeignJob
+from speck.core.runtime import Found
+from speck.errors import Rejected, SpeckError
+from speck.store import Store
+from speck.store.deployments import EngineKey
+
+PATIENCE = 5.0  # s, for the answers of all; the step before a start asks again
+THREADS = 16  # places that are asked at a time
+
+_Key = TypeVar("_Key")
+_Answer = TypeVar("_Answer")
+
+
+@dataclass
+class ForeignJobs:
+    """Looks for jobs of other stores; asks each place once.  ``left_behind`` are addresses not asked."""
+
+    store: Store
+    pool: BinderPool
+    left_behind: Collection[str] = ()
+    _engines: dict[EngineKey, Sequence[Found]] = field(default_factory=dict, init=False)
+    _brokers: dict[str, Sequence[ForeignSession]] = field(default_factory=dict, init=False)
+    _locks: dict[str, threading.Lock] = field(default_factory=dict, init=False)  # by address
+
+    def of(self, jobs: Iterable[Job]) -> tuple[ForeignJob, ...]:
+        """Those of these jobs that another store runs or has a session for, by name.
+
+        A job that this store has started before is none: its sessions and fences are this store's.  A place
+        that does not answer in time is passed over.
+        """
+        new = [job for job in jobs if self._is_new(job.job_name)]
+        self._ask(new)
+        found = (self._of(job) for job in sorted(new, key=lambda each: each.job_name))
+        return tuple(each for each in found if each is not None)
+
+    def refuse(self, job: Job) -> None:
+        """Raise :class:`~speck.errors.Rejected` if a job that is about to start first is another store's."""
+        if self._is_new(job.job_name):
+            self._ask_here(job)
+            found = self._of(job)
+            if found is not None:
+                raise Rejected(found.text(self.store.identity), address=found.address or found.broker)
+
+    def _is_new(self, name: str) -> bool:
+        record = self.store.job(name)
+        begun = record is not None and (record.sessions or record.attempts > self.store.first_attempt)
+        return not begun and not self.store.attempts(name)
+
+    # --- asking
+
+    def _ask(self, jobs: Iterable[Job]) -> None:
+        engines = {(job.engine, job.spe_address) for job in jobs if job.spe_address not in self.left_behind}
+        brokers = {job.source_broker for job in jobs if job.source_broker not in self.left_behind}
+        if not engines | brokers:
+            return
+        threads = ThreadPoolExecutor(min(len(engines) + len(brokers), THREADS), thread_name_prefix="foreign")
+        listed = {key: threads.submit(self._running, key) for key in engines - self._engines.keys()}
+        owned = {key: threads.submit(self._sessions, key) for key in brokers - self._brokers.keys()}
+        asked: list[Future[Any]] = [*listed.values(), *owned.values()]
+        wait(asked, PATIENCE)
+        threads.shutdown(wait=False, cancel_futures=True)
+        self._engines |= _answers(listed)
+        self._brokers |= _answers(owned)
+
+    def _ask_here(self, job: Job) -> None:
+        """Ask the places of a job, unless another one has; one silent place holds up its own jobs alone."""
+        engine, broker = (job.engine, job.spe_address), job.source_broker
+        if job.spe_address not in self.left_behind:
+            with self._locks.setdefault(job.spe_address, threading.Lock()):
+                if engine not in self._engines:
+                    self._engines[engine] = self._running(engine)
+        if broker not in self.left_behind:
+            with self._locks.setdefault(broker, threading.Lock()):
+                if broker not in self._brokers:
+                    self._brokers[broker] = self._sessions(broker)
+
+    def _running(self, key: EngineKey) -> Sequence[Found]:
+        def listed() -> Sequence[Found]:
+            binder = self.pool.engine_at(*key)
+            return binder.running() if isinstance(binder, ListsRunning) else ()
+
+        return _unless_refused(listed)
+
+    def _sessions(self, address: str) -> Sequence[ForeignSession]:
+        def listed() -> Sequence[ForeignSession]:
+            binder = self.pool.broker(address)
+            return binder.foreign_sessions() if isinstance(binder, OwnsSessions) else ()
+
+        return _unless_refused(listed)
+
+    # --- comparing
+
+    def _of(self, job: Job) -> ForeignJob | None:
+        session = next(iter(self.sessions_of(job)), None)
+        copy = next((each for each in self.copies_of(job) if self._is_foreign(each, session)), None)
+        if copy is None and session is None:
+            return None
+        owner = (copy.owner if copy is not None else "") or (session.owner if session is not None else "")
+        return ForeignJob(
+            job.job_name,
+            owner,
+            address=job.spe_address if copy is not None else "",
+            attempt=(copy.attempt or "") if copy is not None else "",
+            broker=job.source_broker if session is not None else "",
+            session=session.session if session is not None else "",
+        )
+
+    def copies_of(self, job: Job) -> list[Found]:
+        """The copies of a job at its engine that this store does not name, as far as it was asked."""
+        listed = self._engines.get((job.engine, job.spe_address), ())
+        return [each for each in listed if each.job_name == job.job_name and not self._is_abandoned(each)]
+
+    def sessions_of(self, job: Job) -> list[ForeignSession]:
+        """The sessions of other stores that a job of this name reads the same topic through."""
+        own = client_id(job.job_name)
+        return [
+            each
+            for each in self._brokers.get(job.source_broker, ())
+            if (each.session == own or each.session.startswith(f"{own}:"))
+            and job.source_topic in (each.topics or (job.source_topic,))
+        ]
+
+    def _is_foreign(self, copy: Found, session: ForeignSession | None) -> bool:
+        """True if another store has started a copy; one without any mark may be of anybody.
+
+        A copy of this very store that it does not name is the reconciler's: the store is an older one.
+        """
+        if copy.attempt is None:
+            return session is not None
+        return copy.owner != self.store.identity
+
+    @cached_property
+    def _abandoned(self) -> frozenset[str]:
+        records = self.store.abandoned_attempts()
+        ids = {each.key for each in records}
+        handles = {text for each in records if each.handle for text in each.handle.details.values()}
+        return frozenset(ids | handles)
+
+    def _is_abandoned(self, copy: Found) -> bool:
+        return copy.attempt in self._abandoned or copy.engine_id in self._abandoned
+
+
+def _unless_refused(listed: Callable[[], Sequence[_Answer]]) -> Sequence[_Answer]:
+    try:
+        return listed()
+    except SpeckError:
+        return ()  # what does not answer starts nothing either; what has no list is passed over
+
+
+def _answers(asked: Mapping[_Key, Future[_Answer]]) -> dict[_Key, _Answer]:
+    """The answers that are there by now."""
+    return {key: each.result() for key, each in asked.items() if each.done() and not each.cancelled()}
