@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of what does not come from pip: Java 17 with its compiler, Maven, Mosquitto, Python's venv; with the
+# Makes sure of what does not come from pip: Java 17 with its compiler, Maven, Mosquitto, Python's venv, OpenMP; with the
 # argument `browser`, of Chromium and its driver instead, which only the tests of the dashboard need, or with `shells`
 # of zsh and fish, which only the tests of their completion need.
 # Installs what is missing by the system's package manager, or says exactly what to install.
@@ -36,11 +36,12 @@ else
         echo "SpecK needs Python 3.11 or newer, and $PYTHON is: ${found:-not there}. Name another:  make PYTHON=python3.11 ..."
         exit 1
     fi
-    all="Java 17 or newer with javac, Maven 3.8, Mosquitto 2, Python's venv"
+    all="Java 17 or newer with javac, Maven 3.8, Mosquitto 2, Python's venv, the runtime of OpenMP (libgomp)"
     java_new_enough || missing+=(java)
     command -v mvn >/dev/null || missing+=(maven)
     command -v mosquitto >/dev/null || missing+=(mosquitto)
     "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing+=(venv)
+    "$PYTHON" -c 'import ctypes; ctypes.CDLL("libgomp.so.1")' 2>/dev/null || missing+=(openmp)
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 
@@ -61,6 +62,8 @@ packages() {  # the manager's own names of what is missing
             apt-get:venv) echo python3-venv ;;
             apt-get:chromedriver) echo chromium-driver ;;
             dnf:venv) echo python3 ;;
+            apt-get:openmp) echo libgomp1 ;;
+            dnf:openmp) echo libgomp ;;
             *) echo "$name" ;;
         esac
     done

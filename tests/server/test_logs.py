@@ -159,9 +159,10 @@ def test_the_log_of_an_apply(tmp_path: Path) -> None:
         for call in ("submit", "fence"):
             (asked,) = (each for each in written if each.get("call") == call and each.get("job") == job)
             assert (own | {"attempt": started["attempt"], "level": "debug"}).items() <= asked.items()
-    # Every call is the operation's but the loop's looks, and says of which job it is, if of one.
+    # Every call is the operation's, but the looks of the loop, and those for what other stores have
+    # before it, and says of which job it is, if of one.
     observations = {each["call"] for each in written if "call" in each and "operation" not in each}
-    assert observations == {"statuses", "close"}
+    assert observations == {"statuses", "close", "running", "foreign_sessions"}
     assert {"check", "submit", "fence"} <= {each.get("call") for each in written if each.get("job") == "a"}
     rounds = [each for each in written if each.get("call") == "statuses"]
     assert not [each for each in rounds if "operation" in each]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -34,6 +35,8 @@ _INFO = {
 }
 # Relative to the document (OpenAPI 3.0.3, section 4.7.5): right behind any proxy.
 _SERVERS = [{"url": "/", "description": "the server that has this document"}]
+# Requests that come together, the first of a server, must not register the routes at the same time.
+_MAKING = threading.Lock()
 _METHODS = frozenset(("get", "post", "put", "patch", "delete"))
 
 
@@ -45,7 +48,9 @@ class _ProblemApi(Api):  # type: ignore[misc]
 
 def document() -> dict[str, Any]:
     """A new copy of the document."""
-    copy: dict[str, Any] = json.loads(_text())
+    with _MAKING:
+        text = _text()
+    copy: dict[str, Any] = json.loads(text)
     return copy
 
 
