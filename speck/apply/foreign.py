@@ -8,6 +8,7 @@ without a list of its jobs, and a broker that keeps no owners, are passed over.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ THREADS = 16  # places that are asked at a time
 
 _Key = TypeVar("_Key")
 _Answer = TypeVar("_Answer")
+_Copies = Mapping[str, Sequence[Found]]  # of an engine, by the name of the job
+_Sessions = Mapping[str, Sequence[ForeignSession]]  # of a broker, by the client id of the job (client_id)
 
 
 @dataclass
@@ -37,8 +40,8 @@ class ForeignJobs:
     store: Store
     pool: BinderPool
     left_behind: Collection[str] = ()
-    _engines: dict[EngineKey, Sequence[Found]] = field(default_factory=dict, init=False)
-    _brokers: dict[str, Sequence[ForeignSession]] = field(default_factory=dict, init=False)
+    _engines: dict[EngineKey, _Copies] = field(default_factory=dict, init=False)
+    _brokers: dict[str, _Sessions] = field(default_factory=dict, init=False)
     _locks: dict[str, threading.Lock] = field(default_factory=dict, init=False)  # by address
 
     def of(self, jobs: Iterable[Job]) -> tuple[ForeignJob, ...]:
@@ -93,19 +96,20 @@ class ForeignJobs:
                 if broker not in self._brokers:
                     self._brokers[broker] = self._sessions(broker)
 
-    def _running(self, key: EngineKey) -> Sequence[Found]:
+    def _running(self, key: EngineKey) -> _Copies:
         def listed() -> Sequence[Found]:
             binder = self.pool.engine_at(*key)
             return binder.running() if isinstance(binder, ListsRunning) else ()
 
-        return _unless_refused(listed)
+        return _by(lambda copy: copy.job_name, _unless_refused(listed))
 
-    def _sessions(self, address: str) -> Sequence[ForeignSession]:
+    def _sessions(self, address: str) -> _Sessions:
         def listed() -> Sequence[ForeignSession]:
             binder = self.pool.broker(address)
             return binder.foreign_sessions() if isinstance(binder, OwnsSessions) else ()
 
-        return _unless_refused(listed)
+        # No client id of a job contains a colon.
+        return _by(lambda each: each.session.partition(":")[0], _unless_refused(listed))
 
     # --- comparing
 
@@ -126,17 +130,16 @@ class ForeignJobs:
 
     def copies_of(self, job: Job) -> list[Found]:
         """The copies of a job at its engine that this store does not name, as far as it was asked."""
-        listed = self._engines.get((job.engine, job.spe_address), ())
-        return [each for each in listed if each.job_name == job.job_name and not self._is_abandoned(each)]
+        listed = self._engines.get((job.engine, job.spe_address), {})
+        return [each for each in listed.get(job.job_name, ()) if not self._is_abandoned(each)]
 
     def sessions_of(self, job: Job) -> list[ForeignSession]:
         """The sessions of other stores that a job of this name reads the same topic through."""
-        own = client_id(job.job_name)
+        listed = self._brokers.get(job.source_broker, {})
         return [
             each
-            for each in self._brokers.get(job.source_broker, ())
-            if (each.session == own or each.session.startswith(f"{own}:"))
-            and job.source_topic in (each.topics or (job.source_topic,))
+            for each in listed.get(client_id(job.job_name), ())
+            if job.source_topic in (each.topics or (job.source_topic,))
         ]
 
     def _is_foreign(self, copy: Found, session: ForeignSession | None) -> bool:
@@ -164,6 +167,13 @@ def _unless_refused(listed: Callable[[], Sequence[_Answer]]) -> Sequence[_Answer
         return listed()
     except SpeckError:
         return ()  # what does not answer starts nothing either; what has no list is passed over
+
+
+def _by(key: Callable[[_Answer], str], found: Iterable[_Answer]) -> dict[str, list[_Answer]]:
+    grouped = defaultdict[str, list[_Answer]](list)
+    for each in found:
+        grouped[key(each)].append(each)
+    return grouped
 
 
 def _answers(asked: Mapping[_Key, Future[_Answer]]) -> dict[_Key, _Answer]:
