@@ -108,6 +108,29 @@ def test_changed_code_is_shown_by_its_lines(at: tuple[RestServer, Page]) -> None
     assert page.complaints() == []
 
 
+def test_code_is_added_to_a_pasted_composition(at: tuple[RestServer, Page], tmp_path: Path) -> None:
+    rest, page = at
+    (code := tmp_path / "sent.py").write_text("def work(messages):\n    return messages\n")
+    (other := tmp_path / "other.py").write_text("")
+    page.open("#/change")
+    paste(page, composition("one A raw t1").replace("work.py", "jobs/sent.py"))
+    page.one(".trouble", "jobs/sent.py")
+    page.all("input[type=file]")[1].send_keys(f"{code}\n{other}")
+    page.one(".code-file", "jobs/sent.py")
+    page.one(".code-file", "is no job_path of the text, and not sent")
+    code.write_text("rubbish(")  # what was added goes
+    page.click("form button", "Plan")
+    page.sees("1 start")
+    confirm(page, "Apply 1 change")
+    page.sees("succeeded")
+    assert set(rest.world.where()) == {"one"}
+    (refused,) = page.complaints()
+    assert "422" in refused
+    page.open("#/change")
+    page.one("textarea")
+    assert page.all(".code-file") == []
+
+
 def test_a_plan_that_somebody_overtook_is_refused(at: tuple[RestServer, Page]) -> None:
     rest, page = at
     page.open("#/change")

@@ -63,9 +63,11 @@ export const read = async (path, query = {}, onDate = () => {}) => {
   return answer.json();
 };
 
-// The type of the body and the extra header keep other pages from sending this in a visitor's name.
+// The type of the body and the extra header keep other pages from sending this in a visitor's name.  A form has a type
+// that the browser completes.
 export const change = async (method, path, query = {}, body = "", type = "application/json") => {
-  const headers = headersOf({ "Content-Type": type, "X-Requested-By": "speck" });
+  const typed = body instanceof FormData ? {} : { "Content-Type": type };
+  const headers = headersOf({ ...typed, "X-Requested-By": "speck" });
   const answer = await fetched(withQuery(path, query), { method, headers, body: body || undefined });
   if (!answer.ok) throw await refusalOf(answer);
   return answer.json();

@@ -8,18 +8,35 @@ import { PlanView } from "./plan.js";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const YAML = "application/yaml";
 
-const draft = { text: "", name: "", message: "" }; // kept while other views are looked at
+const draft = { text: "", name: "", message: "", code: [] }; // kept while other views are looked at
+const CODE = /\bjob_path["']?\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s,}#]+))/g;
 
 const FORGOTTEN = [404, 410]; // the server has the plan, and its text, for a while only
 
 // The text is sent again only to a server that has forgotten its plan.
-const sent = async (query, plan, text) => {
+const sent = async (query, plan, body) => {
   try {
     return await change("POST", "/compositions", { ...query, plan });
   } catch (error) {
     if (!FORGOTTEN.includes(error.status)) throw error;
-    return change("POST", "/compositions", query, text, YAML);
+    return change("POST", "/compositions", query, body, YAML);
   }
+};
+
+// The `job_path` of a text that a file is the code of: the one that ends with the file's name.
+const pathOf = (file, text) => {
+  const paths = [...text.matchAll(CODE)].map((found) => found[1] ?? found[2] ?? found[3]);
+  return paths.find((path) => path === file.name || path.endsWith(`/${file.name}`));
+};
+
+// The text, in a form with the code of its jobs if there is some.
+const bodyOf = (text, code) => {
+  const files = code.map((file) => [pathOf(file, text), file]).filter(([path]) => path);
+  if (!files.length) return text;
+  const form = new FormData();
+  form.append("composition", text);
+  for (const [path, file] of files) form.append(path, file);
+  return form;
 };
 
 const stem = (file) => file.name.replace(/\.[^.]*$/, "");
@@ -28,9 +45,10 @@ export const Change = ({ go }) => {
   const [text, setText] = useState(draft.text);
   const [name, setName] = useState(draft.name);
   const [message, setMessage] = useState(draft.message);
+  const [code, setCode] = useState(draft.code);
   const [state, setState] = useState({ plan: null, error: null, busy: false });
   const area = useRef(null);
-  Object.assign(draft, { text, name, message });
+  Object.assign(draft, { text, name, message, code });
 
   useEffect(() => {
     if (state.plan) document.getElementById("plan-title")?.focus();
@@ -42,11 +60,18 @@ export const Change = ({ go }) => {
     if (NAME.test(stem(file))) setName(stem(file));
     setState({ plan: null, error: null, busy: false });
   };
+  const attach = async (files) => {
+    const names = files.map((file) => file.name);
+    // Copies: a browser refuses to send a file that was edited since.
+    const copies = await Promise.all(files.map(async (file) => new File([await file.arrayBuffer()], file.name)));
+    setCode([...code.filter((file) => !names.includes(file.name)), ...copies]);
+    setState({ plan: null, error: null, busy: false });
+  };
   const ask = async (event) => {
     event?.preventDefault();
     setState({ plan: null, error: null, busy: true });
     try {
-      const plan = await change("POST", "/compositions", { name, dry_run: true }, text, YAML);
+      const plan = await change("POST", "/compositions", { name, dry_run: true }, bodyOf(text, code), YAML);
       setState({ plan, error: null, busy: false });
     } catch (error) {
       setState({ plan: null, error, busy: false });
@@ -54,8 +79,8 @@ export const Change = ({ go }) => {
   };
   const apply = async () => {
     const query = { name, message, base_revision: state.plan.base_revision };
-    const operation = await sent(query, state.plan.plan, text);
-    Object.assign(draft, { text: "", name: "", message: "" });
+    const operation = await sent(query, state.plan.plan, bodyOf(text, code));
+    Object.assign(draft, { text: "", name: "", message: "", code: [] });
     go(`#/operations/${named(operation.id)}`);
   };
   const toLine = (line) => {
@@ -88,6 +113,18 @@ export const Change = ({ go }) => {
             }} />
           </label>
           <span class="quiet">or paste a composition, in YAML or JSON</span>
+        </div>
+        <div class="row">
+          <label class="button file">Add code …
+            <input type="file" multiple accept=".py,.zip,.whl,.jar" onChange=${(event) => {
+              attach([...event.target.files]);
+              event.target.value = "";
+            }} />
+          </label>
+          ${code.length ? code.map((file) => html`<span class="code-file" key=${file.name}>
+              <code>${pathOf(file, text) ?? file.name}</code> ${pathOf(file, text) ? "" : "is no job_path of the text, and not sent"}
+              <button type="button" class="small" aria-label=${`Leave out ${file.name}`} onClick=${() => setCode(code.filter((each) => each !== file))}>×</button>
+            </span>`) : html`<span class="quiet">files of jobs that the server does not have</span>`}
         </div>
         <label class="block"><span>Composition</span>
           <textarea ref=${area} rows=${state.plan ? 8 : 18} spellcheck="false" required value=${text} onInput=${(event) => edit(event.target.value)}
