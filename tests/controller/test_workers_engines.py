@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -95,7 +94,6 @@ def test_workers_follow_the_jobs_and_come_back_when_killed(tmp_path: Path, flink
 
         victim = local.status(directory).workers[0]
         assert victim.pid is not None
-        begun = time.monotonic()
         psutil.Process(victim.pid).kill()
         eventually(lambda: group(services)["state"], lambda state: state != "idle", PATIENCE)
         eventually(
@@ -103,8 +101,6 @@ def test_workers_follow_the_jobs_and_come_back_when_killed(tmp_path: Path, flink
             lambda found: found == (2, {"running"}),
             PATIENCE,
         )
-        taken = time.monotonic() - begun
-        assert taken < 60
         pids = {each.pid for each in local.status(directory).workers}
         assert len(pids) == 2
         assert victim.pid not in pids

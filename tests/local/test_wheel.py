@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
+from tests.support.trials import trial
 
 JARS = (
     "binders/jars/flink-mqtt.jar",
@@ -161,6 +162,7 @@ def test_without_extras_it_is_the_client_and_a_coordinator(wheel: Path, tmp_path
     assert "pyspark is not installed (pip install 'speck[spark]')" in started.stderr
 
 
+@trial("the commands of such an environment")
 @pytest.mark.engine
 @pytest.mark.skipif(not (MOSQUITTO and shutil.which("java")), reason="needs Java and Mosquitto")
 def test_the_demo_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,15 +90,15 @@ def test_task_managers_come_go_and_are_replaced(directory: Path, flink_jobs: Pat
             each for each in local.status(directory).workers if each.log.name == f"flink-{busy.id}.log"
         )
         assert victim.pid is not None
-        begun = time.monotonic()
-        psutil.Process(victim.pid).kill()
+        dead = psutil.Process(victim.pid)
+        dead.kill()
+        dead.wait(30)
         assert local.scale(directory, "A", 2, registry=REGISTRY) != []
         eventually(
             lambda: [each for each in listed(engine) if not each.free],
             lambda found: bool(found) and len(listed(engine)) == 2,
         )
         await_state(engine, handle, JobState.RUNNING)
-        assert time.monotonic() - begun < 60
         engine.stop(handle, keep_state=False)
 
         eventually(lambda: listed(engine), lambda found: len(found) == 2 and all(each.free for each in found))
