@@ -25,6 +25,7 @@ MARK = "SPECK_LOCAL_MARK"
 _GRACE = 20.0
 _KILL = 10.0
 _POLL = 0.02
+_EXEC_TRIES = 10  # to read an environment, with a pause of _POLL between them
 
 
 def start(
@@ -62,7 +63,7 @@ def find(pid: int, created: float, mark: str) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
         # The creation time is computed from the boot time, which moves when the clock is set.
-        if abs(process.create_time() - created) < 2 and alive(process) and _mark(process) == mark:
+        if abs(process.create_time() - created) < 2 and alive(process) and _settled_mark(process) == mark:
             return process
     except psutil.Error:
         pass
@@ -121,6 +122,15 @@ def _signal_group(leader: psutil.Process, number: signal.Signals) -> None:
     if leader.is_running():
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader.pid, number)
+
+
+def _settled_mark(process: psutil.Process) -> str | None:
+    """The mark of a process that may just replace its program: its environment is empty for that moment."""
+    for _ in range(_EXEC_TRIES):
+        if process.environ():
+            break
+        time.sleep(_POLL)
+    return _mark(process)
 
 
 def _mark(process: psutil.Process) -> str | None:

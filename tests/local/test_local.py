@@ -209,6 +209,21 @@ def test_a_process_id_that_was_used_again_is_not_killed(directory: Path) -> None
         stranger.wait()
 
 
+def test_a_process_that_replaces_its_program_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The system shows an empty environment while the shell becomes the server."""
+    process = processes.start(["sleep", "600"], {"PATH": os.environ["PATH"]}, tmp_path, tmp_path / "log", "m")
+    try:
+        environ, reads = psutil.Process.environ, iter(range(100))
+        monkeypatch.setattr(psutil.Process, "environ", lambda self: {} if next(reads) < 2 else environ(self))
+        assert processes.find(process.pid, process.create_time(), "m") == process
+        assert processes.find(process.pid, process.create_time(), "another") is None
+    finally:
+        process.kill()
+        process.wait()
+
+
 @dataclasses.dataclass(frozen=True)
 class Script:
     """A server that is a shell script, for what real servers do not do on demand."""
