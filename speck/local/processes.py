@@ -63,7 +63,7 @@ def find(pid: int, created: float, mark: str) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
         # The creation time is computed from the boot time, which moves when the clock is set.
-        if abs(process.create_time() - created) < 2 and alive(process) and _settled_mark(process) == mark:
+        if abs(process.create_time() - created) < 2 and alive(process) and _mark_after_exec(process) == mark:
             return process
     except psutil.Error:
         pass
@@ -124,7 +124,7 @@ def _signal_group(leader: psutil.Process, number: signal.Signals) -> None:
             os.killpg(leader.pid, number)
 
 
-def _settled_mark(process: psutil.Process) -> str | None:
+def _mark_after_exec(process: psutil.Process) -> str | None:
     """The mark of a process that may just replace its program: its environment is empty for that moment."""
     for _ in range(_EXEC_TRIES):
         if process.environ():
