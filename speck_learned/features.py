@@ -20,23 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speck.placement.cost import crossings, wire
+from speck.placement.features import FLAT as COLUMNS
 from speck.placement.problem import EngineModel, Placement, Problem, Tier
 
 Floats = NDArray[np.float64]
 
-FLAT = (
-    "hosts",
-    "sources",
-    "filters",
-    "filter_selectivity",
-    "aggregations",
-    "aggregation_selectivity",
-    "windowed_aggregations",
-    "windowed_aggregation_selectivity",
-    "joins",
-    "join_selectivity",
-    "sinks",
-)
+FLAT = tuple(each.name for each in COLUMNS)
 # Logarithms (of base 10) where a magnitude is meant: bytes a message, messages/s, cores, bytes/s.
 JOB = (
     "rate_in",

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from speck.coordinator import Coordinator, build
-from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id, session_name
 from speck.core.plan import ForeignJob, plan_data
-from speck.core.settings import Settings
 from speck.errors import JobsOfAnother, Rejected
-from speck.store import Store
-from tests.support.doubles import CHANGES, InMemoryEngine, World, double_kinds
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from tests.support.doubles import CHANGES, InMemoryEngine, World
+from tests.support.jobs_by_hand import composition, make_job
+from tests.support.stores import BROKER, ENGINE, Stores
 
-BROKER = "tcp://b1:1883"
-ENGINE = "sc://e1:1"
 A, B, C = make_job("a", "t0", "t1"), make_job("b", "t1", "t2"), make_job("c", "t2", "t3")
 
 
-class Stores:
-    """Coordinators with stores of their own over one world."""
-
-    def __init__(self, world: World, directory: Path) -> None:
-        self.world, self.directory = world, directory
-        write_code(directory)
-
-    @contextmanager
-    def open(self, name: str) -> Iterator[Coordinator]:
-        with Store(self.directory / name) as store:
-            inventory = Inventory({"A": one_site("A", ENGINE, BROKER)})
-            settings = Settings(roots=(self.directory,), period=0, drain=5)
-            coordinator = build(store, double_kinds(self.world), inventory, settings).coordinator
-            coordinator.start()
-            try:
-                yield coordinator
-            finally:
-                coordinator.close()
+class Deployments(Stores):
+    """Stores that have applied jobs."""
 
     def deploy(self, name: str, *jobs: Job) -> str:
         """Apply jobs with a store of this name; answers its identity."""
@@ -59,8 +35,8 @@ def world() -> World:
 
 
 @pytest.fixture
-def stores(world: World, tmp_path: Path) -> Stores:
-    return Stores(world, tmp_path)
+def stores(world: World, tmp_path: Path) -> Deployments:
+    return Deployments(world, tmp_path)
 
 
 def assert_untouched(world: World, before: int) -> None:
@@ -69,7 +45,7 @@ def assert_untouched(world: World, before: int) -> None:
     assert [call for call in world.calls[before:] if call[0] in changing] == []
 
 
-def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Stores, world: World) -> None:
+def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Deployments, world: World) -> None:
     lost = stores.deploy("lost", A, B)
     before = len(world.calls)
     with stores.open("new") as new:
@@ -84,7 +60,7 @@ def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Stores, world: Wo
     assert_untouched(world, before)
 
 
-def test_each_engine_and_broker_is_asked_once(stores: Stores, world: World) -> None:
+def test_each_engine_and_broker_is_asked_once(stores: Deployments, world: World) -> None:
     stores.deploy("lost", A, B, C)
     before = len(world.calls)
     with stores.open("new") as new, pytest.raises(JobsOfAnother):
@@ -94,7 +70,7 @@ def test_each_engine_and_broker_is_asked_once(stores: Stores, world: World) -> N
     assert asked.count("foreign_sessions") == 1
 
 
-def test_a_plan_lists_them(stores: Stores) -> None:
+def test_a_plan_lists_them(stores: Deployments) -> None:
     lost = stores.deploy("lost", A)
     with stores.open("new") as new:
         plan = new.plan(composition(A, B))
@@ -105,7 +81,7 @@ def test_a_plan_lists_them(stores: Stores) -> None:
         assert plan_data(plan)["foreign"][0]["attempt"] == found.attempt != ""
 
 
-def test_a_session_alone_stops_the_apply(stores: Stores, world: World) -> None:
+def test_a_session_alone_stops_the_apply(stores: Deployments, world: World) -> None:
     """Messages wait there, for a copy that ended with its engine."""
     lost = stores.deploy("lost", A)
     world.restart(ENGINE)
@@ -118,19 +94,19 @@ def test_a_session_alone_stops_the_apply(stores: Stores, world: World) -> None:
 
 
 @pytest.mark.parametrize("session", ["speck-b:0123456789abcdef", "speck-a.2:0123456789abcdef", "sensor"])
-def test_sessions_of_other_jobs_stop_nothing(stores: Stores, world: World, session: str) -> None:
+def test_sessions_of_other_jobs_stop_nothing(stores: Deployments, world: World, session: str) -> None:
     world.broker(BROKER).sessions[session] = "t0"
     world.broker(BROKER).owners[session] = "0123456789abcdef"
     stores.deploy("new", A)
 
 
-def test_a_session_of_another_topic_stops_nothing(stores: Stores, world: World) -> None:
+def test_a_session_of_another_topic_stops_nothing(stores: Deployments, world: World) -> None:
     world.broker(BROKER).sessions["speck-a:0123456789abcdef"] = "elsewhere"
     world.broker(BROKER).owners["speck-a:0123456789abcdef"] = "0123456789abcdef"
     stores.deploy("new", A)
 
 
-def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Stores, world: World) -> None:
+def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Deployments, world: World) -> None:
     stores.deploy("lost", A)
     (copy,) = world.running("a")
     copy.attempt = replace(copy.attempt, owner="", session=client_id("a"))
@@ -142,7 +118,7 @@ def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Stores, wo
         new.apply(composition(A))
 
 
-def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Stores, world: World) -> None:
+def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Deployments, world: World) -> None:
     stores.deploy("lost", A)
     (copy,) = world.running("a")
     copy.foreign = True  # as an engine that keeps no marks lists it
@@ -153,7 +129,7 @@ def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Store
         assert new.plan(composition(A)).foreign == ()
 
 
-def test_a_job_that_this_store_has_run_is_not_held_up(stores: Stores, world: World) -> None:
+def test_a_job_that_this_store_has_run_is_not_held_up(stores: Deployments, world: World) -> None:
     """Its copy is healed although another store runs a job of its name by now."""
     stores.deploy("mine", A)
     (copy,) = world.running("a")
@@ -165,7 +141,7 @@ def test_a_job_that_this_store_has_run_is_not_held_up(stores: Stores, world: Wor
 
 
 def test_a_job_that_an_engine_out_of_reach_hid_is_recognised_before_its_start(
-    stores: Stores, world: World
+    stores: Deployments, world: World
 ) -> None:
     """The plan could not see it; the next one does, and nothing was started in between."""
     stores.deploy("lost", A)
@@ -182,7 +158,7 @@ def test_a_job_that_an_engine_out_of_reach_hid_is_recognised_before_its_start(
 
 
 def test_the_step_before_a_start_looks_for_itself(
-    stores: Stores, world: World, monkeypatch: pytest.MonkeyPatch
+    stores: Deployments, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another store may have started the job since the plan was made."""
     lost = stores.deploy("lost", A)
@@ -196,13 +172,13 @@ def test_the_step_before_a_start_looks_for_itself(
     assert_untouched(world, before)
 
 
-def test_an_engine_without_a_list_is_passed_over(stores: Stores, world: World) -> None:
+def test_an_engine_without_a_list_is_passed_over(stores: Deployments, world: World) -> None:
     world.fail("running", Rejected("it has no list"), times=None)
     stores.deploy("new", A)
 
 
 def test_a_binder_without_a_list_goes_on_working(
-    stores: Stores, world: World, monkeypatch: pytest.MonkeyPatch
+    stores: Deployments, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Listless(InMemoryEngine):
         running = None  # type: ignore[assignment]

@@ -12,40 +12,19 @@ import pytest
 from speck.apply.foreign import ForeignJobs
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions, session_for
-from speck.coordinator import Coordinator, build
-from speck.core.inventory import Inventory
+from speck.coordinator import Coordinator
 from speck.core.job import Job, client_id, session_name
-from speck.core.settings import Settings
-from speck.store import JobRecord, SessionRecord, Store
-from tests.support.doubles import InMemoryBroker, World, double_kinds
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from speck.store import JobRecord, SessionRecord
+from tests.support.doubles import InMemoryBroker, World
+from tests.support.jobs_by_hand import composition, make_job
+from tests.support.stores import BROKER, Stores
 
-BROKER = "tcp://b1:1883"
-ENGINE = "sc://e1:1"
 A = make_job("a", "t0", "t1")
 DOTTED = make_job("a.2", "u0", "u1")
 
 
-class Stores:
-    """Coordinators with stores of their own over one world, of this version or of 0.1."""
-
-    def __init__(self, world: World, directory: Path) -> None:
-        self.world, self.directory = world, directory
-        write_code(directory)
-
-    @contextmanager
-    def open(self, name: str) -> Iterator[Coordinator]:
-        with Store(self.directory / name) as store:
-            inventory = Inventory({"A": one_site("A", ENGINE, BROKER)})
-            settings = Settings(roots=(self.directory,), period=0, drain=5)
-            services = build(store, double_kinds(self.world), inventory, settings)
-            services.coordinator.start()
-            self.checkups = services.sites.checkups
-            try:
-                yield services.coordinator
-            finally:
-                services.coordinator.close()
+class Versions(Stores):
+    """Stores of this version or of 0.1."""
 
     @contextmanager
     def open_as_0_1(self, name: str) -> Iterator[Coordinator]:
@@ -70,8 +49,8 @@ def world() -> World:
 
 
 @pytest.fixture
-def stores(world: World, tmp_path: Path) -> Stores:
-    return Stores(world, tmp_path)
+def stores(world: World, tmp_path: Path) -> Versions:
+    return Versions(world, tmp_path)
 
 
 def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
@@ -121,7 +100,7 @@ def test_a_session_of_before_is_kept_by_name() -> None:
 # --- two jobs of one store
 
 
-def test_a_later_session_of_one_job_is_not_that_of_another(stores: Stores, world: World) -> None:
+def test_a_later_session_of_one_job_is_not_that_of_another(stores: Versions, world: World) -> None:
     with stores.open("store") as coordinator:
         succeeded(coordinator, A, DOTTED)
         succeeded(coordinator, replace(A, source_topic="x"), DOTTED)  # revision 2
@@ -132,7 +111,7 @@ def test_a_later_session_of_one_job_is_not_that_of_another(stores: Stores, world
 
 @pytest.mark.parametrize("first", ["a", "a.2"])
 def test_a_session_that_two_jobs_of_before_share_is_given_up_by_the_next_that_changes(
-    stores: Stores, world: World, first: str
+    stores: Versions, world: World, first: str
 ) -> None:
     moved = replace(A, source_topic="x")
     with stores.open_as_0_1("store") as coordinator:
@@ -156,7 +135,7 @@ def test_a_session_that_two_jobs_of_before_share_is_given_up_by_the_next_that_ch
 # --- two stores
 
 
-def test_two_stores_with_one_job_name_do_not_touch_each_other(stores: Stores, world: World) -> None:
+def test_two_stores_with_one_job_name_do_not_touch_each_other(stores: Versions, world: World) -> None:
     with stores.open("one") as one, stores.open("two") as two:
         succeeded(one, A)
         (mine,) = read_by(world, "a")
@@ -168,7 +147,7 @@ def test_two_stores_with_one_job_name_do_not_touch_each_other(stores: Stores, wo
 
 
 @pytest.fixture
-def shared(stores: Stores, world: World) -> Stores:
+def shared(stores: Versions, world: World) -> Versions:
     """Two stores of version 0.1 whose jobs read through one session; the first has adopted it."""
     for name in ("one", "two"):
         with stores.open_as_0_1(name) as coordinator:
@@ -187,7 +166,7 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_session_that_another_store_has_adopted_is_refused_before_anything_is_touched(
-    shared: Stores, world: World, change: Callable[[Job], Job]
+    shared: Versions, world: World, change: Callable[[Job], Job]
 ) -> None:
     before, changes = dict(world.broker(BROKER).sessions), len(world.changes())
     with shared.open("two") as two:
@@ -202,7 +181,7 @@ def test_a_session_that_another_store_has_adopted_is_refused_before_anything_is_
 
 
 def test_a_job_whose_session_is_anothers_can_be_deleted_and_the_session_stays(
-    shared: Stores, world: World
+    shared: Versions, world: World
 ) -> None:
     with shared.open("two") as two:
         deletion = two.delete_composition("traffic")
@@ -215,14 +194,14 @@ def test_a_job_whose_session_is_anothers_can_be_deleted_and_the_session_stays(
 
 
 def test_a_job_under_another_name_replaces_one_whose_session_is_anothers(
-    shared: Stores, world: World
+    shared: Versions, world: World
 ) -> None:
     with shared.open("two") as two:
         succeeded(two, replace(A, job_name="b"))
         assert read_by(world, "b") == [session_name("b", two.store.identity)]
 
 
-def test_the_checkup_lists_the_sessions_of_other_stores(stores: Stores) -> None:
+def test_the_checkup_lists_the_sessions_of_other_stores(stores: Versions) -> None:
     with stores.open("one") as one, stores.open("two") as two:
         succeeded(one, A, DOTTED)
         (broker,) = (each for each in stores.checkups() if each["role"] == "broker")
@@ -239,7 +218,7 @@ def test_the_checkup_lists_the_sessions_of_other_stores(stores: Stores) -> None:
 # --- made anew
 
 
-def test_a_job_made_anew_reads_above_the_copies_of_the_deleted_one(stores: Stores, world: World) -> None:
+def test_a_job_made_anew_reads_above_the_copies_of_the_deleted_one(stores: Versions, world: World) -> None:
     with stores.open("store") as coordinator:
         for trigger in ("1 second", "2 seconds", "3 seconds"):
             succeeded(coordinator, replace(A, trigger=trigger))
@@ -254,7 +233,7 @@ def test_a_job_made_anew_reads_above_the_copies_of_the_deleted_one(stores: Store
 
 
 def test_a_broker_that_lost_the_fence_has_a_tombstone_above_all_attempts(
-    stores: Stores, world: World
+    stores: Versions, world: World
 ) -> None:
     with stores.open("store") as coordinator:
         for trigger in ("1 second", "2 seconds"):

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -342,15 +343,16 @@ def test_a_url_that_fails_or_is_not_there(hook: Hook, monkeypatch: pytest.Monkey
 
 
 def test_a_url_that_does_not_answer() -> None:
+    released = threading.Event()
+
     class Silent(Handler):
         def do_PUT(self) -> None:  # noqa: N802 - the name of the base class
-            time.sleep(3)
+            released.wait(60)
 
     with http_server(Silent) as port:
-        assert (
-            call(replace(SCALE, url=f"http://127.0.0.1:{port}/"), bound=0.5).fault
-            == "did not answer within 0.5 s"
-        )
+        scale = replace(SCALE, url=f"http://127.0.0.1:{port}/")
+        assert call(scale, bound=0.5).fault == "did not answer within 0.5 s"
+        released.set()
 
 
 # --- the controller over a coordinator

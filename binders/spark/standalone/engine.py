@@ -27,12 +27,13 @@ from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
 from binders.spark.standalone.capacity import has_capacity, no_capacity, unplaced
-from binders.spark.standalone.driver_registry import HEAD, HEAD_END, DriverRegistry
+from binders.spark.standalone.driver_registry import HEAD, DriverRegistry
 from binders.spark.standalone.driver_status import DriverStatus, last_error_line, state_of
 from binders.spark.standalone.healthcheck import standalone_checkup
 from binders.spark.standalone.master import Cluster, Driver, Master
 from binders.spark.standalone.measurements import Measurements
 from binders.spark.standalone.submission import Submitter
+from binders.spark.standalone.workers import slots_of, workers_of
 from speck.binder import ArtifactServer
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
@@ -273,7 +274,7 @@ class StandaloneEngine:
     def capacity(self) -> Capacity:
         """Cores and memory of the workers that are alive; ``slots`` are the inventory's, if it has them."""
         cluster = self._master.cluster()
-        slots = self._slots(cluster)
+        slots = slots_of(cluster, self._known)
         running = len(self._drivers.active_jobs(cluster)) if slots is not None else 0
         return Capacity(
             slots=slots,
@@ -283,41 +284,9 @@ class StandaloneEngine:
             memory_free=sum(worker.memory_free for worker in cluster.workers),
         )
 
-    def _slots(self, cluster: Cluster) -> int | None:
-        scale = self._known.scale
-        if scale is None or scale.slots is None:
-            return self._known.slots
-        return scale.slots * len(cluster.workers)
-
     def workers(self) -> list[Worker]:
         """The workers that are alive; one is free without a driver and an executor."""
-        return [
-            Worker(
-                id=each.id,
-                free=each.cores_free == each.cores,
-                cores=each.cores,
-                memory=each.memory,
-                memory_free=each.memory_free,
-            )
-            for each in self._master.cluster().workers
-        ]
-
-    def log_tail(self, handle: Handle, lines: int) -> list[str]:
-        """The end of the driver's output, at most half of the lines, and the end of its log."""
-        cluster = self._master.cluster()
-        self._drivers.identify(cluster)
-        chosen = self._drivers.choose(handle.engine_id, cluster)
-        worker = cluster.worker(chosen[0].worker) if chosen is not None else None
-        if chosen is None or worker is None or handle.engine_id in self._stopped:
-            name = handle.details.get("job", "")
-            raise Rejected(f"{self.address} has no log of a driver of job {name!r}", address=self.address)
-        size = min(_MAX_LOG, lines * _LONG_LINE)
-        kinds = ("stdout", "stderr")
-        texts = (self._master.log(worker, chosen[0].id, kind, start=None, length=size).text for kind in kinds)
-        # The head is the command that started the driver, some kilobytes in one line.
-        printed, logged = (text.rpartition(HEAD_END)[2].splitlines() for text in texts)
-        half = [f"out: {line}" for line in printed[-(lines // 2) :]] if lines > 1 else []
-        return half + logged[len(half) - lines :]
+        return workers_of(self._master.cluster())
 
     def engine_plan(self, handle: Handle) -> EnginePlan:
         """The physical plan of the query's last batch, from its driver; see :mod:`binders.spark.query.plan`.

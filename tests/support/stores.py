@@ -1,0 +1,39 @@
+"""Coordinators with stores of their own over one world of engines and brokers in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from speck.coordinator import Coordinator, build
+from speck.core.inventory import Inventory
+from speck.core.settings import Settings
+from speck.store import Store
+from tests.support.doubles import World, double_kinds
+from tests.support.examples import one_site
+from tests.support.jobs_by_hand import write_code
+
+BROKER = "tcp://b1:1883"
+ENGINE = "sc://e1:1"
+
+
+class Stores:
+    """Stores by name in a directory; ``checkups`` are those of the one that was opened last."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world, self.directory = world, directory
+        write_code(directory)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[Coordinator]:
+        with Store(self.directory / name) as store:
+            inventory = Inventory({"A": one_site("A", ENGINE, BROKER)})
+            settings = Settings(roots=(self.directory,), period=0, drain=5)
+            services = build(store, double_kinds(self.world), inventory, settings)
+            services.coordinator.start()
+            self.checkups = services.sites.checkups
+            try:
+                yield services.coordinator
+            finally:
+                services.coordinator.close()
