@@ -27,7 +27,7 @@ from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
 from binders.spark.standalone.capacity import has_capacity, no_capacity, unplaced
-from binders.spark.standalone.driver_registry import HEAD, DriverRegistry
+from binders.spark.standalone.driver_registry import HEAD, HEAD_END, DriverRegistry
 from binders.spark.standalone.driver_status import DriverStatus, last_error_line, state_of
 from binders.spark.standalone.healthcheck import standalone_checkup
 from binders.spark.standalone.master import Cluster, Driver, Master
@@ -287,6 +287,23 @@ class StandaloneEngine:
     def workers(self) -> list[Worker]:
         """The workers that are alive; one is free without a driver and an executor."""
         return workers_of(self._master.cluster())
+
+    def log_tail(self, handle: Handle, lines: int) -> list[str]:
+        """The end of the driver's output, at most half of the lines, and the end of its log."""
+        cluster = self._master.cluster()
+        self._drivers.identify(cluster)
+        chosen = self._drivers.choose(handle.engine_id, cluster)
+        worker = cluster.worker(chosen[0].worker) if chosen is not None else None
+        if chosen is None or worker is None or handle.engine_id in self._stopped:
+            name = handle.details.get("job", "")
+            raise Rejected(f"{self.address} has no log of a driver of job {name!r}", address=self.address)
+        size = min(_MAX_LOG, lines * _LONG_LINE)
+        kinds = ("stdout", "stderr")
+        texts = (self._master.log(worker, chosen[0].id, kind, start=None, length=size).text for kind in kinds)
+        # The head is the command that started the driver, some kilobytes in one line.
+        printed, logged = (text.rpartition(HEAD_END)[2].splitlines() for text in texts)
+        half = [f"out: {line}" for line in printed[-(lines // 2) :]] if lines > 1 else []
+        return half + logged[len(half) - lines :]
 
     def engine_plan(self, handle: Handle) -> EnginePlan:
         """The physical plan of the query's last batch, from its driver; see :mod:`binders.spark.query.plan`.
