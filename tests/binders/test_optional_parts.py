@@ -1,0 +1,40 @@
+"""The optional protocols of each shipped engine binder, by name.
+
+The contract's cases for a protocol skip an engine without it, so that a method lost by accident stops no test
+but this one.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from typing_extensions import get_protocol_members
+
+from binders.flink.engine import FlinkEngine
+from binders.spark.connect.engine import ConnectEngine
+from binders.spark.standalone.engine import StandaloneEngine
+from speck.binder import contract
+from tests.support.doubles import InMemoryEngine
+
+COMMON = {"BatchStatus", "HealthCheckable", "ListsRunning", "LogReader", "OfflineState", "PlanReader", "Profiles"}
+REAL = COMMON | {"Probes", "StateLocator"}
+PARTS = {
+    FlinkEngine: REAL | {"BatchMetrics", "BuildsJobs", "DisposableState", "ListsWorkers", "ProgressAware"},
+    ConnectEngine: REAL | {"BuildsJobs", "ChecksResumption", "ReadinessProbe", "StateTransferable"},
+    StandaloneEngine: REAL | {"BatchMetrics", "FetchesArtifacts", "ListsWorkers"},
+    InMemoryEngine: COMMON | {"BuildsJobs", "ListsWorkers"},
+}
+
+
+@pytest.mark.parametrize("binder", PARTS, ids=lambda binder: binder.__name__)
+def test_a_binder_has_all_its_optional_protocols(binder: type) -> None:
+    protocols = [each for _, each in inspect.getmembers(contract, inspect.isclass) if hasattr(each, "_is_protocol")]
+    known = set(dir(binder)) | set(inspect.get_annotations(binder))
+    has = {each.__name__ for each in protocols if each.__module__ == contract.__name__ and _optional(each, known)}
+    assert has == PARTS[binder]
+
+
+def _optional(protocol: type, known: set[str]) -> bool:
+    """True if these members make an object of an optional protocol."""
+    return getattr(protocol, "_is_runtime_protocol", False) and get_protocol_members(protocol) <= known
