@@ -17,7 +17,15 @@ from binders.spark.standalone.engine import StandaloneEngine
 from speck.binder import contract
 from tests.support.doubles import InMemoryEngine
 
-COMMON = {"BatchStatus", "HealthCheckable", "ListsRunning", "LogReader", "OfflineState", "PlanReader", "Profiles"}
+COMMON = {
+    "BatchStatus",
+    "HealthCheckable",
+    "ListsRunning",
+    "LogReader",
+    "OfflineState",
+    "PlanReader",
+    "Profiles",
+}
 REAL = COMMON | {"Probes", "StateLocator"}
 PARTS = {
     FlinkEngine: REAL | {"BatchMetrics", "BuildsJobs", "DisposableState", "ListsWorkers", "ProgressAware"},
@@ -29,10 +37,9 @@ PARTS = {
 
 @pytest.mark.parametrize("binder", PARTS, ids=lambda binder: binder.__name__)
 def test_a_binder_has_all_its_optional_protocols(binder: type) -> None:
-    protocols = [each for _, each in inspect.getmembers(contract, inspect.isclass) if hasattr(each, "_is_protocol")]
     known = set(dir(binder)) | set(inspect.get_annotations(binder))
-    has = {each.__name__ for each in protocols if each.__module__ == contract.__name__ and _optional(each, known)}
-    assert has == PARTS[binder]
+    classes = inspect.getmembers(contract, inspect.isclass)
+    assert {name for name, each in classes if _optional(each, known)} == PARTS[binder]
 
 
 def _optional(protocol: type, known: set[str]) -> bool:
