@@ -35,6 +35,10 @@ Code = Mapping[str, str]  # the hashes of files, by their path in a composition
 NO_CODE: Code = MappingProxyType({})
 
 
+class NoServer(ServerError):
+    """No server listens at the address."""
+
+
 class RequestRefused(ServerError):
     """The server answered with a problem: its HTTP ``status``, and the ``faults`` of invalid input."""
 
@@ -456,7 +460,7 @@ class Client:
         except requests.exceptions.SSLError as error:
             raise ServerError(f"{self.url}: {_distrust(error)}") from error
         except requests.ConnectionError as error:
-            raise ServerError(
+            raise NoServer(
                 f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
             ) from error
         except requests.JSONDecodeError as error:

@@ -67,8 +67,9 @@ class Batches:
         gathered = np.minimum(now - self._began, engines.LINGER_MOST)
         batch = batch.later(np.where(full, alone * gathered / 2, 0.0))
         self.present.add(batch)
-        with np.errstate(divide="ignore"):
-            takes = self._overhead / speed + self.present.mass / work
+        with np.errstate(divide="ignore", over="ignore"):  # without processor time a batch does not end
+            processing = np.divide(self.present.mass, work, out=np.zeros_like(work), where=full)
+            takes = self._overhead / speed + processing
         self._ends = np.where(full, now + takes, self._ends)
         self._began = np.where(full, now, self._began)
         self._begins = np.where(starts, np.where(full, np.inf, end), self._begins)

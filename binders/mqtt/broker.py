@@ -29,6 +29,7 @@ from binders.mqtt.records import (
     write_writers,
     writers_topic,
 )
+from binders.mqtt.retained import VERSION_TOPIC, retained
 from speck.binder import MOST_COUNTED, Feed, ForeignSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup, Complaint
@@ -42,8 +43,6 @@ _STRIPES = 32
 _STORED_TOPIC = "$SYS/broker/store/messages/count"
 _STORED_BYTES_TOPIC = "$SYS/broker/store/messages/bytes"
 _DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
-# Where Mosquitto, EMQX and others publish their version; not standardized.
-VERSION_TOPIC = "$SYS/broker/version"
 
 # Of messages that are read at once, and the bytes of one.
 _MOST_GATHERED, _MOST_FED = 1000, 1 << 16
@@ -249,7 +248,7 @@ class MqttBroker:
 
     def _counter(self, topic: str) -> int | None:
         try:
-            count = self._cache.run(lambda control: control.retained(topic, probe_topic()))
+            count = self._cache.run(lambda control: retained(control, topic, probe_topic()))
         except Rejected:
             return None
         return int(count) if count is not None and count.isdigit() else None
@@ -344,7 +343,7 @@ class MqttFeed:
 def _checkup(control: Connection) -> Checkup:
     payload: bytes | None = None
     with suppress(Rejected):  # access to $SYS may be denied
-        payload = control.retained(VERSION_TOPIC, probe_topic())
+        payload = retained(control, VERSION_TOPIC, probe_topic())
     version = payload.decode(errors="replace") if payload else "MQTT 5"
     return Checkup(version=version, limits=stated_limits(control.limits))
 

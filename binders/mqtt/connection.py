@@ -36,6 +36,8 @@ MAX_INFLIGHT = 65535
 
 TIMEOUT = 10.0  # s, for one connection and all calls over it
 
+ECHO_PATIENCE = 1.0  # s, for an echo that a broker sends only if it has carried out the subscription before
+
 _UNSPECIFIED = 0x80
 _NO_SUBSCRIBER = 0x10
 _KEEP_ALIVE = 30
@@ -67,6 +69,7 @@ class Connection:
         self.address = address
         self.client_id = client_id
         self.session_present = False
+        self.in_order: bool | None = None  # retained messages come before echoes; None: not tried yet
         self.limits = _properties(PacketTypes.CONNACK)
         self.received: deque[MQTTMessage] = deque()
         self._clean_start = clean_start
@@ -109,38 +112,50 @@ class Connection:
         for code in self._answer("UNSUBACK", message_id):
             self._raise_if_failed(code, f"the end of the subscription to {topic!r}")
 
-    def retained(self, topic: str, echo: str) -> bytes | None:
-        """Return the retained message of a topic, as :meth:`retained_all`."""
-        (found,) = self.retained_all([topic], echo)
-        return found
+    def retained_at_once(self, filters: Collection[str], known: str, echo: str) -> dict[str, bytes]:
+        """The retained messages of topic filters that arrive before an echo, by topic, in one round trip.
 
-    def retained_all(self, topics: Collection[str], echo: str) -> list[bytes | None]:
-        """Return the retained message of each topic; ``echo``: a topic of our own, as for :meth:`round_trip`.
-
-        The subscriptions and the echo message, which arrives after the retained message, are sent at once.
-        The echo has QoS 1, which a broker rejects with a reason; at QoS 0 it closes the connection.
+        ``known`` is a topic that has a retained message at many brokers; if that arrives too, the broker
+        sends retained messages before the echo, so that no other one is missing (``in_order``).  ``echo``: a
+        topic of our own.  The echo has QoS 1, which a broker rejects with a reason; at QoS 0 it closes the
+        connection.
         """
         options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE)
-        what = f"subscription to {', '.join(map(repr, topics))}"
-        filters = [*((topic, options) for topic in topics), (echo, SubscribeOptions(qos=0))]
+        what = f"subscription to {', '.join(map(repr, filters))}"
+        asked = [*((each, options) for each in (*filters, known)), (echo, SubscribeOptions(qos=0))]
         with self._translated(what):
-            result, message_id = self._client.subscribe(filters)
+            result, message_id = self._client.subscribe(asked)
             self._checked(result)
             assert message_id is not None  # noqa: S101 - given with every success
             sent = self._client.publish(echo, b"", qos=1)
             self._checked(sent.rc)
-        for code in self._answer("SUBACK", message_id):
+        codes = self._answer("SUBACK", message_id)
+        for code in (*codes[: len(filters)], codes[-1]):  # the known topic may be denied
             self._raise_if_failed(code, f"the {what}")
         for code in self._answer("PUBACK", sent.mid):
             self._raise_if_failed(code, f"a message to {echo!r}")
-        self._await(lambda: any(message.topic == echo for message in self.received), "a retained message")
-        found = [message for message in self.received if message.topic in topics]
-        for message in found:
+        found = self.take_until({echo}, None if self.in_order else ECHO_PATIENCE)
+        self.in_order = known in found and echo in found
+        self._unsubscribe_async(*filters, known, echo)
+        return {topic: content for topic, content in found.items() if topic != echo}
+
+    def take_until(self, topics: Collection[str], seconds: float | None = None) -> dict[str, bytes]:
+        """The messages up to the last of these topics, by topic, each acknowledged as it arrives.
+
+        A broker may hold messages back until all before them are acknowledged, as HiveMQ does.  Without all
+        of the topics after ``seconds``, those that came; ``None``: until the deadline of the connection.
+        """
+        deadline = time.monotonic() + (self._timeout if seconds is None else seconds)
+        found: dict[str, bytes] = {}
+        while not found.keys() >= set(topics):
+            if seconds is None:
+                self.await_message()
+            elif not self.received and not self.receives_more(deadline - time.monotonic()):
+                break
+            message = self.received.popleft()
             self.acknowledge(message)
-        self.received = deque(message for message in self.received if message.topic not in (*topics, echo))
-        self._unsubscribe_async(*topics, echo)
-        payloads = {message.topic: bytes(message.payload) for message in found}
-        return [payloads.get(topic) for topic in topics]
+            found[message.topic] = bytes(message.payload)
+        return found
 
     def _unsubscribe_async(self, *topics: str) -> None:
         """End subscriptions without waiting for the answer, which is dropped on arrival."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binders.mqtt.connection import Connection
+from binders.mqtt.retained import retained_all, retained_below
 from speck.binder import ForeignSession
 from speck.core.job import fence_topic
 from speck.errors import SessionOfAnother
@@ -44,9 +45,9 @@ class SessionRecords:
 
     @classmethod
     def read(cls, control: Connection, session: str, echo: str) -> SessionRecords:
-        """Both as the broker has them; ``echo`` as for :meth:`Connection.retained`."""
+        """Both as the broker has them; ``echo`` as for :func:`retained_all`."""
         topics = note_topic(session), fence_topic(session)
-        note, fence = (_json_object(each) for each in control.retained_all(topics, echo))
+        note, fence = (_json_object(each) for each in retained_all(control, topics, echo))
         return cls(session, note, fence)
 
     @property
@@ -118,10 +119,9 @@ def write_tombstone(control: Connection, records: SessionRecords, owner: str) ->
 
 def foreign_sessions(control: Connection, owner: str, echo: str) -> list[ForeignSession]:
     """The sessions at the broker whose notes name another owner, by name."""
-    control.subscribe(f"{_NOTES}+", echo)
-    control.round_trip(echo)
     notes = [
-        (message.topic.removeprefix(_NOTES), _json_object(message.payload)) for message in control.received
+        (topic.removeprefix(_NOTES), _json_object(content))
+        for topic, content in retained_below(control, _NOTES.rstrip("/"), echo).items()
     ]
     found = (ForeignSession(name, _owner(note), tuple(_filters(note))) for name, note in notes)
     return sorted((each for each in found if each.owner not in ("", owner)), key=lambda each: each.session)

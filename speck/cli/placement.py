@@ -24,8 +24,9 @@ from speck.cli.options import (
     yes_option,
 )
 from speck.cli.progress import carry_out
+from speck.cli.terminal import err
 from speck.cli.variables import read_composition, values, variables_options
-from speck.client import Client
+from speck.client import Client, NoServer
 
 _policy_option = click.option(
     "--policy", default="", metavar="NAME", help="The placement policy (speck policies)."
@@ -138,8 +139,14 @@ def accept(
 @json_option
 @click.pass_obj
 def policies(client: Client, as_json: bool) -> None:
-    """List the placement policies."""
-    data = client.policies()
+    """List the placement policies of the server, or of this installation where no server runs."""
+    try:
+        data = client.policies()
+    except NoServer as error:
+        from speck.placement.policies import policies as installed  # takes a while to import
+
+        err.print(f"{error}; the policies of this installation:", markup=False)
+        data = [{"name": each.name, "about": each.about} for each in installed().values()]
     show_data(data, [render.policies_table(data)], as_json)
 
 

@@ -12,6 +12,7 @@ from speck.client import RequestRefused
 from speck.placement.policies import solver_available
 from tests.support.doubles import World
 from tests.support.placement_bench import NOW, ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
+from tests.support.real_server import free_port
 from tests.support.rest_server import RestServer, rest_server
 from tests.support.speck_command import Speck
 
@@ -199,6 +200,27 @@ def test_compare_has_a_row_for_each_policy(speck: Speck, cloudy: str) -> None:
     lines = speck("advise", "--compare").out.splitlines()
     table = lines[next(index for index, line in enumerate(lines) if line.startswith("POLICY")) :]
     assert [line.split()[0] for line in table[1:-1]] == names
+
+
+def test_policies_are_listed_without_a_server_and_the_command_says_so(speck: Speck) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    there, here = speck("policies"), speck("--server", nowhere, "policies")
+    assert (here.code, here.out) == (0, there.out)
+    assert (
+        here.err.split()
+        == (
+            f"no SpecK server at {nowhere} (start one with `speck serve`, or name it with --server); "
+            "the policies of this installation:"
+        ).split()
+    )
+    assert there.err == ""
+    assert speck("--server", nowhere, "policies", "--json").data == speck("policies", "--json").data
+
+
+def test_policies_of_a_server_that_refuses_are_not_replaced(speck: Speck, tmp_path: Path) -> None:
+    with rest_server(tmp_path / "guarded", token="t" * 20) as guarded:
+        said = speck("--server", guarded.url, "policies")
+    assert (said.code, said.out) == (1, "")
 
 
 def test_advise_asks_which_composition(speck: Speck) -> None:

@@ -111,6 +111,19 @@ def test_simulators_agree_on_random_compositions(seed: int) -> None:
     assert q_error(fluid.wan, messages.wan) <= AIM
 
 
+@pytest.mark.parametrize(("cores", "idle", "rate"), [(8.0, 9.0, 0.0), (8.0, 9.0, RATE), (1e-306, 0.0, 1e10)])
+def test_a_job_without_processor_time_lets_all_wait(cores: float, idle: float, rate: float) -> None:
+    """Warnings of numpy (0 / 0, and times beyond all numbers) are errors here."""
+    problem, placement = _line(rate=rate, engine=EngineModel.SPARK, latency=0.001)
+    edge, cloud = problem.sites
+    jobs = [replace(problem.jobs[0], fixed=idle)]
+    problem = replace(problem, sites=[edge, replace(cloud, cores=cores)], jobs=jobs, broker_cost=0.0)
+    simulated = Fluid(problem, placement)
+    simulated.run(5.0, steady(problem))
+    assert simulated.observed().delivered == {}
+    assert np.isfinite(simulated.waiting).all()
+
+
 def test_same_seed_gives_the_same_figures() -> None:
     problem, placement = _line()
     one, other, third = (Messages(problem, placement, seed=seed).observe(1.0, 2.0) for seed in (1, 1, 2))

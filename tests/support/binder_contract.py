@@ -46,6 +46,7 @@ from speck.errors import (
     StateLost,
     Unreachable,
 )
+from tests.support.sessions import OWNER
 from tests.support.wire_trouble import Trouble
 
 PATIENCE = 60.0
@@ -117,6 +118,7 @@ def attempt_of(job: Job, number: int = 1, state: State | None = None) -> Attempt
         number=number,
         session=client_id(job.job_name),
         state=state,
+        owner=OWNER,
     )
 
 

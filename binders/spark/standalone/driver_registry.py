@@ -1,8 +1,8 @@
-"""Identifies the drivers of a cluster: the attempt and the job of each.
+"""Identifies the drivers of a cluster by their marks: the attempt, the job, and the store of each.
 
 The master assigns a driver's id, and its web interface lists all drivers, waiting ones included; that list is
 authoritative.  The head of a driver's log, which the worker writes when it starts the driver and serves in
-its web interface, contains the attempt.  So any coordinator finds an attempt, also one that another
+its web interface, contains its marks.  So any coordinator finds an attempt, also one that another
 coordinator submitted, without storage shared with the workers.  A driver that waits for a worker has no log
 yet: while there is an unidentified one, :meth:`DriverRegistry.find` does not report that an attempt does not
 exist.
@@ -10,9 +10,9 @@ exist.
 
 from __future__ import annotations
 
-import re
 import time
 
+from binders.spark.standalone.driver_marks import FOREIGN, DriverMarks, marks_in
 from binders.spark.standalone.driver_status import DriverStatus, choose_driver, read_status
 from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from binders.spark.standalone.submission import MAIN_CLASS
@@ -23,8 +23,6 @@ HEAD = 64 * 1024  # bytes of a driver's log, and of its status file
 HEAD_END = "\n" + "=" * 40 + "\n"
 
 _POLL = 0.2  # s
-_ATTEMPT = re.compile(r"-Dspark\.speck\.attempt=([0-9a-f]{32})\b")
-_JOB = re.compile(r"-Dspark\.speck\.job=([A-Za-z0-9._-]+)")
 
 Chosen = tuple[Driver, DriverStatus | None]
 
@@ -35,22 +33,25 @@ class DriverRegistry:
     def __init__(self, address: str, master: Master) -> None:
         self.address = address
         self._master = master
-        # Attempt id and job name by driver id; empty for foreign drivers.
-        self._owners: dict[str, tuple[str, str]] = {}
+        self._marks: dict[str, DriverMarks] = {}  # by driver id; FOREIGN for those that are not of SpecK
 
-    def add(self, driver: str, attempt: str, job_name: str) -> None:
+    def add(self, driver: str, marks: DriverMarks) -> None:
         """Add a driver that was just submitted."""
-        self._owners[driver] = (attempt, job_name)
+        self._marks[driver] = marks
 
     def job_names(self) -> dict[str, str]:
         """The names of jobs by the ids of their drivers; empty for foreign drivers."""
-        return {driver: job_name for driver, (_, job_name) in list(self._owners.items())}
+        return {driver: marks.job for driver, marks in list(self._marks.items())}
 
-    def active(self, cluster: Cluster) -> list[tuple[str, str]]:
-        """Attempt id and job name of each active driver of SpecK that is identified."""
+    def active(self, cluster: Cluster) -> list[DriverMarks]:
+        """The marks of each active driver of SpecK that is identified."""
         self.identify(cluster)
-        owners = (self._owners.get(driver.id, ("", "")) for driver in cluster.drivers if driver.active)
-        return [(attempt, job_name) for attempt, job_name in owners if attempt]
+        marks = (self._marks.get(driver.id, FOREIGN) for driver in cluster.drivers if driver.active)
+        return [each for each in marks if each.attempt]
+
+    def checkpoint(self, attempt: str) -> str:
+        """The checkpoint of an attempt by the marks of its driver; empty if they have none."""
+        return next((each.checkpoint for each in list(self._marks.values()) if each.attempt == attempt), "")
 
     def find(self, attempt: str, *, strict: bool) -> Chosen | None:
         """The driver of an attempt that runs or ran its query.
@@ -88,40 +89,38 @@ class DriverRegistry:
 
     def of_attempt(self, attempt: str, cluster: Cluster) -> list[Driver]:
         """The identified drivers of an attempt."""
-        return [each for each in cluster.drivers if self._owners.get(each.id, ("", ""))[0] == attempt]
+        return [each for each in cluster.drivers if self._marks.get(each.id, FOREIGN).attempt == attempt]
 
     def identify(self, cluster: Cluster) -> list[Driver]:
-        """Determine the owners of the drivers; returns those that cannot be identified yet.
+        """Determine the marks of the drivers; returns those that cannot be identified yet.
 
         These are active ones without a log, and those, ended ones included, whose worker does not serve it.
         """
         unknown = []
         for driver in cluster.drivers:
-            if driver.id in self._owners or driver.main_class != MAIN_CLASS:
+            if driver.id in self._marks or driver.main_class != MAIN_CLASS:
                 continue
             worker = cluster.worker(driver.worker)
             if worker is None:  # it waits for one, or its log went with it
                 unknown += [driver] if driver.active else []
-            elif (owner := self._owner(driver, worker)) is not None:
-                self._owners[driver.id] = owner
+            elif (marks := self._read_marks(driver, worker)) is not None:
+                self._marks[driver.id] = marks
             else:
                 unknown.append(driver)
         return unknown
 
-    def _owner(self, driver: Driver, worker: Worker) -> tuple[str, str] | None:
-        """Attempt and job of a driver, empty for a foreign one; ``None`` if its log has no head yet."""
+    def _read_marks(self, driver: Driver, worker: Worker) -> DriverMarks | None:
+        """The marks in the head of a driver's log; ``None`` if it has no head yet."""
         try:
             head = self._master.log(worker, driver.id, "stderr", start=0, length=HEAD).text
         except (Unreachable, OutcomeUnknown):
             return None
         except Rejected:
-            return None if driver.active else ("", "")
+            return None if driver.active else FOREIGN
         if HEAD_END not in head:
             # The head is written when the process starts: one that ended without it never ran.
-            return None if driver.active else ("", "")
-        head = head.partition(HEAD_END)[0]
-        attempt, job = _ATTEMPT.search(head), _JOB.search(head)
-        return (attempt[1], job[1]) if attempt and job else ("", "")
+            return None if driver.active else FOREIGN
+        return marks_in(head.partition(HEAD_END)[0])
 
     def observed(self, identifier: str, cluster: Cluster) -> tuple[Driver | None, DriverStatus | None]:
         """The driver with this id and its status, as far as there are any."""
@@ -132,8 +131,8 @@ class DriverRegistry:
         """The names of the jobs that have an active driver; empty names for unidentified drivers."""
         self.identify(cluster)
         active = [driver.id for driver in cluster.drivers if driver.active]
-        owners = [self._owners.get(driver, ("unknown", "")) for driver in active]
-        return [job for attempt, job in owners if attempt]
+        marks = [self._marks.get(driver) for driver in active]
+        return ["" if each is None else each.job for each in marks if each != FOREIGN]
 
     def _read_status(self, driver: Driver, cluster: Cluster) -> DriverStatus | None:
         worker = cluster.worker(driver.worker)

@@ -157,7 +157,7 @@ class StandaloneEngine:
     def running(self) -> list[Found]:
         """The active drivers of SpecK, as far as they are identified."""
         cluster = self._master.cluster()
-        return [Found(attempt, job, attempt) for attempt, job in self._drivers.active(cluster)]
+        return [marks.found() for marks in self._drivers.active(cluster)]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Request the driver to stop after the current batch; kill it if it does not.
@@ -373,7 +373,7 @@ class StandaloneEngine:
         chosen = self._drivers.find(attempt.id, strict=False)
         if chosen is None:
             driver = self._submitter.submit(job, attempt, self.stop_grace)
-            self._drivers.add(driver, attempt.id, attempt.job_name)
+            self._drivers.add(driver, self._submitter.marks(job, attempt))
         elif not _is_present(*chosen):
             raise self._rejection(job, "this attempt has ended before (expected a new attempt)")
         return self._await_start(job, attempt)
@@ -421,7 +421,8 @@ class StandaloneEngine:
     def _handle(self, attempt: Attempt) -> Handle:
         details: Mapping[str, str] = {
             "job": attempt.job_name,
-            "checkpoint": checkpoint_of(attempt, self._known),
+            # Found by its number alone, an attempt does not name the state that it started from.
+            "checkpoint": self._drivers.checkpoint(attempt.id) or checkpoint_of(attempt, self._known),
         }
         return Handle(self.address, attempt.id, details)
 

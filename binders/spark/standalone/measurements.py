@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from binders.spark.query.options import probe_options
 from binders.spark.standalone.capacity import has_capacity, no_capacity
+from binders.spark.standalone.driver_marks import FOREIGN
 from binders.spark.standalone.driver_registry import DriverRegistry
 from binders.spark.standalone.driver_status import DriverStatus
 from binders.spark.standalone.master import Cluster, Driver, Master
@@ -66,7 +67,7 @@ class Measurements:
         self._check_room()
         name = f"{_NAME} {uuid.uuid4().hex}"
         driver = self._submitter.submit_probe(name, options)
-        self._drivers.add(driver, "", "")
+        self._drivers.add(driver, FOREIGN)
         try:
             return read(self._await_figures(driver, what))
         except KeyError as error:

@@ -27,6 +27,7 @@ from binders.spark.query.spec import QuerySpec
 from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY
 from binders.spark.standalone.driver_bootstrap import VARIABLE
 from binders.spark.standalone.driver_bundle import BUNDLE_NAME, SCRIPT_NAME, bundle, script
+from binders.spark.standalone.driver_marks import DriverMarks, marks_of
 from binders.spark.standalone.master import Master
 from speck.binder import Artifact, ArtifactServer
 from speck.core.inventory import Inventory
@@ -128,10 +129,12 @@ class Submitter:
 
     def _properties(self, job: Job, attempt: Attempt) -> dict[str, str]:
         name, supervise = f"speck {job.job_name} {attempt.id}", job.restart == "always"
-        return self._base_properties(name, supervise, tasks=job.parallelism or 1) | {
-            "spark.speck.attempt": attempt.id,  # read from the head of the driver's log
-            "spark.speck.job": job.job_name,
-        }
+        base = self._base_properties(name, supervise, tasks=job.parallelism or 1)
+        return base | self.marks(job, attempt).properties()
+
+    def marks(self, job: Job, attempt: Attempt) -> DriverMarks:
+        """The marks of the driver of an attempt, which are read from the head of its log."""
+        return marks_of(job, attempt, checkpoint_of(attempt, self._known))
 
     def _base_properties(self, name: str, supervise: bool, tasks: int = 1) -> dict[str, str]:
         return _PROPERTIES | {

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from binders.spark.standalone import driver_registry
+from binders.spark.standalone.driver_marks import FOREIGN, marks_in, marks_of
 from binders.spark.standalone.driver_registry import HEAD_END, DriverRegistry
 from binders.spark.standalone.master import Cluster, Driver, Log, Master, Worker
 from binders.spark.standalone.submission import MAIN_CLASS
 from speck.core.inventory import Engine
+from speck.core.job import form_fingerprint, session_fingerprint
+from speck.core.runtime import Attempt, Found
 from speck.errors import OutcomeUnknown, Rejected
+from tests.support.examples import job as make_job
+from tests.support.sessions import OWNER, named
 
 ADDRESS = "spark://m:7077"
 ATTEMPT = "a" * 32
@@ -98,3 +104,53 @@ def test_a_submit_does_not_wait_for_a_worker() -> None:
     assert registry.find(ATTEMPT, strict=False) is None
     with pytest.raises(OutcomeUnknown, match="wait for a worker"):
         registry.find(ATTEMPT, strict=True)
+
+
+JOB = make_job("a", engine="spark")
+RUN = Attempt(id=ATTEMPT, job_name="a", number=7, session=named("a"), owner=OWNER)
+PLACE = 'hdfs://h:9/a b/"c"/%25'  # quoted on a command line
+
+
+def head(**properties: str) -> str:
+    """The head of a log, as the worker writes it."""
+    words = " ".join(f'"-D{name}={value}"' for name, value in properties.items())
+    return f'Launch Command: "java" {words} "org.apache.spark.deploy.worker.DriverWrapper"{HEAD_END}'
+
+
+def test_another_coordinator_reads_all_marks_of_a_driver() -> None:
+    marks = marks_of(JOB, RUN, PLACE)
+    registry = DriverRegistry(
+        ADDRESS, MasterInMemory([driver("RUNNING")], lambda: head(**marks.properties()))
+    )
+    (found,) = registry.active(MasterInMemory([driver("RUNNING")], lambda: "").cluster())
+    assert found == marks
+    assert registry.checkpoint(ATTEMPT) == PLACE
+    reads = session_fingerprint(JOB.source_broker, RUN.session)
+    form = form_fingerprint(JOB)
+    assert found.found() == Found(ATTEMPT, "a", ATTEMPT, JOB.code_hash, reads, 7, form, OWNER)
+
+
+def test_a_driver_of_an_older_version_has_an_attempt_and_a_job_only() -> None:
+    registry = DriverRegistry(ADDRESS, MasterInMemory([driver("RUNNING")], lambda: HEADED))
+    (found,) = registry.active(MasterInMemory([driver("RUNNING")], lambda: "").cluster())
+    assert found.found() == Found(ATTEMPT, "a", ATTEMPT)
+    assert registry.checkpoint(ATTEMPT) == ""
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"spark.speck.job": "a", "spark.speck.owner": OWNER},
+        {"spark.speck.attempt": "a" * 31, "spark.speck.job": "a"},
+        {"spark.speck.attempt": ATTEMPT},
+        {"spark.app.name": "theirs"},
+    ],
+)
+def test_a_driver_without_an_attempt_and_a_job_is_foreign(properties: dict[str, str]) -> None:
+    assert marks_in(head(**properties)) == FOREIGN
+
+
+def test_marks_that_are_not_set_are_not_written() -> None:
+    marks = marks_of(JOB, replace(RUN, owner=""), PLACE)
+    assert "spark.speck.owner" not in marks.properties()
+    assert marks_in(head(**marks.properties())) == marks
