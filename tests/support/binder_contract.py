@@ -634,7 +634,6 @@ class EngineContract:
         bench.feed(job)
         eventually(partial(has_worked, engine, handle), lambda worked: worked is True)
         engine.stop(handle, keep_state=False)
-        assert not has_worked(engine, handle)
 
     def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         if not isinstance(engine, PlanReader):
