@@ -98,7 +98,7 @@ def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Pa
 @needs_servers
 @pytest.mark.skipif(
     not os.environ.get("SPECK_PLACED_DEMO"),
-    reason="what is advised depends on the machine's load; the page on placement is run (SPECK_PLACED_DEMO)",
+    reason="it measures for minutes; the page on placement is run (SPECK_PLACED_DEMO)",
 )
 @pytest.mark.engine
 def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
