@@ -40,6 +40,7 @@ help:
 	@echo "make assets              download the dashboard's libraries again, at their pinned versions"
 
 demo: setup jars
+	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(BIN)/speck demo $(ARGS)
 
 # Needs the virtual environment alone. Three workers on two cores: many tests wait, and each worker takes 6 s of

@@ -19,6 +19,7 @@ from binders.flink.rest.overviews import JobLine
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import total
 from binders.flink.state import locations
+from binders.flink.state.first_checkpoint import FirstCheckpoints
 from binders.flink.state.savepoints import SavepointManager
 from binders.flink.submission.cluster_state import cluster_state_of
 from binders.flink.submission.jar_gc import JarGarbageCollector
@@ -68,6 +69,7 @@ class FlinkEngine:
         self._known = self.inventory.engine(self.address)
         self.rest = FlinkRest(self.address, self._known.engine_login)
         self.savepoints = SavepointManager(self.rest)
+        self._first_checkpoints = FirstCheckpoints(self.rest)
         self._cluster = cluster_state_of(self.address)
         self._settings: Mapping[str, str] = {}
         self._settings_fetched = float("-inf")
@@ -138,9 +140,17 @@ class FlinkEngine:
         """
         location = self.savepoints.stop(handle, keep_state)
         self._cluster.metrics.forget(handle.engine_id)
+        self._first_checkpoints.forget(handle.engine_id)
         self._cluster.slots.copy_stopped(handle.details.get("job", ""))
         self._jar_gc.collect_after(handle.engine_id, required=not keep_state)
         return State(STATE_KIND, location) if location else None
+
+    def has_worked(self, handle: Handle) -> bool | None:
+        """True if the job has completed a checkpoint since it was started; ``None``: not yet, or it cannot.
+
+        One is requested, in which all of its tasks take part.
+        """
+        return self._first_checkpoints.completed(handle.engine_id) or None
 
     def state_of(self, handle: Handle) -> State | None:
         """The folder to which the job's savepoint will be written."""

@@ -15,7 +15,10 @@ from speck.errors import BinderError
 PATIENCE = 300.0  # s, for a copy to come to run
 FIRST_WORK = 30.0  # s, for its first piece of work, after which it counts as come up without
 
+EVIDENT = 0.3  # s, for which a copy that has worked must have run: code fails at once that fails at all
+
 _STARTING = 0.2  # s between two observations of a copy that is about to run
+_WORKING = 0.1  # s between two of one that runs, and may complete its first work at any moment
 _RUNNING = 0.5  # s between two of one that runs; shorter than any pause before an engine restarts it
 _FRESH = 0.15  # s, for which an answer of an engine is used for its other copies too
 _DEAD = frozenset({JobState.FAILED, JobState.STOPPED, JobState.FINISHED, JobState.LOST})
@@ -62,8 +65,8 @@ def startup_fault(
     """The reason why a copy did not come up; ``None`` once it has run for ``seconds`` without a break.
 
     Where the engine shows it, the copy must have completed its first piece of work as well: most code fails
-    there, and on a busy engine it takes its time.  An engine that does not answer is no fault of the copy,
-    which may well run.
+    there, and on a busy engine it takes its time.  One that has is up sooner (:data:`EVIDENT`).  An engine
+    that does not answer is no fault of the copy, which may well run.
     """
     with probe.watching(handle):
         return _fault(probe, handle, seconds, patience)
@@ -86,16 +89,27 @@ def _fault(probe: StartupProbe, handle: Handle, seconds: float, patience: float)
         if now > deadline:
             slow = f"it was started, and did not come to run in {patience:g} s{_words(status)}"
             return slow if status.state is JobState.STARTING else None
-        pause = _STARTING if running_since is None else min(_RUNNING, max(seconds - ran, _STARTING))
+        pause = _pause(probe.engine, running_since, ran, seconds)
+
+
+def _pause(engine: EngineBinder, running_since: float | None, ran: float, seconds: float) -> float:
+    if running_since is None:
+        return _STARTING
+    if isinstance(engine, ReadinessProbe) and ran < seconds:
+        return _WORKING
+    return min(_RUNNING, max(seconds - ran, _STARTING))
 
 
 def _is_up(engine: EngineBinder, handle: Handle, ran: float, seconds: float) -> bool:
-    if ran < seconds or ran > FIRST_WORK or not isinstance(engine, ReadinessProbe):
+    if ran > max(seconds, FIRST_WORK) or not isinstance(engine, ReadinessProbe):
         return ran >= seconds
     try:
-        return engine.has_worked(handle)
+        worked = engine.has_worked(handle)
     except BinderError:
         return False  # the next status has the reason
+    if worked is None:
+        return ran >= seconds
+    return worked and ran >= min(seconds, EVIDENT)
 
 
 def _words(status: JobStatus) -> str:

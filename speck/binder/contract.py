@@ -311,8 +311,12 @@ class HealthCheckable(Protocol):
 class ReadinessProbe(Protocol):
     """An engine binder whose engine reports when a job has completed its first work."""
 
-    def has_worked(self, handle: Handle) -> bool:
-        """True if a running job has completed a first piece of work, or has none to do."""
+    def has_worked(self, handle: Handle) -> bool | None:
+        """True if a running job has completed a first piece of work, or has none to do; false if it has not.
+
+        ``None``: that cannot be told of this job, or not yet; it counts as started once it has run for
+        :attr:`EngineKind.startup_seconds`.  Raises a :class:`~speck.errors.BinderError`.
+        """
 
 
 class BrokerBinder(Protocol):

@@ -15,6 +15,7 @@ from speck.core.job import Composition
 from speck.core.plan import Plan
 from speck.errors import Conflict, Expired, NotFound, StaleRevision
 from speck.placement.graph import Model
+from speck.placement.problem import Problem
 from speck.store.deployments import nearest
 
 CAPACITY = 100
@@ -22,7 +23,7 @@ LIFETIME = 15 * 60.0  # s
 # An input that differs by more than this share makes a proposal stale.
 TOLERANCE = 0.2
 # Differences below these are noise: of a rate (messages/s), of a share of a site's cores, of a latency (s).
-LEAST_RATE, LEAST_SHARE, LEAST_LATENCY = 1.0, 0.01, 5e-3
+LEAST_RATE, LEAST_SHARE, LEAST_LATENCY = 1.0, 0.05, 5e-3
 _ID_LENGTH = 8
 
 
@@ -169,8 +170,8 @@ def changed_inputs(before: Model, now: Model) -> Iterator[str]:
         if _differs(one.size, other.size, 1.0):
             yield f"a message of topic {topic!r} had {one.size:.3g} and has {other.size:.3g} bytes"
     slowest = min((site.cores * site.speed for site in old.sites), default=1.0)
-    for index, (job, then) in enumerate(zip(old.jobs, new.jobs, strict=True)):
-        load, later = old.rates[0][index] * job.cost, new.rates[0][index] * then.cost
+    for index, job in enumerate(old.jobs):
+        load, later = _cores(old, index), _cores(new, index)
         if _differs(load, later, LEAST_SHARE * slowest):
             yield f"job {job.name!r} took {load:.3g} cores and takes {later:.3g}"
     sites = {site.name: site for site in new.sites}
@@ -184,6 +185,12 @@ def changed_inputs(before: Model, now: Model) -> Iterator[str]:
         ):
             if _differs(one_value, other_value, least):
                 yield f"the {what} of site {site.name!r} was {one_value:.3g} and is {other_value:.3g}"
+
+
+def _cores(problem: Problem, index: int) -> float:
+    """The reference cores of a job, of which a line through more samples makes more or less a message's."""
+    job = problem.jobs[index]
+    return problem.rates[0][index] * job.cost + job.fixed
 
 
 def _differs(one: float, other: float, least: float) -> bool:

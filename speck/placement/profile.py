@@ -122,11 +122,16 @@ class Inputs:
     interval: float = 10.0
 
 
+def assumed_cost(engine: str) -> float:
+    """The processor time (s) of a message at an engine of this kind, where it was not measured."""
+    return _COST.get(engine, _OTHER_COST)
+
+
 def assumed_profile(engine: str) -> JobProfile:
     """The profile of a job that was never measured, at an engine of this kind: costs, and no rates."""
     overhead = Value(BATCH_OVERHEAD, Known.ASSUMED) if engine == "spark" else None
     return JobProfile(
-        cost=Value(_COST.get(engine, _OTHER_COST), Known.ASSUMED),
+        cost=Value(assumed_cost(engine), Known.ASSUMED),
         fixed=Value(FIXED, Known.ASSUMED),
         batch_overhead=overhead,
     )

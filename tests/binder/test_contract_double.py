@@ -43,7 +43,7 @@ class DoubleBench:
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
         methods = ("check", "submit", "find", "status", "statuses", "running", "stop", "metrics", "capacity")
-        methods += ("log_tail", "checkup", "profile", "build_job", "engine_plan", "workers")
+        methods += ("log_tail", "checkup", "profile", "build_job", "engine_plan", "workers", "has_worked")
         for method in methods:
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             self.world.fail(method, error, address=TROUBLED, times=None)

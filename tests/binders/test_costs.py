@@ -17,7 +17,7 @@ from typing import Protocol
 
 import pytest
 
-from binders.flink.metrics.processor import MOST
+from binders.common.processor import MOST
 from speck.binder import EngineBinder, Profiles
 from speck.core.job import Job
 from speck.core.profile import BatchSample, JobSample
@@ -177,5 +177,7 @@ def test_spark_reports_the_work_of_a_known_burn(spark: Observer) -> None:
     assert len(batches) >= 8
     assert max(rows) >= 2 * min(rows)
     assert sample.cores_used == 1
+    assert sample.processor_share is not None
+    assert 0 < sample.processor_share <= MOST
     assert_near(slope(batches), spark.burnt())
     assert_counted_as_by_the_broker(spark, sample)

@@ -134,6 +134,7 @@ def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 "state_fault": lambda: engine.state_fault(state),
                 "profile": lambda: engine.profile([handle]),
                 "accumulators": lambda: engine.rest.accumulators(FLINK_JOB),
+                "has_worked": lambda: engine.has_worked(handle),
                 "kept_nothing": lambda: engine.kept_nothing(handle),
                 "dispose_state": lambda: engine.dispose_state(state),
             }

@@ -28,10 +28,18 @@ COMMON = {
 }
 REAL = COMMON | {"Probes", "StateLocator"}
 PARTS = {
-    FlinkEngine: REAL | {"BatchMetrics", "BuildsJobs", "DisposableState", "ListsWorkers", "ProgressAware"},
+    FlinkEngine: REAL
+    | {
+        "BatchMetrics",
+        "BuildsJobs",
+        "DisposableState",
+        "ListsWorkers",
+        "ProgressAware",
+        "ReadinessProbe",
+    },
     ConnectEngine: REAL | {"BuildsJobs", "ChecksResumption", "ReadinessProbe", "StateTransferable"},
     StandaloneEngine: REAL | {"BatchMetrics", "FetchesArtifacts", "ListsWorkers"},
-    InMemoryEngine: COMMON | {"BuildsJobs", "ListsWorkers"},
+    InMemoryEngine: COMMON | {"BuildsJobs", "ListsWorkers", "ReadinessProbe"},
 }
 
 

@@ -212,6 +212,18 @@ def test_proposal_is_stale_when_an_input_has_changed_by_a_fifth(bench: Bench) ->
     bench.accept(changed)
 
 
+def test_proposal_is_stale_when_a_job_takes_other_cores(bench: Bench) -> None:
+    """Not when the same work turns out to be more of each message, and less without messages."""
+    bench.all_in_cloud()
+    advice = bench.advise()
+    cost = bench.profiler.cost
+    bench.profiler.cost = 10 * cost
+    with pytest.raises(Conflict, match=r"job 'clean-a' took 0.036 cores and takes 0.279"):
+        bench.services.proposals.accept(advice["id"])
+    bench.profiler.cost, bench.profiler.fixed = cost / 2, 0.009 + bench.profiler.rate * cost / 2
+    bench.accept(advice)
+
+
 def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
     bench.all_in_cloud()
     advice = bench.advise()

@@ -22,6 +22,7 @@ from speck.placement.profile import (
     JobProfile,
     Known,
     Value,
+    assumed_cost,
     assumed_profile,
     combined,
     with_expected,
@@ -211,6 +212,24 @@ def test_batches_of_one_size_or_few_batches_tell_no_cost(rows: list[int]) -> Non
     profile = estimated([*spark_stream(rows, 0.04, 1e-5)])
     assert profile.cost is None
     assert profile.batch_overhead is None
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0, 1.5])
+def test_work_of_batches_is_scaled_to_the_time_of_the_processor(share: float) -> None:
+    """Batches wait for cores that others use, and use several; their duration stays that of results."""
+    stream = spark_stream([50 + 13 * (number % 9) for number in range(60)], 0.2, 1e-3, cores=4)
+    profile = estimated([replace(each, processor_share=share) for each in stream])
+    assert value_of(profile.cost) == pytest.approx(share * 1e-3, rel=0.01)
+    assert value_of(profile.fixed) == pytest.approx(share * 0.2 / 2, rel=0.01)  # every 2 s
+    assert value_of(profile.batch_overhead) == pytest.approx(0.2, rel=0.01)
+
+
+def test_all_work_is_known_by_the_time_of_the_processor_where_rows_do_not_explain_it() -> None:
+    stream = [replace(each, processor_share=0.5) for each in spark_stream([100] * 60, 0.3, 1e-3)]
+    profile = estimated(stream)
+    assert profile.cost is None
+    messages = value_of(profile.rate_in) * assumed_cost("spark")
+    assert value_of(profile.fixed) + messages == pytest.approx(0.5 * 0.4 / 2, rel=0.01)
 
 
 def test_rows_that_explain_nothing_are_told_from_rows_that_do() -> None:

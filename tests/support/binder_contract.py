@@ -32,6 +32,7 @@ from speck.binder import (
     LogReader,
     PlanReader,
     Profiles,
+    ReadinessProbe,
 )
 from speck.core.engine_plan import EnginePlan, OperatorClass
 from speck.core.job import Job, client_id, session_fingerprint
@@ -167,6 +168,8 @@ def assert_useless(
         calls["engine_plan"] = lambda: engine.engine_plan(handle)
     if isinstance(engine, HealthCheckable):
         calls["checkup"] = engine.checkup
+    if isinstance(engine, ReadinessProbe):
+        calls["has_worked"] = lambda: engine.has_worked(handle)
     if isinstance(engine, BuildsJobs):
         calls["build_job"] = lambda: engine.build_job(job)
     for call in calls.values():
@@ -240,6 +243,14 @@ def profile_of(engine: Profiles, handle: Handle) -> JobSample:
     assert isinstance(sample, JobSample), sample
     assert sample.engine_id == handle.engine_id
     return sample
+
+
+def has_worked(engine: ReadinessProbe, handle: Handle) -> bool | None:
+    """The engine's answer, ``None`` also for a job that it cannot be asked about."""
+    try:
+        return engine.has_worked(handle)
+    except BinderError:
+        return None
 
 
 def _is_complete(plan: EnginePlan) -> bool:
@@ -615,6 +626,16 @@ class EngineContract:
         assert isinstance(engine.profile([unknown])[unknown.engine_id], Rejected)
         engine.stop(handle, keep_state=False)
         assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
+
+    def test_first_work(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, ReadinessProbe):
+            pytest.skip("this engine does not tell when a job has completed its first work")
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        bench.feed(job)
+        eventually(partial(has_worked, engine, handle), lambda worked: worked is True)
+        engine.stop(handle, keep_state=False)
 
     def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         if not isinstance(engine, PlanReader):

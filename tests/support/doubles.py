@@ -225,6 +225,7 @@ class World:
         self.metrics: dict[str, JobMetrics] = {}  # what engines tell of jobs, by job name
         self.plans: dict[str, EnginePlan] = {}  # by job name; PASSING for others
         self.profiles: dict[str, JobSample] = {}  # what they tell of the work of jobs, by job name
+        self.worked: bool | None = True  # whether those that run have completed their first work
         self.calls: list[Call] = []
         self.violations: list[str] = []
         self.doomed: Callable[[Job], bool] = lambda job: False  # which jobs die as soon as they run
@@ -482,6 +483,11 @@ class InMemoryEngine:
             for each in jobs.values():
                 self._end_when_fenced(each)
             return [_found(key, each) for key, each in jobs.items() if each.state in LIVE]
+
+    def has_worked(self, handle: Handle) -> bool | None:
+        with self.world.call("has_worked", self.address, handle.details.get("job", "")):
+            known = handle.engine_id in self.world.engine(self.address).jobs
+            return self.world.worked if known else None
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         with self.world.call("stop", self.address, handle.details.get("job", "")):

@@ -97,6 +97,10 @@ def flink_answers() -> Answers:
                 "restored": {"external_path": "file:/nowhere/chk-1"},
             },
         },
+        f"{any_job}/checkpoints/[0-9a-f]{{32}}": {
+            "status": {"id": "COMPLETED"},
+            "operation": {"checkpointId": 4},
+        },
         rf"{any_job}/exceptions\?maxExceptions=\d+": {"exceptionHistory": {"entries": [failure]}},
         f"{job}/vertices/{VERTEX}": {"subtasks": [{"taskmanager-id": MANAGER}]},
         rf"{job}/vertices/{VERTEX}/subtasks/metrics\?get=.*": [

@@ -75,6 +75,7 @@ class Profiler:
 
     rate: float = 900.0
     cost: float = 30e-6
+    fixed: float = 0.009
     unknown: set[str] = field(default_factory=set)
 
     def __call__(self) -> Inputs:
@@ -94,7 +95,7 @@ class Profiler:
             bytes_in=measured(110),
             bytes_out=measured(110),
             cost=measured(self.cost),
-            fixed=measured(0.009),
+            fixed=measured(self.fixed),
             selectivity=measured(selectivity),
         )
 

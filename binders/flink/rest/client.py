@@ -277,6 +277,19 @@ class FlinkRest:
         with self._validated("/jobs/:id/savepoints/:trigger"):
             return dict(answer["operation"]) if answer["status"]["id"] == "COMPLETED" else None
 
+    def trigger_checkpoint(self, job: str, trigger: str) -> None:
+        """Request a checkpoint of a job, of its configured kind; idempotent in the trigger id."""
+        body = {"checkpointType": "CONFIGURED", "triggerId": trigger}
+        self._ask("POST", f"/jobs/{job}/checkpoints", *to_json(body))
+
+    def triggered_checkpoint(self, job: str, trigger: str) -> bool | None:
+        """True if the requested checkpoint is complete, false if it failed; ``None`` while in progress."""
+        answer = self._get(f"/jobs/{job}/checkpoints/{trigger}")
+        with self._validated("/jobs/:id/checkpoints/:trigger"):
+            if answer["status"]["id"] != "COMPLETED":
+                return None
+            return answer["operation"].get("checkpointId") is not None
+
     def dispose(self, location: str) -> str:
         """Request the deletion of a savepoint or checkpoint; return the request's id."""
         answer = self._ask("POST", "/savepoint-disposal", *to_json({"savepoint-path": location}))

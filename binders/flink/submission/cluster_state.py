@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from binders.common.processor import ProcessorShare
 from binders.flink.metrics.collector import MetricsCollector
-from binders.flink.metrics.processor import ProcessorShare
 from binders.flink.submission.jar_cache import JarCache
 from binders.flink.submission.labels import Labels
 from binders.flink.submission.slots import SlotReservations

@@ -21,6 +21,7 @@ from binders.spark.connect.launch_errors import BUILD, START, code_of, launch_er
 from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
+from binders.spark.connect.processor import ServerProcess
 from binders.spark.connect.slots import Slots
 from binders.spark.connect.specification import query_spec, session_of
 from binders.spark.query import plan
@@ -81,6 +82,7 @@ class ConnectEngine:
         self._slots = Slots(address, self._known.slots, self._probe)
         self._measurements = Measurements(self._client, self._probe, inventory)
         self._batches = BatchHistory()
+        self._process = ServerProcess(address, self._client, self._probe)
         self._cores: int | None = None  # of the server, once it was profiled
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
@@ -209,19 +211,20 @@ class ConnectEngine:
     def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
         """The counts of many jobs by ``engine_id``: one request each, or none if their metrics are recent.
 
-        Their state is as large as the memory that Spark uses for it.  Raises as :meth:`metrics` if the server
-        does not answer.
+        Their state is the memory that Spark uses for it; processor time is known of a server on this machine.
+        Raises as :meth:`metrics` if the server does not answer.
         """
-        found: dict[str, JobSample | BinderError] = {}
+        samples, failed, worked = dict[str, JobSample](), dict[str, BinderError](), dict[str, float]()
         for handle in handles:
             try:
-                found[handle.engine_id] = self._profiled(handle)
+                samples[handle.engine_id] = self._profiled(handle)
+                worked[handle.engine_id] = self._batches.worked(handle.details["run"])
             except (Unreachable, OutcomeUnknown):
                 raise
             except BinderError as error:
                 self._batches.forget(handle.details.get("run", ""))
-                found[handle.engine_id] = error
-        return found
+                failed[handle.engine_id] = error
+        return {**failed, **self._process.shared(samples, worked)}
 
     def _profiled(self, handle: Handle) -> JobSample:
         session, query = handle.engine_id, _query_of(handle)

@@ -19,6 +19,8 @@ class _Track:
     batches: dict[int, BatchSample] = field(default_factory=dict)
     report: str | None = None  # made for metrics, and not profiled yet
     reported: float = float("-inf")  # monotonic time, s
+    counted: int | None = None  # the number of the last batch whose work is counted
+    worked: float = 0.0  # s, of all batches since the first that was seen
 
     def add(self, report: str) -> None:
         batch = batch_of(report)
@@ -27,6 +29,16 @@ class _Track:
             self.batches[batch.number] = batch
             while len(self.batches) > BATCHES:
                 del self.batches[next(iter(self.batches))]
+
+    def count(self) -> None:
+        """Count the work of the batches since the last one counted; those without a report as the others."""
+        if not self.batches:
+            return
+        last = max(self.batches)
+        if self.counted is not None and last > self.counted:
+            mean = sum(each.work for each in self.batches.values()) / len(self.batches)
+            self.worked += (last - self.counted) * mean
+        self.counted = last
 
 
 class BatchHistory:
@@ -66,8 +78,15 @@ class BatchHistory:
             track = self._tracks.setdefault(run, _Track())
             for each in found:
                 track.add(each)
+            track.count()
             batches = tuple(sorted(track.batches.values(), key=lambda batch: batch.number))
         return job_sample(engine_id, found[-1] if found else None, batches, cores, time.time())
+
+    def worked(self, run: str) -> float:
+        """The work (s) of the batches of a query since its first sample, as far as it was profiled."""
+        with self._guard:
+            track = self._tracks.get(run)
+            return track.worked if track is not None else 0.0
 
     def forget(self, run: str) -> None:
         """Drop the batches of a query."""

@@ -17,7 +17,7 @@ SLOWED = "A"
 _TRIP = 0.03  # s between two sites
 _EDGE, _WORSE = 2.0e6, 0.5e6  # bit/s of the edges' links, and of the one that gets worse
 _CLOUD = 100e6  # bit/s
-_CALM = 45.0  # s with data, in which all jobs are measured
+_CALM = 45.0  # s with data at most, in which all jobs are measured
 _ASKED = 1.0  # s between two looks at the loop
 
 Data = Mapping[str, Any]
@@ -31,6 +31,7 @@ class AdaptedDemo(PlacedDemo):
     _shown = (0.0, 0)  # the last decision shown: its first time, and how often in a row
     _asked = 0.0
     _steps: Sequence[Data] = ()
+    _latest: Data | None = None  # its last decision
 
     def _network(self) -> Network:
         if reason := unavailable():
@@ -54,7 +55,7 @@ class AdaptedDemo(PlacedDemo):
         with self._view:
             self._feed("feeder", 1.0)
             calm = time.monotonic() + _CALM
-            self._until("data flows", lambda: self._observe() or time.monotonic() > calm)
+            self._until("data flows", lambda: self._observe() or self._is_calm() or time.monotonic() > calm)
             self._worsen()
             worse = f"the link of {SLOWED} is worse"
             self._until(worse, lambda: self._observe() or self._all_sent())
@@ -78,12 +79,17 @@ class AdaptedDemo(PlacedDemo):
         if time.monotonic() - self._asked >= _ASKED:
             self._asked = time.monotonic()
             state = self._client.adaptation(COMPOSITION)
-            self._steps = state["steps"]
+            self._steps, self._latest = state["steps"], next(iter(state["entries"]), None)
             for entry in reversed(state["entries"]):
                 if (entry["since"], entry["repeated"]) > self._shown:
                     self._shown = (entry["since"], entry["repeated"])
                     self._view.decision(entry)
         return bool(self._steps)
+
+    def _is_calm(self) -> bool:
+        """True if the loop has held on figures of all jobs: no step gains enough."""
+        last = self._latest
+        return last is not None and last["decision"] == "hold" and last["gain"] is not None
 
     def _is_judged(self) -> bool:
         return self._observe() and self._steps[0]["outcome"] != "pending"

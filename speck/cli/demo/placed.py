@@ -1,4 +1,4 @@
-"""The demo of placement."""
+"""The demo of placement: all in the cloud, measured, moved as advised, and then nothing is better."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from speck.cli import render
 from speck.cli.demo.programs import PIPELINES
 from speck.cli.demo.stages import CLOUD, COMPOSITION, MEASURABLE_RATE, POLL, Demo, by_kind, refuse_failed
 from speck.client import RequestRefused
 
 PROPOSALS = 5  # that may be stale in a row
+AGAIN = 45.0  # s at least, for which the moved jobs are measured: as long as it takes to know their rates
 
 
 class PlacedDemo(Demo):
     """The demo of placement: everything begins in the cloud, is measured, and moves as advised."""
 
-    _sensors = 320  # as many as send until the moved jobs are measured as well
+    _sensors = 600  # as many as send for six minutes; they end when the moved jobs are measured as well
 
     def _statistics(self) -> Mapping[str, str]:
         """The statistics of all sites are at the cloud's broker, each in a topic of its own."""
@@ -43,10 +45,19 @@ class PlacedDemo(Demo):
             self._until("data flows", lambda: bool(self._watcher.totals))
             self._measure(self._options.measure)
             self._follow_advice()
-            self._measure(self._options.measure / 2)
-            self._view.phase("Asked again")
-            self._view.placement(self._client.advise(COMPOSITION))
-            self._until("data flows", self._all_sent)
+            self._measure(max(AGAIN, self._options.measure / 2))
+            self._ask_again()
+            for feeder in self._feeders:
+                feeder.finish()
+            self._until("the last lines are sent", self._all_sent)
+
+    def _ask_again(self) -> None:
+        """Ask for advice once more: that which was followed is the best that there is."""
+        self._view.phase("Asked again")
+        proposal = self._client.advise(COMPOSITION)
+        self._view.placement(proposal)
+        changed = [each["job"] for each in proposal["plan"]["actions"] if each["kind"] != "keep"]
+        self._counts.changed_again = changed if render.has_changes(proposal["plan"]) else []
 
     def _measure(self, seconds: float) -> None:
         """Have the jobs measured while data flows; after moves little is known of the new copies."""

@@ -108,7 +108,11 @@ class DemoOptions:
 
 @dataclass
 class Counts:
-    """The counts of input and output; the numbers of readings and of vehicles must agree."""
+    """The counts of input and output; the numbers of readings and of vehicles must agree.
+
+    ``changed_again`` are the jobs that advice would change once more after it was followed: there must be
+    none.
+    """
 
     sent: Mapping[str, int] = field(default_factory=lambda: {"readings": 0, "vehicles": 0})
     malformed: int = 0
@@ -118,6 +122,7 @@ class Counts:
     actions: Mapping[str, int] = field(default_factory=dict)
     engine_calls: Mapping[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    changed_again: Sequence[str] = ()
 
     def differences(self) -> list[str]:
         """The counts that do not agree, a sentence each."""
@@ -353,6 +358,8 @@ class Demo:
         self._view.line(f"counted {statistics_line(totals)}" if totals else "counted nothing")
         for difference in differences:
             self._view.line(difference, "red")
+        if counts.changed_again:
+            self._view.line(f"advice would change {', '.join(counts.changed_again)} once more", "red")
         if differences:
             self._explain()
         else:
@@ -363,7 +370,7 @@ class Demo:
             self._keep()
         if self._options.as_json:
             print(json.dumps(asdict(counts)))
-        return DIFFER if differences else AGREED
+        return DIFFER if differences or counts.changed_again else AGREED
 
     def _explain(self) -> None:
         """Print the jobs with a problem, the likely reason."""

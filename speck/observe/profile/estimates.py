@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import mean
 
 from speck.core.profile import BatchSample, JobSample, VertexSample
 from speck.observe.pace import FRESH
 from speck.observe.profile.fits import Point, least_squares, theil_sen, through_origin
 from speck.observe.profile.screening import Received, Series
-from speck.placement.profile import BATCH_OVERHEAD, FIXED, JobProfile, Known, Value
+from speck.placement.profile import BATCH_OVERHEAD, FIXED, JobProfile, Known, Value, assumed_cost
 
 LEAST_SAMPLES = 3
 LEAST_SPAN = 30.0  # s
@@ -291,22 +292,49 @@ def _with_spark_cost(profile: JobProfile, series: Series, span: _Span, speed: fl
     period = _period(series.samples)
     line = _work_line(batches)
     if line is None:
-        fixed = FIXED if period is None else speed * BATCH_OVERHEAD / period
-        return replace(profile, fixed=Value(fixed, Known.ASSUMED)) if batches else profile
+        return (
+            replace(profile, fixed=_share_of(batches, period, profile, span, speed)) if batches else profile
+        )
     overhead, per_row = line
-    cost = span.measured(speed * per_row * span.last.cores_used)
+    cores = _cores_of(span.last)
     true_in = span.measured(1 / per_row)
     true_out = None
     if true_in and profile.selectivity:
         true_out = span.measured(true_in.value * profile.selectivity.value)
+    fixed = speed * overhead * _processor_share(span.last)
     return replace(
         profile,
-        cost=cost,
+        cost=span.measured(speed * per_row * cores),
         batch_overhead=span.measured(speed * overhead),
-        fixed=span.measured(speed * overhead / period) if period else Value(FIXED, Known.ASSUMED),
+        fixed=span.measured(fixed / period) if period else Value(FIXED, Known.ASSUMED),
         true_rate_in=true_in,
         true_rate_out=true_out,
     )
+
+
+def _share_of(
+    batches: Sequence[BatchSample], period: float | None, profile: JobProfile, span: _Span, speed: float
+) -> Value | None:
+    """The fixed share of a job whose rows do not explain its work: all but the assumed cost of its messages.
+
+    Without the processor time of its engine, which is the work whatever else the machine does, it is assumed.
+    """
+    if period is None:
+        return Value(FIXED, Known.ASSUMED)
+    if span.last.processor_share is None or profile.rate_in is None:
+        return Value(speed * BATCH_OVERHEAD / period, Known.ASSUMED)
+    work = mean(each.work for each in batches) * span.last.processor_share / period
+    return span.measured(max(0.0, speed * work - assumed_cost("spark") * profile.rate_in.value))
+
+
+def _processor_share(sample: JobSample) -> float:
+    """Processor time per work of a batch: less where it waits for a core, more where it uses several."""
+    return 1.0 if sample.processor_share is None else sample.processor_share
+
+
+def _cores_of(sample: JobSample) -> float:
+    """The cores that a batch uses while it works, as far as known; else all that it runs on."""
+    return sample.cores_used if sample.processor_share is None else sample.processor_share
 
 
 def _batches(samples: Sequence[Received]) -> list[BatchSample]:

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from binders.flink.metrics import processor
+from binders.common import processor
+from binders.common.processor import MOST, WINDOW, ProcessorShare
 from binders.flink.metrics.collector import MetricsCollector
-from binders.flink.metrics.processor import MOST, WINDOW, ProcessorShare
 from binders.flink.metrics.profile import VertexReading, clock, job_sample, never_falling, profiled
 from binders.flink.metrics.rates import BACKPRESSURED, BUSY, IDLE, RECORDS_OUT
 from binders.flink.metrics.rates import VertexSample as Counters

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Mapping
 from typing import Any
 
+import psutil
 import pytest
 
+from binders.spark.connect.processor import listening
 from binders.spark.query.history import BATCHES, BatchHistory
 from binders.spark.query.profile import batch_of, job_sample
 from speck.core.profile import AckSample, BatchSample, JobSample
@@ -160,3 +164,31 @@ def test_a_query_without_any_report() -> None:
     history = BatchHistory()
     assert history.sample("run", "id", lambda: None, list, 2).batches == ()
     assert history.sample("run", "id", lambda: None, list, 2).messages_in is None
+
+
+def test_work_is_counted_for_batches_without_a_report_too() -> None:
+    history = BatchHistory()
+    assert history.worked("r") == 0
+
+    def sample(*numbers: int) -> float:
+        reports = [report(each) for each in numbers]
+        history.sample("r", "s", lambda: reports[-1], lambda: reports, 2)
+        return history.worked("r")
+
+    assert sample(3, 4) == 0  # of those before the first sample the number is known, and not the time
+    assert sample(5) == pytest.approx(0.11)
+    assert sample(15) == pytest.approx(0.11 * 11)
+    assert sample(15) == pytest.approx(0.11 * 11)
+    history.forget("r")
+    assert history.worked("r") == 0
+
+
+def test_the_process_of_a_server_is_known_by_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        found = listening(os.getpid(), port)
+        assert found is not None
+        assert found.pid == os.getpid()
+    assert listening(os.getpid(), port) is None
+    with pytest.raises(psutil.NoSuchProcess):
+        listening(2**22 + 1, port)

@@ -1,9 +1,9 @@
-"""The processor time of jobs per busy time.
+"""The processor time of jobs per busy time, over the last minute.
 
-Flink counts a task as busy while it waits for a core, too: with load of others on a machine of two cores, the
-busy time of a task was 2.3 times its work.  It does not count the threads that send and receive messages: at
-hundreds of messages/s, which come one by one, the work was 3 times the busy time.  But a TaskManager also
-reports the processor time of its process.
+Engines count a task, or a batch, as busy while it waits for a core, too: with load of others on a machine of
+two cores, the busy time of a task of Flink was 2.3 times its work.  They do not count the threads that send
+and receive messages: at hundreds of messages/s, which come one by one, the work was 3 times the busy time.
+But the processor time of an engine's processes can be had.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 WINDOW = 60.0  # s
-# Cores of a TaskManager and of each of its jobs without messages: not part of the cost of messages.
+# Cores of an engine's process and of each of its jobs without messages: not part of the cost of messages.
 IDLE, IDLE_JOB = 0.01, 0.009
 MOST = 10.0  # times the busy time, beyond which it is other work: of a start, of the compiler
 
@@ -21,14 +21,14 @@ MOST = 10.0  # times the busy time, beyond which it is other work: of a start, o
 @dataclass(frozen=True, slots=True)
 class _Step:
     at: float  # monotonic time, s
-    idle: float  # processor time of TaskManagers and jobs without messages since the last step, s
-    processor: float  # s, of all TaskManagers since the last step
+    idle: float  # processor time of the engine and jobs without messages since the last step, s
+    processor: float  # s, of all of the engine's processes since the last step
     busy: float  # s, of all jobs
 
 
 @dataclass
 class ProcessorShare:
-    """The share for one cluster, over the last :data:`WINDOW` seconds; safe for several threads."""
+    """The share for one engine, over the last :data:`WINDOW` seconds; safe for several threads."""
 
     _at: float = 0.0
     _processor: float | None = None
@@ -37,7 +37,7 @@ class ProcessorShare:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, now: float, processor: float | None, busy: dict[str, float]) -> float | None:
-        """Take the processor time of the TaskManagers and the busy time of each job so far (s).
+        """Take the processor time of the engine and the busy time of each job so far (s).
 
         Returns processor time per busy time; ``None`` while it is not known.  It is above 1 only for work
         beyond that of idle jobs, and at most :data:`MOST`.  A counter that fell began anew.
