@@ -19,7 +19,7 @@ ENGINE = "sc://e1:1"
 
 
 class Stores:
-    """Stores by name in a directory; ``checkups`` are those of the one that was opened last."""
+    """Stores by name in a directory; ``checkups`` and ``adopter`` are of the one that was opened last."""
 
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.directory = world, directory
@@ -32,7 +32,7 @@ class Stores:
             settings = Settings(roots=(self.directory,), period=0, drain=5)
             services = build(store, double_kinds(self.world), inventory, settings)
             services.coordinator.start()
-            self.checkups = services.sites.checkups
+            self.checkups, self.adopter = services.sites.checkups, services.adopter
             try:
                 yield services.coordinator
             finally:
