@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -341,3 +342,26 @@ def test_the_store_that_was_not_lost_is_kept_from_the_session(stores: Lost, worl
         assert "belongs to another SpecK" in operation.actions["a"].error
     (copy,) = world.running("a")
     assert (copy.attempt.owner, copy.attempt.number) == (lost, 1)
+
+
+def test_an_older_copy_of_the_same_store_touches_nothing_and_adopts_what_it_does_not_know(
+    stores: Lost, world: World, tmp_path: Path
+) -> None:
+    """The directory as it was before a job was updated and another one added."""
+    stores.deploy("store", A, B)
+    shutil.copytree(tmp_path / "store", tmp_path / "older")
+    updated = replace(A, trigger="2 seconds")
+    identity = stores.deploy("store", updated, B, C)
+    before = {each.attempt.id for each in world.running()}
+    with stores.open("older") as older:
+        assert older.store.identity == identity
+        for _ in range(3):
+            older.reconciler.round()
+            for each in older.operations.running():
+                assert each.wait(30)
+        assert {each.attempt.id for each in world.running()} == before
+        found = stores.adopt(composition(A, B, C))
+        assert ([each.job for each in found.adoptions], found.own) == (["c"], ("a", "b"))
+        assert {each.attempt.id for each in world.running()} == before
+        actions = {each.job.job_name: type(each) for each in older.plan(composition(A, B, C)).actions}
+        assert (actions["b"], actions["c"]) == (Keep, Keep)
