@@ -143,9 +143,9 @@ class Sessions:
         """The messages that wait in a session for a job alone; takes the session over."""
         if self._is_shared(name, session):
             return 0
-        self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
         try:
+            self._reclaim(session)
             return with_retries(partial(broker.waiting, session.name))
         except SessionOfAnother:
             return 0

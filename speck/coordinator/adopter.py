@@ -78,7 +78,8 @@ class Adopter:
                 events = [
                     event_of(adopted[each.job], each, handles[each.job], number) for each in found.adoptions
                 ]
-                coordinator.accept(operation, plan, adopted, revision, events)
+                desired = adopted if revision is None else revision.jobs
+                coordinator.accept(operation, plan, desired, revision, events)
         return operation, found
 
     def _planned(
