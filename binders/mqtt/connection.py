@@ -142,23 +142,6 @@ class Connection:
         payloads = {message.topic: bytes(message.payload) for message in found}
         return [payloads.get(topic) for topic in topics]
 
-    def retained_matching(self, filters: Collection[str], echo: str) -> dict[str, bytes]:
-        """Return the retained messages of all topics that match, by topic; ``echo`` is a topic of our own.
-
-        Each is acknowledged on arrival, since brokers bound the messages in flight (Mosquitto: 20); the echo
-        has QoS 1, so that it stays behind those that wait.
-        """
-        self.subscribe(*filters, echo)
-        self.publish(echo, b"")
-        found: dict[str, bytes] = {}
-        while echo not in found:
-            self.await_message()
-            message = self.received.popleft()
-            self.acknowledge(message)
-            found[message.topic] = bytes(message.payload)
-        del found[echo]
-        return found
-
     def _unsubscribe_async(self, *topics: str) -> None:
         """End subscriptions without waiting for the answer, which is dropped on arrival."""
         with self._translated("end of subscriptions"):

@@ -133,8 +133,9 @@ def hand_over(control: Connection, records: SessionRecords, owner: str) -> None:
 
 def owned_sessions(control: Connection, echo: str) -> list[OwnedSession]:
     """The sessions at the broker whose notes name an owner, by name."""
-    retained = control.retained_matching([f"{_NOTES}+", f"{_FENCES}+"], echo)
-    found = {topic: _json_object(payload) for topic, payload in retained.items()}
+    control.subscribe(f"{_NOTES}+", f"{_FENCES}+", echo)
+    control.round_trip(echo)
+    found = {message.topic: _json_object(message.payload) for message in control.received}
     names = sorted(topic.removeprefix(_NOTES) for topic in found if topic.startswith(_NOTES))
     records = (
         SessionRecords(each, found[note_topic(each)], found.get(fence_topic(each), {})) for each in names

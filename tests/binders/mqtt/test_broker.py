@@ -318,17 +318,17 @@ def test_an_adoption_corrects_the_fence_alone(mosquitto: MosquittoServer) -> Non
     assert json.loads(retained(mosquitto, fence_topic(SESSION))[0]) == {"attempt": 2, "owner": OWNER}
 
 
-def test_all_sessions_are_listed_however_few_messages_a_broker_sends_at_once(
-    mosquitto: MosquittoServer,
-) -> None:
-    with connection(mosquitto, "test-writer") as writer:
-        for number in range(150):
-            note = {"topics": ["in"], "owner": OWNER}
-            writer.publish(note_topic(f"speck-{number}"), json.dumps(note).encode(), retain=True)
-            writer.publish(fence_topic(f"speck-{number}"), b'{"attempt": 3}', retain=True)
-    found = owned(mosquitto).owned_sessions()
-    assert {(each.owner, each.topics, each.fenced) for each in found} == {(OWNER, ("in",), 3)}
-    assert len(found) == 150
+def test_a_tombstone_stays_as_it_is_in_an_adoption(mosquitto: MosquittoServer) -> None:
+    """Written anew, it would not expire."""
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 2)
+    broker.delete_session(SESSION)
+    before = retained(mosquitto, "speck/#")
+    adopting = binder(mosquitto)
+    adopting.take_owner("1b" * 8)
+    adopting.adopt_session(SESSION, OWNER)
+    assert retained(mosquitto, "speck/#") == before != []
 
 
 @pytest.mark.parametrize("owner", ["x" * 65, "", "a b", 7, None, ["0a"], "\n"], ids=range(7))
