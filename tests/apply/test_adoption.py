@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from speck.apply.adoption import AdoptionPlan, Refusal
-from speck.core.job import Composition, Job, session_name
+from speck.core.job import Composition, session_name
 from speck.core.plan import Keep
 from speck.errors import InvalidInput, JobsOfAnother, NotAdoptable, StaleRevision
 from tests.support.doubles import CHANGES, World
@@ -23,14 +23,6 @@ TOUCHING = CHANGES | {"ensure_session", "delete_session", "fence", "claim_sessio
 
 class Lost(Stores):
     """Stores of which one has deployed jobs, and is lost."""
-
-    def deploy(self, name: str, *jobs: Job) -> str:
-        """Apply jobs with a store of this name; answers its identity."""
-        with self.open(name) as coordinator:
-            operation, _ = coordinator.apply(composition(*jobs))
-            assert operation.wait(30)
-            assert operation.state == "succeeded", operation.to_dict()
-            return coordinator.store.identity
 
     def adopt(self, desired: Composition, *names: str) -> AdoptionPlan:
         """Adopt with the store that is open, and await the end."""

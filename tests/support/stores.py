@@ -8,11 +8,12 @@ from pathlib import Path
 
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
+from speck.core.job import Job
 from speck.core.settings import Settings
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
 from tests.support.examples import one_site
-from tests.support.jobs_by_hand import write_code
+from tests.support.jobs_by_hand import composition, write_code
 
 BROKER = "tcp://b1:1883"
 ENGINE = "sc://e1:1"
@@ -37,3 +38,11 @@ class Stores:
                 yield services.coordinator
             finally:
                 services.coordinator.close()
+
+    def deploy(self, name: str, *jobs: Job) -> str:
+        """Apply jobs with a store of this name; answers its identity."""
+        with self.open(name) as coordinator:
+            operation, _ = coordinator.apply(composition(*jobs))
+            assert operation.wait(30)
+            assert operation.state == "succeeded", operation.to_dict()
+            return coordinator.store.identity
