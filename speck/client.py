@@ -130,6 +130,15 @@ class Client:
         answer: dict[str, Any] = self._ask("POST", "/compositions", query=query, **_body(text, code))
         return answer
 
+    def adopt(self, text: bytes, name: str, code: Code = NO_CODE, **query: Any) -> dict[str, Any]:
+        """Adopt running copies of a lost store; returns the operation, for ``dry_run`` the plan.
+
+        Without a text, those of the last revision of ``name``; ``query`` may name the ``job``s (a list).
+        """
+        query = {"name": name, **query}
+        answer: dict[str, Any] = self._ask("POST", "/adoptions", query=query, **_body(text, code))
+        return answer
+
     def send_artifact(self, sha256: str, path: Path) -> bool:
         """Send a file with this hash, in parts, unless the server has it; goes on where a part is there.
 

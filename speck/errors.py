@@ -10,7 +10,8 @@
     ├── Conflict                   the request does not fit the current state
     │   ├── StaleRevision          planned from a revision that is no longer the latest
     │   ├── Busy                   another operation runs on the same composition
-    │   └── JobsOfAnother          another store runs jobs of these names
+    │   ├── JobsOfAnother          another store runs jobs of these names
+    │   └── NotAdoptable           a job of another store cannot become this one's
     ├── Overloaded                 too many operations are running to accept another
     ├── StoreError                 the store cannot be read or written
     │   ├── StoreLocked            another process has the store open
@@ -104,6 +105,10 @@ class Busy(Conflict):
 
 class JobsOfAnother(Conflict):
     """Another store runs jobs of these names, or has sessions for them."""
+
+
+class NotAdoptable(Conflict):
+    """A job of another store cannot be adopted, or there is none to adopt."""
 
 
 class Overloaded(SpeckError):

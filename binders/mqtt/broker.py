@@ -21,8 +21,9 @@ from binders.mqtt.connection_cache import ConnectionCache
 from binders.mqtt.limits import probed_concerns, reject_unfit, stated_concerns, stated_limits
 from binders.mqtt.records import (
     SessionRecords,
-    foreign_sessions,
+    hand_over,
     note_topic,
+    owned_sessions,
     write_fence,
     write_note,
     write_tombstone,
@@ -30,7 +31,7 @@ from binders.mqtt.records import (
     writers_topic,
 )
 from binders.mqtt.retained import VERSION_TOPIC, retained
-from speck.binder import MOST_COUNTED, Feed, ForeignSession
+from speck.binder import MOST_COUNTED, Feed, ForeignSession, OwnedSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup, Complaint
 from speck.core.split import control_topic
@@ -143,8 +144,18 @@ class MqttBroker:
         """See :meth:`speck.binder.OwnsSessions.foreign_sessions`."""
         if not self._owner:
             return []
+        others = (each for each in self.owned_sessions() if each.owner != self._owner)
+        return [ForeignSession(each.session, each.owner, each.topics) for each in others]
+
+    def owned_sessions(self) -> list[OwnedSession]:
+        """See :meth:`speck.binder.AdoptsSessions.owned_sessions`."""
         with self._control() as control:
-            return foreign_sessions(control, self._owner, probe_topic())
+            return owned_sessions(control, probe_topic())
+
+    def adopt_session(self, session: str, former: str) -> None:
+        """See :meth:`speck.binder.AdoptsSessions.adopt_session`."""
+        with self._lock(session):
+            self._cache.run(lambda control: self._adopt(control, session, former))
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
@@ -298,6 +309,13 @@ class MqttBroker:
         # A fence alone: a reader raised it at a broker that had lost both, and did not know the owner.
         if records.note_is_lost or (records.note and not self._is_named(records)):
             write_note(control, session, records.filters or [topic], self._owner)
+
+    def _adopt(self, control: Connection, session: str, former: str) -> None:
+        records = SessionRecords.read(control, session, probe_topic())
+        if records.owner != former:
+            records.reject_foreign(self._owner, self.address)
+        if not records.deleted and not records.name_only(self._owner):
+            hand_over(control, records, self._owner)
 
     def _is_named(self, records: SessionRecords) -> bool:
         """True if the note names the owner, where there is one to name."""

@@ -15,13 +15,13 @@ from typing import Any
 
 from binders.mqtt.connection import Connection
 from binders.mqtt.retained import retained_all, retained_below
-from speck.binder import ForeignSession
+from speck.binder import OwnedSession
 from speck.core.job import fence_topic
 from speck.errors import SessionOfAnother
 
 TOMBSTONE_SECONDS = 28 * 24 * 3600  # longer than any engine is expected to restart a copy on its own
 
-_NOTES = "speck/session/"
+_NOTES, _FENCES = "speck/session/", fence_topic("")
 _IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
 
 
@@ -78,6 +78,10 @@ class SessionRecords:
             return ""
         return _owner(self.note) or _owner(self.fence)
 
+    def name_only(self, owner: str) -> bool:
+        """True if all of the records that there are name this owner."""
+        return all(_owner(each) == owner for each in (self.note, self.fence) if each)
+
     def reject_foreign(self, owner: str, address: str) -> None:
         """Raise :class:`SessionOfAnother` if another than ``owner`` (empty: not checked) owns the session."""
         if owner and self.owner and self.owner != owner:
@@ -117,14 +121,31 @@ def write_tombstone(control: Connection, records: SessionRecords, owner: str) ->
     _write(control, fence_topic(records.session), content, TOMBSTONE_SECONDS)
 
 
-def foreign_sessions(control: Connection, owner: str, echo: str) -> list[ForeignSession]:
-    """The sessions at the broker whose notes name another owner, by name."""
-    notes = [
-        (topic.removeprefix(_NOTES), _json_object(content))
-        for topic, content in retained_below(control, _NOTES.rstrip("/"), echo).items()
+def hand_over(control: Connection, records: SessionRecords, owner: str) -> None:
+    """Make a session another owner's in the records that there are; the rest of them stays as it is.
+
+    The note comes first, since it decides.  A reader that claims the fence meanwhile claims it once more.
+    """
+    if records.note:
+        write_note(control, records.session, records.filters, owner)
+    if records.fence:
+        _write(control, fence_topic(records.session), records.fence | _owned_by(owner))
+
+
+def owned_sessions(control: Connection, echo: str) -> list[OwnedSession]:
+    """The sessions at the broker whose notes name an owner, by name; ``echo`` as for ``retained_all``."""
+    notes = retained_below(control, _NOTES.rstrip("/"), echo)
+    fences = retained_below(control, _FENCES.rstrip("/"), f"{echo}-fences") if notes else {}
+    found = {topic: _json_object(content) for topic, content in (notes | fences).items()}
+    names = sorted(topic.removeprefix(_NOTES) for topic in notes)
+    records = (
+        SessionRecords(each, found[note_topic(each)], found.get(fence_topic(each), {})) for each in names
+    )
+    return [
+        OwnedSession(each.session, each.owner, tuple(each.filters), max(each.fenced, 0))
+        for each in records
+        if each.owner
     ]
-    found = (ForeignSession(name, _owner(note), tuple(_filters(note))) for name, note in notes)
-    return sorted((each for each in found if each.owner not in ("", owner)), key=lambda each: each.session)
 
 
 def _write(control: Connection, topic: str, content: dict[str, Any], expiry: int = 0) -> None:

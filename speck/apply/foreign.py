@@ -50,23 +50,18 @@ class ForeignJobs:
         A job that this store has started before is none: its sessions and fences are this store's.  A place
         that does not answer in time is passed over.
         """
-        new = [job for job in jobs if self._is_new(job.job_name)]
+        new = [job for job in jobs if is_new(self.store, job.job_name)]
         self._ask(new)
         found = (self._of(job) for job in sorted(new, key=lambda each: each.job_name))
         return tuple(each for each in found if each is not None)
 
     def refuse(self, job: Job) -> None:
         """Raise :class:`~speck.errors.Rejected` if a job that is about to start first is another store's."""
-        if self._is_new(job.job_name):
+        if is_new(self.store, job.job_name):
             self._ask_here(job)
             found = self._of(job)
             if found is not None:
                 raise Rejected(found.text(self.store.identity), address=found.address or found.broker)
-
-    def _is_new(self, name: str) -> bool:
-        record = self.store.job(name)
-        begun = record is not None and (record.sessions or record.attempts > self.store.first_attempt)
-        return not begun and not self.store.attempts(name)
 
     # --- asking
 
@@ -153,13 +148,25 @@ class ForeignJobs:
 
     @cached_property
     def _abandoned(self) -> frozenset[str]:
-        records = self.store.abandoned_attempts()
-        ids = {each.key for each in records}
-        handles = {text for each in records if each.handle for text in each.handle.details.values()}
-        return frozenset(ids | handles)
+        return abandoned_copies(self.store)
 
     def _is_abandoned(self, copy: Found) -> bool:
         return copy.attempt in self._abandoned or copy.engine_id in self._abandoned
+
+
+def is_new(store: Store, name: str) -> bool:
+    """True if a store has never started a job of this name, as far as it has not been deleted since."""
+    record = store.job(name)
+    begun = record is not None and (record.sessions or record.attempts > store.first_attempt)
+    return not begun and not store.attempts(name)
+
+
+def abandoned_copies(store: Store) -> frozenset[str]:
+    """The ids of the attempts that a store has abandoned, and the texts by which engines may name them."""
+    records = store.abandoned_attempts()
+    ids = {each.key for each in records}
+    handles = {text for each in records if each.handle for text in each.handle.details.values()}
+    return frozenset(ids | handles)
 
 
 def _unless_refused(listed: Callable[[], Sequence[_Answer]]) -> Sequence[_Answer]:

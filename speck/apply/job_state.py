@@ -124,6 +124,21 @@ class OrphanAdopted:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyAdopted:
+    """A copy that another store has started, in the form of this fingerprint, is the job's only attempt.
+
+    ``fenced`` is the highest attempt that the fence of its ``session`` has named.
+    """
+
+    attempt: Attempt
+    revision: int
+    handle: Handle
+    session: SessionRecord
+    form: str
+    fenced: int
+
+
+@dataclass(frozen=True, slots=True)
 class RevisionNoted:
     """The running attempt has the form of this revision, which differs in notes only."""
 
@@ -194,6 +209,7 @@ Event = (
     | AttemptStopped
     | AttemptAbandoned
     | OrphanAdopted
+    | CopyAdopted
     | RevisionNoted
     | StateFound
     | StateRecovered
@@ -249,7 +265,7 @@ def _attempts(attempts: tuple[AttemptRecord, ...], event: Event) -> tuple[Attemp
             return _in_phase(attempts, event.attempt, _P.STOPPING, event.handle)
         case AttemptDiscarded() | AttemptAbandoned() | AttemptStopped():
             return tuple(each for each in attempts if each.attempt.id != event.attempt.id)
-        case OrphanAdopted():
+        case OrphanAdopted() | CopyAdopted():
             return (AttemptRecord(event.attempt, event.revision, _P.RUNNING, event.handle),)
         case RevisionNoted():
             return (*attempts[:-1], *(replace(each, revision=event.revision) for each in attempts[-1:]))
@@ -295,6 +311,8 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             number = max(record.attempts, event.attempt.number)
             fresh = replace(record, attempts=number, error="", state=None, state_source="")
             return replace(fresh, rollback_revision=0, restart_lineage=None, renumbers=True)
+        case CopyAdopted():
+            return _adopted(record, event)
         case StateFound():
             return replace(record, state=event.state)
         case StateRecovered():
@@ -317,6 +335,19 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             return replace(record, error=event.error)
         case _:
             return record
+
+
+def _adopted(record: JobRecord, event: CopyAdopted) -> JobRecord:
+    """The record of a job whose copy goes on as it is: its stamps, too, count on as before."""
+    return JobRecord(
+        record.name,
+        record.composition,
+        attempts=max(record.attempts, event.attempt.number, event.fenced),
+        sessions=(event.session,),
+        incarnation=event.attempt.incarnation,
+        origin=event.attempt.origin,
+        form=event.form,
+    )
 
 
 def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:

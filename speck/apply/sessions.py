@@ -15,9 +15,9 @@ from itertools import chain, count
 from speck.apply.abandon import Abandoner, dropped_text, messages_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_state import SessionEnsured, SessionsDetached
-from speck.binder import OwnsSessions
+from speck.binder import AdoptsSessions, OwnsSessions
 from speck.binder.retry import with_retries
-from speck.core.job import Job, session_name
+from speck.core.job import Job, owner_in, session_name
 from speck.core.lifecycle import EventKind
 from speck.errors import SessionOfAnother
 from speck.store import JobRecord, SessionRecord
@@ -46,14 +46,27 @@ class Sessions:
             self._claim(session)
             return  # ensuring it would take it over from that copy
         self.context.note(job.job_name, SessionEnsured(session))
+        self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
         with_retries(partial(broker.ensure_session, session.name, session.topic))
 
     def _claim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session, which a power cut may have undone."""
+        self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
         if isinstance(broker, OwnsSessions):
             with_retries(partial(broker.claim_session, session.name, session.topic))
+
+    def _reclaim(self, session: SessionRecord) -> None:
+        """Have the broker name this store as the owner of a session that it has adopted.
+
+        A broker that came back without its memory has the owner from the session's reader, which may have
+        read the fence before the adoption alone.
+        """
+        former, own = owner_in(session.name), self.context.store.identity
+        broker = self.context.pool.broker(session.broker)
+        if former not in ("", own) and isinstance(broker, AdoptsSessions):
+            with_retries(partial(broker.adopt_session, session.name, former))
 
     @cached_property
     def _jobs_of_sessions(self) -> Mapping[tuple[str, str], set[str]]:
@@ -132,6 +145,7 @@ class Sessions:
             return 0
         broker = self.context.pool.broker(session.broker)
         try:
+            self._reclaim(session)
             return with_retries(partial(broker.waiting, session.name))
         except SessionOfAnother:
             return 0
@@ -150,6 +164,7 @@ class Sessions:
         if self._leaves_to_others(name, session):
             return
         try:
+            self._reclaim(session)
             if report:
                 self._report_waiting(name, session)
             self._delete(name, session)

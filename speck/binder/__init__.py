@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from speck.binder.contract import (
     MOST_COUNTED,
+    AdoptsSessions,
     Artifact,
     ArtifactServer,
     BatchMetrics,
@@ -25,6 +26,7 @@ from speck.binder.contract import (
     LogReader,
     NamesWriters,
     OfflineState,
+    OwnedSession,
     OwnsSessions,
     PlanReader,
     Probes,
@@ -52,6 +54,7 @@ __all__ = [
     "ENGINE_OF_SCHEME",
     "ENTRY_POINT_GROUP",
     "MOST_COUNTED",
+    "AdoptsSessions",
     "Artifact",
     "ArtifactServer",
     "BatchMetrics",
@@ -78,6 +81,7 @@ __all__ = [
     "NamesWriters",
     "Networked",
     "OfflineState",
+    "OwnedSession",
     "OwnsSessions",
     "Parameter",
     "PlanReader",

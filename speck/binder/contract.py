@@ -395,6 +395,31 @@ class OwnsSessions(Protocol):
         """The sessions of other owners at the broker; none before :meth:`take_owner`."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnedSession:
+    """A session at a broker that has an owner, and the highest attempt that its fence has named (0: none)."""
+
+    session: str
+    owner: str
+    topics: tuple[str, ...] = ()
+    fenced: int = 0
+
+
+@runtime_checkable
+class AdoptsSessions(Protocol):
+    """A broker binder that can make sessions of another owner this owner's, while they are read."""
+
+    def owned_sessions(self) -> Sequence[OwnedSession]:
+        """The sessions at the broker that have an owner, this one's included, by name."""
+
+    def adopt_session(self, session: str, former: str) -> None:
+        """Make a session of the owner ``former`` this owner's; its reader, messages and fence stay.
+
+        Idempotent; nothing is written for one that is deleted, or that the broker has no record of.  Raises
+        :class:`~speck.errors.SessionOfAnother` for one of a third owner.
+        """
+
+
 @runtime_checkable
 class CountsDropped(Protocol):
     """A broker binder whose broker reports the number of messages that it dropped."""

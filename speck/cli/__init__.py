@@ -22,6 +22,7 @@ from speck.server.tokens import token_of
 
 _MODULES = {
     "adaptation": ("adapt",),
+    "adoption": ("adopt",),
     "completion": ("completion",),
     "compositions": ("apply", "compositions", "delete", "left-behind", "operation", "plan"),
     "doctor": ("doctor",),

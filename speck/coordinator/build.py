@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from speck.apply.adoption import Adoptions
 from speck.apply.operations import Operations
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
@@ -17,6 +18,7 @@ from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
 from speck.controller.workers import WorkerController
+from speck.coordinator.adopter import Adopter
 from speck.coordinator.builds import Builds
 from speck.coordinator.code_changes import CodeChanges
 from speck.coordinator.coordinator import Coordinator
@@ -66,6 +68,7 @@ class Services:
     proposals: Proposals
     plans: PlannedCompositions
     adaptation: Adaptation
+    adopter: Adopter
     files: ServedFiles | None
     uploads: Uploads
 
@@ -183,6 +186,7 @@ def build(
         proposals=proposals,
         plans=plans,
         adaptation=adaptation,
+        adopter=Adopter(coordinator, Adoptions(store, pool)),
         files=files,
         uploads=uploads,
     )

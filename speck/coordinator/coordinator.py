@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.apply import job_state
-from speck.apply.job_state import RevisionNoted, lifecycle_of
+from speck.apply.job_state import CopyAdopted, RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.binder import Registry
@@ -34,14 +34,14 @@ from speck.coordinator.proposal_data import assigned_figures
 from speck.coordinator.revision_outcomes import RevisionOutcomes
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
-from speck.core.lifecycle import ActionState, OperationKind
+from speck.core.lifecycle import ActionState, EventKind, OperationKind
 from speck.core.plan import Action, Keep, Plan, Start
 from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput
 from speck.observe.observer import Observer
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Revision, Store
+from speck.store import Event, Head, JobRecord, Revision, Store
 from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments
 from speck.store.history import History, count, differences
@@ -197,7 +197,7 @@ class Coordinator:
         name = composition.name
         kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
         with self.operations.exclusive(name, kind):
-            head = self._changeable_head(name)
+            head = self.changeable_head(name)
             composition, elsewhere = self.code.recognised(head, composition)
             composition = self.placer.assign(composition, place).composition
             left_behind = self.planner.left_behind(head, leave_behind)
@@ -208,7 +208,7 @@ class Coordinator:
             options = changed_options(last.placement, composition.placement)
             noted = last.declared != composition.declared
             same = bool(head.revision) and not found and not options and not noted
-            number = head.revision if same else self._next_number(name)
+            number = head.revision if same else self.next_number(name)
             reported = [*warnings, *self.builds.check(plan, left_behind)]
             reported += [f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves]
             operation = self.operations.new(name, number, kind, author, message, reported)
@@ -233,7 +233,7 @@ class Coordinator:
                 refuse_claimed(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())
                 self.backoff.forget(composition.jobs)
-                self._accept(operation, plan, composition.jobs, None if same else revision)
+                self.accept(operation, plan, composition.jobs, None if same else revision)
         return operation, plan
 
     def plan_rollback(
@@ -293,21 +293,26 @@ class Coordinator:
             raise InvalidInput(faults, f"composition {name!r}")
         return Composition(name, former.jobs, former.placement, former.declared), number
 
-    def _next_number(self, name: str) -> int:
+    def next_number(self, name: str) -> int:
         """The number of the next revision; that of a deleted composition goes on counting."""
         return max(self.store.revision_numbers(name), default=0) + 1
 
-    def _changeable_head(self, name: str) -> Head:
+    def changeable_head(self, name: str) -> Head:
         """The head of a composition.  Raises :class:`~speck.errors.Conflict` while it is being deleted."""
         head = self.deployments.head(name)
         if head.deleting:
             raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
         return head
 
-    def _accept(
-        self, operation: Operation, plan: Plan, desired: Mapping[str, Job], revision: Revision | None
+    def accept(
+        self,
+        operation: Operation,
+        plan: Plan,
+        desired: Mapping[str, Job],
+        revision: Revision | None,
+        adopted: Iterable[CopyAdopted] = (),
     ) -> None:
-        """Write the intent at once: the revision, its new jobs, and the operation; then begin."""
+        """Write the intent at once: the revision, its new and adopted jobs, and the operation; then begin."""
         with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
@@ -323,6 +328,18 @@ class Coordinator:
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     stored = lifecycle_of(self.store, job, name)
                     job_state.write(transaction, stored, RevisionNoted(revision.number))
+            for event in adopted:
+                job_state.write(transaction, lifecycle_of(self.store, event.attempt.job_name, name), event)
+                transaction.add_event(self._adoption_event(operation, event))
+
+    def _adoption_event(self, operation: Operation, event: CopyAdopted) -> Event:
+        attempt, session = event.attempt, event.session
+        message = (
+            f"job {attempt.job_name!r} adopted: attempt {attempt.number} ({attempt.id}) at "
+            f"{event.handle.address}, with session {session.name!r} at {session.broker}"
+        )
+        name, identifier = operation.composition, operation.id
+        return Event(self.clock(), EventKind.ADOPTED, message, name, attempt.job_name, identifier)
 
     def plan_deletion(
         self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
@@ -438,7 +455,7 @@ class Coordinator:
             return
         snapshot = self.deployments.snapshot(head)
         plan = self.planner.plan(snapshot, snapshot.desired, operation.left_behind)
-        if operation.kind == "heal":  # the other jobs were not due
+        if operation.kind in (OperationKind.HEAL, OperationKind.ADOPT):  # the other jobs were not due
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)

@@ -211,6 +211,11 @@ def session_name(job_name: str, owner: str, number: int = 0) -> str:
     return f"{name}:{number}" if number else name
 
 
+def owner_in(session: str) -> str:
+    """The identity of the store that has made a session, by its name; empty for one of version 0.1."""
+    return [*session.split(":"), ""][1]
+
+
 def fence_topic(session: str) -> str:
     """The topic of a session's fence: the retained message with the attempt that may read through it."""
     return f"speck/fence/{session}"

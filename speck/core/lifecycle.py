@@ -43,6 +43,7 @@ class OperationKind(StrEnum):
     DELETE = "delete"
     HEAL = "heal"  # by the reconciler
     PLACE = "place"  # a step of the adaptation
+    ADOPT = "adopt"  # copies of another store become this one's
 
 
 BY_LOOP = frozenset({OperationKind.HEAL, OperationKind.PLACE})  # without a user's request
@@ -77,6 +78,7 @@ class EventKind(StrEnum):
     DRIFT = "drift"
     HEALED = "healed"
     ORPHAN = "stray"
+    ADOPTED = "adopted"
     ABANDONED = "left"
     DROPPED = "given up"  # messages that waited in a session which was deleted
     FORGOTTEN = "forgotten"

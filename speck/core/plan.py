@@ -128,8 +128,9 @@ class ForeignJob:
         found = " and ".join(filter(None, [running, reading]))
         return (
             f"job {self.job!r} {found}, by {store} (this is store {own}): nothing was started, since a "
-            "second copy would write everything twice (restore a backup of that store; or end the copy at "
-            "its engine and remove the session; or give the job another name; docs/store.md, A lost store)"
+            "second copy would write everything twice (restore a backup of that store; or, if it is gone "
+            "for good, adopt the job (speck adopt); or end the copy at its engine and remove the session; "
+            "or give the job another name; docs/store.md, A lost store)"
         )
 
 

@@ -86,7 +86,8 @@ class Found:
     ``engine_id`` is the engine's own id of it, which a handle has as its own or among its details.  The
     other fields are set as far as the engine has them: ``attempt`` is the attempt's id if SpecK submitted it,
     ``code`` the hash of its code, ``reads`` the fingerprint of its session (:func:`session_fingerprint`),
-    ``number`` and ``owner`` those of the :class:`Attempt`, ``form`` the job's (:func:`form_fingerprint`).
+    ``number``, ``owner``, ``incarnation``, ``origin`` and ``lineage`` those of the :class:`Attempt`, ``form``
+    the job's (:func:`form_fingerprint`).  ``incarnation`` is ``None`` if the engine has no numbers of stamps.
     """
 
     engine_id: str
@@ -97,6 +98,9 @@ class Found:
     number: int = 0
     form: str = ""
     owner: str = ""
+    incarnation: int | None = None
+    origin: int = 0
+    lineage: str = ""
 
 
 class Drift(Enum):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.core.job import Job, client_id, session_name
+from speck.core.job import client_id, session_name
 from speck.core.plan import ForeignJob, plan_data
 from speck.errors import JobsOfAnother, Rejected
 from tests.support.doubles import CHANGES, InMemoryEngine, World
@@ -17,26 +17,14 @@ from tests.support.stores import BROKER, ENGINE, Stores
 A, B, C = make_job("a", "t0", "t1"), make_job("b", "t1", "t2"), make_job("c", "t2", "t3")
 
 
-class Deployments(Stores):
-    """Stores that have applied jobs."""
-
-    def deploy(self, name: str, *jobs: Job) -> str:
-        """Apply jobs with a store of this name; answers its identity."""
-        with self.open(name) as coordinator:
-            operation, _ = coordinator.apply(composition(*jobs))
-            assert operation.wait(30)
-            assert operation.state == "succeeded", operation.to_dict()
-            return coordinator.store.identity
-
-
 @pytest.fixture
 def world() -> World:
     return World()
 
 
 @pytest.fixture
-def stores(world: World, tmp_path: Path) -> Deployments:
-    return Deployments(world, tmp_path)
+def stores(world: World, tmp_path: Path) -> Stores:
+    return Stores(world, tmp_path)
 
 
 def assert_untouched(world: World, before: int) -> None:
@@ -45,7 +33,7 @@ def assert_untouched(world: World, before: int) -> None:
     assert [call for call in world.calls[before:] if call[0] in changing] == []
 
 
-def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Deployments, world: World) -> None:
+def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Stores, world: World) -> None:
     lost = stores.deploy("lost", A, B)
     before = len(world.calls)
     with stores.open("new") as new:
@@ -60,7 +48,7 @@ def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Deployments, worl
     assert_untouched(world, before)
 
 
-def test_each_engine_and_broker_is_asked_once(stores: Deployments, world: World) -> None:
+def test_each_engine_and_broker_is_asked_once(stores: Stores, world: World) -> None:
     stores.deploy("lost", A, B, C)
     before = len(world.calls)
     with stores.open("new") as new, pytest.raises(JobsOfAnother):
@@ -70,7 +58,7 @@ def test_each_engine_and_broker_is_asked_once(stores: Deployments, world: World)
     assert asked.count("foreign_sessions") == 1
 
 
-def test_a_plan_lists_them(stores: Deployments) -> None:
+def test_a_plan_lists_them(stores: Stores) -> None:
     lost = stores.deploy("lost", A)
     with stores.open("new") as new:
         plan = new.plan(composition(A, B))
@@ -81,7 +69,7 @@ def test_a_plan_lists_them(stores: Deployments) -> None:
         assert plan_data(plan)["foreign"][0]["attempt"] == found.attempt != ""
 
 
-def test_a_session_alone_stops_the_apply(stores: Deployments, world: World) -> None:
+def test_a_session_alone_stops_the_apply(stores: Stores, world: World) -> None:
     """Messages wait there, for a copy that ended with its engine."""
     lost = stores.deploy("lost", A)
     world.restart(ENGINE)
@@ -94,19 +82,19 @@ def test_a_session_alone_stops_the_apply(stores: Deployments, world: World) -> N
 
 
 @pytest.mark.parametrize("session", ["speck-b:0123456789abcdef", "speck-a.2:0123456789abcdef", "sensor"])
-def test_sessions_of_other_jobs_stop_nothing(stores: Deployments, world: World, session: str) -> None:
+def test_sessions_of_other_jobs_stop_nothing(stores: Stores, world: World, session: str) -> None:
     world.broker(BROKER).sessions[session] = "t0"
     world.broker(BROKER).owners[session] = "0123456789abcdef"
     stores.deploy("new", A)
 
 
-def test_a_session_of_another_topic_stops_nothing(stores: Deployments, world: World) -> None:
+def test_a_session_of_another_topic_stops_nothing(stores: Stores, world: World) -> None:
     world.broker(BROKER).sessions["speck-a:0123456789abcdef"] = "elsewhere"
     world.broker(BROKER).owners["speck-a:0123456789abcdef"] = "0123456789abcdef"
     stores.deploy("new", A)
 
 
-def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Deployments, world: World) -> None:
+def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Stores, world: World) -> None:
     stores.deploy("lost", A)
     (copy,) = world.running("a")
     copy.attempt = replace(copy.attempt, owner="", session=client_id("a"))
@@ -118,7 +106,7 @@ def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Deployment
         new.apply(composition(A))
 
 
-def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Deployments, world: World) -> None:
+def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Stores, world: World) -> None:
     stores.deploy("lost", A)
     (copy,) = world.running("a")
     copy.foreign = True  # as an engine that keeps no marks lists it
@@ -129,7 +117,7 @@ def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Deplo
         assert new.plan(composition(A)).foreign == ()
 
 
-def test_a_job_that_this_store_has_run_is_not_held_up(stores: Deployments, world: World) -> None:
+def test_a_job_that_this_store_has_run_is_not_held_up(stores: Stores, world: World) -> None:
     """Its copy is healed although another store runs a job of its name by now."""
     stores.deploy("mine", A)
     (copy,) = world.running("a")
@@ -141,7 +129,7 @@ def test_a_job_that_this_store_has_run_is_not_held_up(stores: Deployments, world
 
 
 def test_a_job_that_an_engine_out_of_reach_hid_is_recognised_before_its_start(
-    stores: Deployments, world: World
+    stores: Stores, world: World
 ) -> None:
     """The plan could not see it; the next one does, and nothing was started in between."""
     stores.deploy("lost", A)
@@ -158,7 +146,7 @@ def test_a_job_that_an_engine_out_of_reach_hid_is_recognised_before_its_start(
 
 
 def test_the_step_before_a_start_looks_for_itself(
-    stores: Deployments, world: World, monkeypatch: pytest.MonkeyPatch
+    stores: Stores, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another store may have started the job since the plan was made."""
     lost = stores.deploy("lost", A)
@@ -172,13 +160,13 @@ def test_the_step_before_a_start_looks_for_itself(
     assert_untouched(world, before)
 
 
-def test_an_engine_without_a_list_is_passed_over(stores: Deployments, world: World) -> None:
+def test_an_engine_without_a_list_is_passed_over(stores: Stores, world: World) -> None:
     world.fail("running", Rejected("it has no list"), times=None)
     stores.deploy("new", A)
 
 
 def test_a_binder_without_a_list_goes_on_working(
-    stores: Deployments, world: World, monkeypatch: pytest.MonkeyPatch
+    stores: Stores, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Listless(InMemoryEngine):
         running = None  # type: ignore[assignment]

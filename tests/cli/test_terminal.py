@@ -163,6 +163,8 @@ def test_speck_alone_lists_the_commands(
 ASKING = (
     "plan FILE",
     "apply FILE",
+    "adopt FILE",
+    "adopt x",
     "rollback x",
     "delete x",
     "place FILE",

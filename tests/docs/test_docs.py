@@ -185,6 +185,7 @@ NOT_RUN = [
     ("sites.md", "The engine", 3),
     ("sites.md", "The coordinator", 7),
     ("spark-jobs.md", "A site's server", 1),
+    ("store.md", "Adopting", 3),
     ("tutorial.md", "Install", 3),
     ("workers.md", "On this machine", 2),
 ]

@@ -16,7 +16,16 @@ from typing import Any
 
 import pytest
 
-from speck.binder import BrokerBinder, CarriesReports, Feed, ForeignSession, NamesWriters, OwnsSessions
+from speck.binder import (
+    AdoptsSessions,
+    BrokerBinder,
+    CarriesReports,
+    Feed,
+    ForeignSession,
+    NamesWriters,
+    OwnedSession,
+    OwnsSessions,
+)
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from tests.support.wire_trouble import Trouble
 
@@ -41,6 +50,8 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.claim_session(SESSION, "contract/in"),
         lambda broker: broker.fenced(SESSION),
         lambda broker: take_owner(broker, OWNER).foreign_sessions(),
+        lambda broker: take_owner(broker, OWNER).owned_sessions(),
+        lambda broker: take_owner(broker, OWNER).adopt_session(SESSION, OTHER),
         lambda broker: reports_of(broker).subscribe(["contract/report/+"]).receive(),
         lambda broker: reports_of(broker).send_control(SESSION, b"{}", 60),
     ],
@@ -57,6 +68,8 @@ EVERY_CALL = pytest.mark.parametrize(
         "claim_session",
         "fenced",
         "foreign_sessions",
+        "owned_sessions",
+        "adopt_session",
         "subscribe",
         "send_control",
     ],
@@ -203,6 +216,42 @@ class BrokerContract(ABC):
         assert isinstance(foreign, OwnsSessions)
         assert list(foreign.foreign_sessions()) == [ForeignSession(SESSION, OWNER, ("contract/in",))]
         assert list(owned.foreign_sessions()) == [ForeignSession(f"{SESSION}-2", OTHER, ("contract/in",))]
+
+    def test_a_session_is_adopted_from_its_owner_while_it_is_read(
+        self, owned: BrokerBinder, foreign: BrokerBinder
+    ) -> None:
+        assert isinstance(foreign, AdoptsSessions)
+        for _ in range(2):
+            foreign.adopt_session(SESSION, OWNER)
+            found = OwnedSession(SESSION, OTHER, ("contract/in",), 3)
+            assert list(foreign.owned_sessions()) == [found]
+        assert self.fenced_attempt(owned, SESSION) == 3
+        with pytest.raises(SessionOfAnother, match=f"{SESSION}.*{OTHER}.*{OWNER}"):
+            owned.fence(SESSION, 9)
+        foreign.fence(SESSION, 4)
+        assert foreign.session_exists(SESSION)
+
+    def test_a_session_of_a_third_owner_is_not_adopted(
+        self, owned: BrokerBinder, foreign: BrokerBinder
+    ) -> None:
+        assert isinstance(foreign, AdoptsSessions)
+        with pytest.raises(SessionOfAnother, match=f"{SESSION}.*{OWNER}.*{OTHER}"):
+            foreign.adopt_session(SESSION, "3" * 16)
+        assert [each.owner for each in foreign.owned_sessions()] == [OWNER]
+
+    def test_a_session_without_a_record_is_not_adopted(self, broker: BrokerBinder) -> None:
+        owned = take_owner(broker, OWNER)
+        assert isinstance(owned, AdoptsSessions)
+        owned.adopt_session(SESSION, OTHER)
+        assert owned.owned_sessions() == []
+        owned.ensure_session(SESSION, "contract/in")
+        owned.fence(SESSION, 3)
+        owned.delete_session(SESSION)
+        adopting = take_owner(self.beside(broker), OTHER)
+        adopting.adopt_session(SESSION, OWNER)
+        assert owned.owned_sessions() == []
+        assert self.fenced_attempt(broker, SESSION) == 4
+        assert not broker.session_exists(SESSION)
 
     def test_nothing_is_foreign_to_a_binder_without_an_owner(self, owned: BrokerBinder) -> None:
         beside = self.beside(owned)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from binders.common.python_reach import reached_code
-from speck.binder import BrokerKind, EngineKind, ForeignSession, Registry
+from speck.binder import BrokerKind, EngineKind, ForeignSession, OwnedSession, Registry
 from speck.core.engine_plan import EnginePlan, OperatorClass, PlanEdge, PlanNode, ShipStrategy
 from speck.core.inventory import Inventory
 from speck.core.job import Job, form_fingerprint, session_fingerprint
@@ -86,6 +86,7 @@ class RunningJob:
     state: JobState = JobState.RUNNING
     message: str = ""
     foreign: bool = False
+    unstamped: bool = False  # its marks lack the numbers of its stamps, as those of an earlier version
     said: list[str] = field(default_factory=list)  # its log
 
 
@@ -676,6 +677,20 @@ class InMemoryBroker:
                 if self._owner and owner != self._owner
             ]
 
+    def owned_sessions(self) -> list[OwnedSession]:
+        with self._call("owned_sessions", ""):
+            return [
+                OwnedSession(session, owner, (self._state.sessions.get(session, ""),), self._named(session))
+                for session, owner in sorted(self._state.owners.items())
+            ]
+
+    def adopt_session(self, session: str, former: str) -> None:
+        with self._call("adopt_session", session):
+            if self._state.owners.get(session) != former:
+                self._reject_foreign(session)
+            if session in self._state.owners:
+                self._state.owners[session] = self._owner
+
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         with self._call("drained", session):
             if self._state.deaf or not self._is_read(session):
@@ -750,9 +765,9 @@ def _found(engine_id: str, running: RunningJob) -> Found:
         return Found(engine_id, job.job_name)
     reads = session_fingerprint(job.source_broker, attempt.session)
     form = form_fingerprint(job)
-    return Found(
-        engine_id, job.job_name, attempt.id, job.code_hash, reads, attempt.number, form, attempt.owner
-    )
+    stamps = (None, 0, "") if running.unstamped else (attempt.incarnation, attempt.origin, attempt.lineage)
+    identity = attempt.id, job.code_hash, reads, attempt.number, form, attempt.owner
+    return Found(engine_id, job.job_name, *identity, *stamps)
 
 
 def accept_any_code(path: Path, entry_class: str) -> str | None:

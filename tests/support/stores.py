@@ -8,18 +8,19 @@ from pathlib import Path
 
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
+from speck.core.job import Job
 from speck.core.settings import Settings
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
 from tests.support.examples import one_site
-from tests.support.jobs_by_hand import write_code
+from tests.support.jobs_by_hand import composition, write_code
 
 BROKER = "tcp://b1:1883"
 ENGINE = "sc://e1:1"
 
 
 class Stores:
-    """Stores by name in a directory; ``checkups`` are those of the one that was opened last."""
+    """Stores by name in a directory; ``checkups`` and ``adopter`` are of the one that was opened last."""
 
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.directory = world, directory
@@ -32,8 +33,16 @@ class Stores:
             settings = Settings(roots=(self.directory,), period=0, drain=5)
             services = build(store, double_kinds(self.world), inventory, settings)
             services.coordinator.start()
-            self.checkups = services.sites.checkups
+            self.checkups, self.adopter = services.sites.checkups, services.adopter
             try:
                 yield services.coordinator
             finally:
                 services.coordinator.close()
+
+    def deploy(self, name: str, *jobs: Job) -> str:
+        """Apply jobs with a store of this name; answers its identity."""
+        with self.open(name) as coordinator:
+            operation, _ = coordinator.apply(composition(*jobs))
+            assert operation.wait(30)
+            assert operation.state == "succeeded", operation.to_dict()
+            return coordinator.store.identity

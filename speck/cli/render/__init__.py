@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from speck.cli.render.adaptation import adaptation_lines, adaptations_lines, decision_line, step_line
+from speck.cli.render.adoptions import adoption_lines
 from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count, faults_of
 from speck.cli.render.facts import facts
 from speck.cli.render.features import features_csv, features_data, features_table
@@ -52,6 +53,7 @@ __all__ = [
     "action_line",
     "adaptation_lines",
     "adaptations_lines",
+    "adoption_lines",
     "change_line",
     "change_lines",
     "checkup_lines",

@@ -191,6 +191,22 @@ class ApplyQuery(DeletionQuery):
     )
 
 
+class AdoptionQuery(PlannedQuery):
+    """Query parameters of an adoption."""
+
+    job = fields.List(
+        fields.String(), load_default=list, metadata={"description": "the jobs to adopt (none: all)"}
+    )
+    name = fields.String(
+        load_default="composition",
+        validate=_name,
+        metadata={
+            "description": "the name of a composition that has none; without a body, that of one to adopt",
+            **_NAME,
+        },
+    )
+
+
 class WindowsQuery(Schema):
     """Query parameters of a request for the windows of a split."""
 

@@ -28,6 +28,7 @@ from binders.flink.metrics.rates import (
     rows,
     sample_of,
 )
+from binders.flink.rest.overviews import JobLine
 from binders.flink.rest.stack_trace import MAX_LENGTH, root_cause
 from binders.flink.state.locations import missing, newest_on_disk, newest_state, stop_savepoint, unshared
 from binders.flink.submission.code_check import check_code
@@ -37,6 +38,7 @@ from binders.flink.submission.job_config import (
     program_arguments,
     run_body,
 )
+from binders.flink.submission.labels import found, labels_of
 from speck.core.inventory import Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import form_fingerprint, session_fingerprint
 from speck.core.runtime import State
@@ -267,6 +269,7 @@ def test_the_body_of_a_run() -> None:
         "speck.hash": "c0de",
         "speck.number": "3",
         "speck.form": form_fingerprint(desired),
+        "speck.stamps": "0.0",
     }
     assert "speck.lineage" not in settings
     assert not any("password" in key for key in settings)
@@ -304,7 +307,17 @@ def test_a_run_says_whose_it_is_and_whose_stamps_it_goes_on_with() -> None:
     ]
     assert settings["speck.lineage"] == "ab" * 16
     assert (settings["speck.incarnation"], settings["speck.origin"]) == ("5", "3")
-    assert settings["pipeline.global-job-parameters"].endswith(",speck.owner:c0ffee")
+    labels = dict(each.split(":") for each in settings["pipeline.global-job-parameters"].split(","))
+    assert labels["speck.owner"] == "c0ffee"
+    listed = found(JobLine("1", "clean", "RUNNING", 0.0, {}), labels_of(labels))
+    assert (listed.owner, listed.incarnation, listed.origin, listed.lineage) == ("c0ffee", 5, 3, "ab" * 16)
+
+
+@pytest.mark.parametrize("stamps", ["", "5", "5.x", "5.3.", "-1.0", "5.3.AB"])
+def test_stamps_that_are_none_are_unknown(stamps: str) -> None:
+    """As those of a job that an earlier version has started."""
+    labels = {"speck.job": "clean", "speck.stamps": stamps}
+    assert found(JobLine("1", "clean", "RUNNING", 0.0, {}), labels_of(labels)).incarnation is None
 
 
 def test_logins_go_into_settings_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -291,6 +291,46 @@ def test_a_fence_that_is_none_is_replaced(mosquitto: MosquittoServer, content: b
     assert retained(mosquitto, fence_topic(SESSION)) == [b'{"attempt": 2}']
 
 
+def test_an_adopted_session_keeps_its_filters_and_the_claim_of_its_reader(mosquitto: MosquittoServer) -> None:
+    former = owned(mosquitto)
+    former.ensure_session(SESSION, "in")
+    claimed = {"attempt": 2, "claim": 17, "nonce": "ab", "owner": OWNER}
+    with connection(mosquitto, "test-reader") as reader:
+        reader.publish(fence_topic(SESSION), json.dumps(claimed).encode(), retain=True)
+    publish(mosquitto, "in", [b"waiting"])
+    adopting = binder(mosquitto)
+    adopting.take_owner("1b" * 8)
+    adopting.adopt_session(SESSION, OWNER)
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["in"], "owner": "1b" * 8}
+    assert json.loads(retained(mosquitto, fence_topic(SESSION))[0]) == claimed | {"owner": "1b" * 8}
+    assert take(mosquitto, SESSION) == [b"waiting"]
+
+
+def test_an_adoption_corrects_the_fence_alone(mosquitto: MosquittoServer) -> None:
+    """A reader that had read the former owner has written it."""
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 2)
+    with connection(mosquitto, "test-reader") as reader:
+        fence = {"attempt": 2, "owner": "1b" * 8}
+        reader.publish(fence_topic(SESSION), json.dumps(fence).encode(), retain=True)
+    broker.adopt_session(SESSION, "1b" * 8)
+    assert json.loads(retained(mosquitto, fence_topic(SESSION))[0]) == {"attempt": 2, "owner": OWNER}
+
+
+def test_a_tombstone_stays_as_it_is_in_an_adoption(mosquitto: MosquittoServer) -> None:
+    """Written anew, it would not expire."""
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 2)
+    broker.delete_session(SESSION)
+    before = retained(mosquitto, "speck/#")
+    adopting = binder(mosquitto)
+    adopting.take_owner("1b" * 8)
+    adopting.adopt_session(SESSION, OWNER)
+    assert retained(mosquitto, "speck/#") == before != []
+
+
 @pytest.mark.parametrize("owner", ["x" * 65, "", "a b", 7, None, ["0a"], "\n"], ids=range(7))
 def test_an_owner_that_is_no_identity_is_none(mosquitto: MosquittoServer, owner: object) -> None:
     with connection(mosquitto, "test-writer") as writer:

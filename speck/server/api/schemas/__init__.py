@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from speck.server.api.schemas.adoptions import AdoptionPlanSchema
 from speck.server.api.schemas.compositions import (
     CompositionSummarySchema,
     CompositionViewSchema,
@@ -56,6 +57,7 @@ from speck.server.api.schemas.sites import (
 
 __all__ = [
     "ActionSchema",
+    "AdoptionPlanSchema",
     "ArtifactSchema",
     "BrokerViewSchema",
     "ChangeSchema",
