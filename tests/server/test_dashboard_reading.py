@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from selenium.webdriver import Keys
+from selenium.webdriver.common.keys import Keys
 
 from tests.support.chromium import Page
 from tests.support.dashboards import THREE, composition, deploy, fail, paste, press, script
