@@ -32,6 +32,8 @@ from tests.support.wire_trouble import Relay
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+pytestmark = pytest.mark.engine
+
 MARKUP = "<img src=x onerror='window.broken=1'>"
 
 

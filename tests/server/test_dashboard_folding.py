@@ -18,6 +18,8 @@ from tests.support.rest_server import RestServer, rest_server
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+pytestmark = pytest.mark.engine
+
 EDGES = [f"s{number:02}" for number in range(24)]
 
 

@@ -19,6 +19,8 @@ from tests.support.rest_server import RestServer, rest_server
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+pytestmark = pytest.mark.engine
+
 VIEW = "#/placement/traffic"
 PICTURES = os.environ.get("SPECK_PICTURES")  # a directory for pictures of the page, to be looked at
 

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import PIPE
 from typing import IO, Self
@@ -94,18 +93,22 @@ class Forked:
 
     def communicate(self, timeout: float | None = None) -> tuple[str | None, str | None]:
         """Read the pipes to their ends, and wait; ``None`` is the output that has no pipe."""
-        with ThreadPoolExecutor(2) as readers:
-            streams = (self.stdout, self.stderr)
-            read = [stream and readers.submit(stream.read) for stream in streams]
-            try:
-                out, err = (each and each.result(timeout) for each in read)
-            except TimeoutError:
-                self.kill()  # which ends the readers
-                raise
+        streams = (self.stdout, self.stderr)
+        texts: dict[IO[str] | None, str] = {}
+        readers = [
+            threading.Thread(target=lambda stream=stream: texts.update({stream: stream.read()}), daemon=True)
+            for stream in filter(None, streams)
+        ]
+        for each in readers:
+            each.start()
+        for each in readers:
+            each.join(timeout)
+            if each.is_alive():
+                raise subprocess.TimeoutExpired("speck", timeout or 0)
         self.wait(timeout)
         for stream in filter(None, streams):
             stream.close()
-        return out, err
+        return texts.get(self.stdout), texts.get(self.stderr)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended."""
