@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from speck.local import processes
-from tests.support.tiers import pytest_collection_modifyitems
+from tests.support import ROOT
+from tests.support.tiers import QUICK, pytest_collection_modifyitems, pytest_ignore_collect
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,27 @@ def test_a_slow_test_names_its_reason() -> None:
     pytest_collection_modifyitems([item("a.py", pytest.mark.slow("a thousand clients").mark)])
     with pytest.raises(pytest.UsageError, match=r"a\.py::test is marked slow without a reason"):
         pytest_collection_modifyitems([item("a.py", pytest.mark.slow.mark)])
+
+
+@pytest.mark.parametrize(
+    ("marks", "chosen", "ignored"),
+    [
+        ("pytest.mark.engine", QUICK, True),
+        ("[\n    pytest.mark.engine,\n    NEEDS_RIG,\n]", QUICK, True),
+        ("pytest.mark.slow('chance')", QUICK, True),
+        ("pytest.mark.usefixtures('known_owner')", QUICK, None),
+        ("pytest.mark.engine", "engine", None),
+        ("pytest.mark.engine", "", None),
+    ],
+)
+def test_a_module_without_quick_tests_is_not_imported_for_them(
+    tmp_path: Path, marks: str, chosen: str, ignored: bool | None
+) -> None:
+    path = tmp_path / "test_it.py"
+    path.write_text(f"import pytest\n\npytestmark = {marks}\n\n\n@pytest.mark.engine\ndef test_it(): ...\n")
+    config: Any = SimpleNamespace(option=SimpleNamespace(markexpr=chosen))
+    assert pytest_ignore_collect(path, config) is ignored
+
+
+def test_make_quick_runs_the_quick_tests() -> None:
+    assert f'-m "{QUICK}"' in (ROOT / "Makefile").read_text()

@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.apps.test_road_traffic import LINE, MALFORMED, WELL_FORMED
 from tests.support import ROOT
 
+pytestmark = pytest.mark.engine
+
 FLINK = ROOT / "jars_and_apps" / "flink" / "target"
 DAY = ROOT.parent / "shared" / "data" / "aarhus_traffic" / "readings-2014-08-18.csv.gz"
 # As Flink's own configuration opens them.

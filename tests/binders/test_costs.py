@@ -29,6 +29,8 @@ from tests.support.mosquitto_server import MosquittoServer
 from tests.support.spark_bench import MqttFriend, SparkBench
 from tests.support.spark_server import SparkServer
 
+pytestmark = pytest.mark.engine
+
 BURN = 2000  # µs of processor time for each message
 TOGETHER = 5  # messages, between two gaps
 COUNTERS = "$SYS/broker/publish/#"  # of the broker, once a second

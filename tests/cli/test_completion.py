@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_a_line_is_completed_as_it_is_typed(
     served: RestServer, home: Path, shell: tuple[str, ...], begin: str
 ) -> None:
     (home / "streets.yaml").touch()
-    shown = Terminal(list(shell), variables(home), cwd=home)
+    shown = Terminal(partial(subprocess.Popen, list(shell), env=variables(home), cwd=home))
     try:
         shown.type(f"{begin}\r")
         shown.shows("begun")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -14,7 +14,7 @@ from speck.cli.logs import new_lines
 from speck.errors import OutcomeUnknown
 from tests.support.rest_server import RestServer, rest_server, yaml_of
 from tests.support.speck_command import Speck
-from tests.support.terminal import command, environment
+from tests.support.terminal import started
 
 
 @pytest.fixture
@@ -66,13 +66,8 @@ def test_unavailable_logs_are_one_line(talking: RestServer, speck: Speck) -> Non
 
 
 def test_new_lines_are_followed(talking: RestServer) -> None:
-    with subprocess.Popen(
-        command(talking.url, "logs", "a", "-f", "-n", "2", "--interval", "0.1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    ) as process:
+    follow = ("logs", "a", "-f", "-n", "2", "--interval", "0.1")
+    with started(talking.url, *follow, stdout=PIPE, stderr=PIPE) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "line 9\n"
@@ -91,13 +86,7 @@ def test_a_log_is_followed_over_a_restart_of_the_server(tmp_path: Path) -> None:
             first.client.apply(yaml_of("a t0 t1").encode(), "one", wait=60)
             first.world.running("a")[0].said.append("line 0")
             followed = stack.enter_context(
-                subprocess.Popen(
-                    command(first.url, "logs", "a", "-f", "--interval", "0.1"),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    env=environment(),
-                )
+                started(first.url, "logs", "a", "-f", "--interval", "0.1", stdout=PIPE, stderr=PIPE)
             )
             stack.callback(followed.kill)
             assert followed.stdout is not None

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import click
@@ -25,7 +26,7 @@ from tests.support.real_server import free_port
 from tests.support.rest_server import RestServer, rest_server, yaml_of
 from tests.support.served_process import served
 from tests.support.speck_command import Speck
-from tests.support.terminal import COLOUR, command, environment, piped, terminal
+from tests.support.terminal import COLOUR, command, environment, piped, started, terminal
 
 
 @pytest.fixture
@@ -83,9 +84,7 @@ def test_the_reader_of_a_pipe_may_end(rest: RestServer, two: str, arguments: lis
     rest.client.apply(Path(two).read_bytes(), "two", wait=60)
     reader, writer = os.pipe()
     os.close(reader)
-    with subprocess.Popen(
-        command(rest.url, *arguments), stdout=writer, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as process:
+    with started(rest.url, *arguments, stdout=writer, stderr=PIPE) as process:
         os.close(writer)
         _, errors = process.communicate(timeout=60)
     assert errors == ""
@@ -95,7 +94,14 @@ def test_characters_outside_of_the_encoding_are_escaped(rest: RestServer, tmp_pa
     (tmp_path / "\u20ac.yaml").write_text(
         "sites: {A: {spe_address: 'sc://a:15002', broker_address: 'tcp://a:1883'}}"
     )
-    said = piped(rest.url, "validate", "\u20ac.yaml", cwd=tmp_path, PYTHONIOENCODING="latin-1")
+    said = subprocess.run(  # a new interpreter, since the encoding is one of its own variables
+        command(rest.url, "validate", "\u20ac.yaml"),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment(PYTHONIOENCODING="latin-1"),
+    )
     assert (said.returncode, said.stdout, said.stderr) == (0, "\\u20ac.yaml: sites A, no faults\n", "")
 
 
@@ -329,13 +335,7 @@ def test_every_command_with_data_has_json() -> None:
 def test_an_apply_outlives_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
     (file := tmp_path / "line.yaml").write_text(yaml_of("slow-a t0 t1"))
     with served(tmp_path) as first:
-        applied = subprocess.Popen(
-            command(first.url, "apply", str(file)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-        )
+        applied = started(first.url, "apply", str(file), stdout=PIPE, stderr=PIPE)
         try:
             assert applied.stderr is not None
             eventually(

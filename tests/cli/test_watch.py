@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
+from subprocess import PIPE
 from threading import Thread
 
 import pytest
@@ -17,9 +17,10 @@ from speck.cli.watch import transient
 from speck.client import RequestRefused
 from speck.core.runtime import JobMetrics
 from speck.errors import ServerError
+from tests.support.forked import Forked
 from tests.support.rest_server import RestServer, yaml_of
 from tests.support.speck_command import Speck
-from tests.support.terminal import command, environment, terminal
+from tests.support.terminal import started, terminal
 from tests.support.wire_trouble import Relay
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
@@ -29,7 +30,7 @@ QUICK = ("--interval", "0.1")
 class Lines:
     """The lines of a process as they come."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Forked) -> None:
         self._lines: SimpleQueue[str] = SimpleQueue()
         assert process.stdout is not None
         self._stream = process.stdout
@@ -47,14 +48,8 @@ class Lines:
 
 
 @contextmanager
-def watching(url: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Lines]]:
-    with subprocess.Popen(
-        command(url, "watch", *QUICK, *arguments),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    ) as process:
+def watching(url: str, *arguments: str) -> Iterator[tuple[Forked, Lines]]:
+    with started(url, "watch", *QUICK, *arguments, stdout=PIPE, stderr=PIPE) as process:
         try:
             yield process, Lines(process)
         finally:

@@ -363,7 +363,7 @@ def test_json_that_blows_up(text: bytes, said: str) -> None:
         (b"\xff\xfe", "not UTF-8"),
         (b"\xed\xa0\x80", "not UTF-8"),
         (b"jobs: {", "not valid YAML"),
-        (b"jobs:\n- {}\n" + b"- {}\n" * 100_000, "stopped after"),
+        (b"jobs:\n" + b"- {}\n" * 5_000, "stopped after"),
         (b"# " + b"x" * 6_000_000, "the body is too large (at most 5,242,880 bytes are accepted)"),
         (b"# " + b"x" * 60_000_000, "5,242,880 bytes"),
         (b'jobs:\n- job_name: "\\e[2J"', "is not a name"),

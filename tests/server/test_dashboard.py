@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from speck.client import Client
@@ -28,6 +28,11 @@ from tests.support.dashboards import (
 )
 from tests.support.rest_server import RestServer, rest_server
 from tests.support.wire_trouble import Relay
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.engine
 
 MARKUP = "<img src=x onerror='window.broken=1'>"
 

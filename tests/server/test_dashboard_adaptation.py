@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from selenium.webdriver import Chrome
+import pytest
 
 from speck.server.tokens import Owner, Role, Tokens, digest
 from tests.support.chromium import Page
 from tests.support.decisions import BAN, HOLDING, STEPPED, deciding_server
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.engine
 
 VIEW = "#/placement/traffic"
 PICTURES = os.environ.get("SPECK_PICTURES")  # a directory for pictures of the page, to be looked at

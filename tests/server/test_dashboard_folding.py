@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from selenium.webdriver import Chrome
 
 from speck.core.inventory import Inventory
 from tests.support.chromium import Page
 from tests.support.dashboards import fail, observe
 from tests.support.examples import one_site
 from tests.support.rest_server import RestServer, rest_server
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.engine
 
 EDGES = [f"s{number:02}" for number in range(24)]
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from speck.core.runtime import JobMetrics
 from speck.observe.rates import Rates
 from tests.support.chromium import Page
 from tests.support.dashboards import THREE, at_fixture, composition, deploy, fail  # noqa: F401
 from tests.support.rest_server import RestServer
+
+pytestmark = pytest.mark.engine
 
 DARK_PIXELS = """
 const canvas = arguments[0];

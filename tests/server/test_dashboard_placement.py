@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from selenium.webdriver import Chrome
 
 from speck.client import Client
 from speck.server.tokens import Owner, Role, Tokens, digest
@@ -15,6 +15,11 @@ from tests.support.chromium import Page
 from tests.support.doubles import World
 from tests.support.placement_bench import ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
 from tests.support.rest_server import RestServer, rest_server
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.engine
 
 VIEW = "#/placement/traffic"
 PICTURES = os.environ.get("SPECK_PICTURES")  # a directory for pictures of the page, to be looked at

@@ -6,11 +6,13 @@ import json
 
 import pytest
 import yaml
-from selenium.webdriver import Keys
+from selenium.webdriver.common.keys import Keys
 
 from tests.support.chromium import Page
 from tests.support.dashboards import THREE, composition, deploy, fail, paste, press, script
 from tests.support.rest_server import RestServer
+
+pytestmark = pytest.mark.engine
 
 
 def test_it_is_readable_on_a_phone(at: tuple[RestServer, Page]) -> None:

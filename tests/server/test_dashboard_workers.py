@@ -6,16 +6,19 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from selenium.webdriver import Chrome
 
 from speck.cli import cli
 from speck.client import RequestRefused
 from speck.core.inventory import Engine, Inventory, Scale, Site
 from tests.support.chromium import Page
 from tests.support.rest_server import RestServer, rest_server
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 ADDRESS = "http://e1:8081/"
 

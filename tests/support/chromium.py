@@ -11,14 +11,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
 
 PATIENCE = 90.0  # s; a busy machine must not fail a test
 
@@ -54,6 +55,9 @@ def missing() -> str:
 
 def start(directory: Path) -> Chrome:
     """A browser that keeps its files in a directory; the caller quits it."""
+    # Here, since it takes a tenth of the time of the collection of all tests.
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
     options = ChromeOptions()
     options.binary_location = next(filter(None, map(shutil.which, _BROWSERS)))
     for argument in (*_ARGUMENTS, f"--user-data-dir={directory}"):
@@ -117,6 +121,8 @@ class Page:
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait for a condition and return its value; elements may come and go meanwhile."""
+        from selenium.webdriver.support.ui import WebDriverWait  # here for the reason in start
+
         wait = WebDriverWait(self.chrome, PATIENCE, 0.05, ignored_exceptions=[StaleElementReferenceException])
         try:
             return wait.until(lambda _: condition(), what)

@@ -6,10 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium.webdriver import ActionChains, Chrome
 
 from speck.core.inventory import Inventory, Uplink
 from speck.core.runtime import JobState
@@ -17,6 +16,9 @@ from speck.server.tokens import Tokens
 from tests.support.chromium import Page
 from tests.support.examples import one_site
 from tests.support.rest_server import RestServer, rest_server
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 SCRIPTS = Path(__file__).parent / "browser_scripts"
 
@@ -108,6 +110,8 @@ def confirm(page: Page, button: str, word: str = "Apply") -> None:
 
 def press(page: Page, key: str) -> None:
     """Press a key at the focused element."""
+    from selenium.webdriver import ActionChains  # here for the reason in tests.support.chromium.start
+
     ActionChains(page.chrome).send_keys(key).perform()
 
 

@@ -25,8 +25,13 @@ def _submit_when_allowed(engine: InMemoryEngine, job: Job, attempt: Attempt) -> 
     return _submit(engine, job, attempt)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the command line."""
     InMemoryEngine.submit = _submit_when_allowed  # type: ignore[method-assign]
     kinds = double_kinds(World())
     process.installed = lambda: kinds
     cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 
-from tests.support import ROOT
+from tests.support.forked import Forked
 
 
 @dataclass(frozen=True)
 class Served:
     """A server process: its address, and the directory that it works in."""
 
-    process: subprocess.Popen[str]
+    process: Forked
     url: str
     directory: Path
 
@@ -34,18 +33,14 @@ def served(directory: Path, *options: object, **variables: str) -> Iterator[Serv
     """
     (directory / "work.py").write_text("def work(messages):\n    return messages\n")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}
-    serve = [sys.executable, "-m", "tests.support.double_serve", "serve"]
-    serve += ["--port", "0", "--data-dir", "store"]
-    serve += map(str, options)
-    # The parent may ignore these signals, as nohup does, and children inherit that.
-    command = ["env", "--default-signal=HUP,INT,TERM", *serve]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    serve = ["serve", "--port", "0", "--data-dir", "store", *map(str, options)]
+    with Forked(
+        "tests.support.double_serve",
+        serve,
+        stdout=PIPE,
+        stderr=PIPE,
         cwd=directory,
-        env=environment | variables | {"PYTHONPATH": str(ROOT)},
+        env=environment | variables,
     ) as process:
         try:
             assert process.stdout is not None

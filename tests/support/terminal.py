@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 from tests.support.binder_contract import eventually
+from tests.support.forked import Forked
 
 COLOUR = "\x1b["
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x07")
@@ -27,34 +31,36 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def command(url: str, *arguments: str) -> list[str]:
-    """The command line; it resets interrupts, which a parent of the tests may ignore."""
+    """The command line for a new interpreter.
+
+    It resets interrupts, which a parent of the tests may ignore.
+    """
     speck = [sys.executable, "-m", "speck.cli", "--server", url, *arguments]
     return ["env", "--default-signal=INT,PIPE", *speck]
+
+
+def started(url: str, *arguments: str, **others: Any) -> Forked:
+    """A command; ``others`` are streams, the directory, and variables of its environment."""
+    variables = {name: others.pop(name) for name in [*others] if name.isupper()}
+    return Forked("speck.cli", ["--server", url, *arguments], env=environment(**variables), **others)
 
 
 def piped(
     url: str, *arguments: str, cwd: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in pipes, without a terminal."""
-    return subprocess.run(
-        command(url, *arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env=environment(**more),
-        timeout=120,
-    )
+    with started(url, *arguments, stdout=PIPE, stderr=PIPE, cwd=cwd, **more) as process:
+        out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(["speck", *arguments], process.wait(), out, err)
 
 
 class Terminal:
     """A command on a terminal of 160 columns; ``text`` is its output so far."""
 
-    def __init__(self, arguments: list[str], variables: Mapping[str, str], cwd: Path | None = None) -> None:
+    def __init__(self, start: Callable[..., subprocess.Popen[Any] | Forked]) -> None:
+        """``start`` starts the command, and is given its streams as those of :class:`subprocess.Popen`."""
         self._controller, terminal = pty.openpty()
-        self.process = subprocess.Popen(
-            arguments, stdin=terminal, stdout=terminal, stderr=terminal, env=variables, cwd=cwd
-        )
+        self.process = start(stdin=terminal, stdout=terminal, stderr=terminal)
         os.close(terminal)
         self._parts: list[bytes] = []
         self._reader = threading.Thread(target=self._read)
@@ -102,7 +108,7 @@ class Terminal:
 @contextmanager
 def terminal(url: str, *arguments: str, **more: str) -> Iterator[Terminal]:
     """A command on a terminal, ended with the block."""
-    shown = Terminal(command(url, *arguments), environment(**more))
+    shown = Terminal(partial(started, url, *arguments, **more))
     try:
         yield shown
     finally:

@@ -5,6 +5,8 @@ A test or fixture that starts such a program by hand needs ``@pytest.mark.engine
 ``pytestmark = pytest.mark.engine``.  Any other test that starts one of :data:`PROGRAMS` fails, in either
 tier: ``make quick`` (``-m "not engine and not slow"``) runs on machines that have none of them.
 
+A module with such a mark in ``pytestmark`` is not even imported by ``make quick``.
+
 ``pytest.mark.slow(REASON)`` is for a test that needs seconds of processor time for what it proves: load,
 chance, a whole site.  It runs in ``make test`` only.
 """
@@ -12,12 +14,13 @@ chance, a whole site.  It runs in ``make test`` only.
 from __future__ import annotations
 
 import gc
+import re
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from os import fsdecode
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -35,6 +38,13 @@ PROGRAMS = frozenset(
     )
 )
 
+# The tests of ``make quick``.
+QUICK = "not engine and not slow"
+
+# The statement of a module that marks all of its tests; a blank line follows it.
+_MARKS_OF_MODULE = re.compile(r"^pytestmark = (.+?)\n(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_OTHER_TIERS = re.compile(r"\bmark\.(?:engine|slow)\b")
+
 # The audit events by which a process starts another; the second argument is the command line.
 _STARTS = frozenset(("subprocess.Popen", "os.posix_spawn"))
 
@@ -42,6 +52,14 @@ _STARTS = frozenset(("subprocess.Popen", "os.posix_spawn"))
 _WRAPPERS = frozenset(("env", "nice", "setsid"))
 
 _running: list[pytest.Item] = []  # at most one: the test of this process
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a module of which no test is quick: its imports take a part of a second in each worker."""
+    if collection_path.suffix != ".py" or config.option.markexpr != QUICK:
+        return None
+    marks = _MARKS_OF_MODULE.search(collection_path.read_text())
+    return bool(marks and _OTHER_TIERS.search(marks[1])) or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,9 +11,8 @@ import pytest
 
 from benchmarks.wan.endpoint import round_trip as round_trip_from_here
 from benchmarks.wan.measure import PORT, ROOT, bandwidth, endpoint, round_trip
-from speck.local.wan import Link, Network, unavailable
+from speck.local.wan import Link, Network
 
-_REASON = unavailable()
 _TRIP = 0.16  # s
 _BANDWIDTH = 2e6  # bit/s
 _BURN = """
@@ -24,11 +23,11 @@ while time.monotonic() < end:
 print(os.times().user)
 """
 
-pytestmark = [pytest.mark.engine, pytest.mark.skipif(bool(_REASON), reason=_REASON)]
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("needs_network")]
 
 
 @pytest.fixture(name="network", scope="module")
-def network_fixture() -> Iterator[Network]:
+def network_fixture(needs_network: None) -> Iterator[Network]:
     link = Link.of(_BANDWIDTH, _TRIP)
     with Network({"A": link, "B": link, "C": Link()}) as network, endpoint(network, "B"):
         yield network

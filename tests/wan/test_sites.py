@@ -16,14 +16,11 @@ from binders.spark import CONNECT
 from speck import local
 from speck.binder import LocalServer, Registry
 from speck.errors import LocalError
-from speck.local.wan import Link, Network, unavailable
+from speck.local.wan import Link, Network
 from speck.schema.inventory import load_inventory
 from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
 
-_REASON = unavailable()
-needs_network = pytest.mark.skipif(
-    bool(_REASON) or not MOSQUITTO, reason=_REASON or "Mosquitto is not installed"
-)
+needs_mosquitto = pytest.mark.skipif(not MOSQUITTO, reason="Mosquitto is not installed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +56,8 @@ def registry_of(engine: LocalServer) -> Registry:
     return Registry.of([dataclasses.replace(CONNECT, local=engine), MQTT])
 
 
-@needs_network
+@needs_mosquitto
+@pytest.mark.usefixtures("needs_network")
 @pytest.mark.engine
 def test_the_servers_of_a_site_run_in_its_namespace(tmp_path: Path) -> None:
     with (
@@ -76,7 +74,8 @@ def test_the_servers_of_a_site_run_in_its_namespace(tmp_path: Path) -> None:
     assert known.sites["B"].uplink.bandwidth is None
 
 
-@needs_network
+@needs_mosquitto
+@pytest.mark.usefixtures("needs_network")
 @pytest.mark.engine
 def test_engines_that_know_loopback_only_are_refused(tmp_path: Path) -> None:
     with Network({"A": Link()}) as network, pytest.raises(LocalError, match="runs on loopback only"):

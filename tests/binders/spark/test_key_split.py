@@ -27,6 +27,8 @@ from tests.support.mosquitto_server import MosquittoServer
 from tests.support.spark_bench import JOBS, MqttFriend, SparkBench
 from tests.support.spark_server import SparkServer
 
+pytestmark = pytest.mark.engine
+
 CODE = JOBS / "key_split.py"
 BEGIN = 1_700_000_000  # s
 WINDOW, SLIDE = 10, 5  # s

@@ -18,6 +18,8 @@ from tests.support.real_server import free_port
 from tests.support.spark_bench import SparkBench
 from tests.support.spark_server import SparkServer
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture(name="bench")
 def bench_fixture(

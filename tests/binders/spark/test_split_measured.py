@@ -28,6 +28,8 @@ from tests.support.spark_bench import MqttFriend
 from tests.support.spark_server import SparkServer
 from tests.support.trials import trial
 
+pytestmark = pytest.mark.engine
+
 ROOT = PROJECT / "tests" / "support"
 BEGIN = 1_700_000_000  # s
 WINDOW = 5  # s of event time

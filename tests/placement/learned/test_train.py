@@ -19,7 +19,7 @@ from speck_learned.train import FOLDS, main, scored
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "placements.jsonl"
-    assert write_data(["-o", str(path), "--problems", "12", "--each", "4"]) == 0
+    assert write_data(["-o", str(path), "--problems", "7", "--each", "4"]) == 0
     return path
 
 

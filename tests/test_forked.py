@@ -1,0 +1,72 @@
+"""Processes that are forked from one that has imported SpecK are those that a new interpreter would be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from tests.support.forked import Forked
+from tests.support.served_process import served
+
+NOWHERE = ["--server", "http://127.0.0.1:9"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--version"], [*NOWHERE, "jobs"], ["no-such-command"], ["validate", "it.yaml"]],
+    ids=" ".join,
+)
+def test_output_and_exit_code_are_those_of_a_new_interpreter(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "it.yaml").write_text("jobs: [")
+    root = str(Path(__file__).parents[1])
+    new = subprocess.run(
+        [sys.executable, "-m", "speck.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": root},
+    )
+    with Forked("speck.cli", arguments, cwd=tmp_path, env=os.environ, stdout=PIPE, stderr=PIPE) as forked:
+        out, err = forked.communicate(60)
+    assert (forked.returncode, out, err) == (new.returncode, new.stdout, new.stderr)
+
+
+def test_variables_are_its_own(tmp_path: Path) -> None:
+    """None is inherited from the tests, and those that consoles regard when they are made are in effect."""
+    (tmp_path / "it.yaml").write_text("name: ${PATH}\n")
+    for variables, coloured in (({}, False), ({"FORCE_COLOR": "1", "TERM": "xterm"}, True)):
+        with Forked(
+            "speck.cli", ["validate", "it.yaml"], env=variables, cwd=tmp_path, stdout=PIPE, stderr=PIPE
+        ) as forked:
+            out, err = forked.communicate(60)
+        said = f"{out}{err}"
+        assert ("\x1b[" in said) == coloured
+        assert "variable 'PATH' has no value" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR1], ids=lambda number: number.name)
+def test_the_signal_that_ended_it_is_its_exit_code(tmp_path: Path, number: signal.Signals) -> None:
+    with served(tmp_path) as server:
+        assert server.process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(0.01)
+        server.process.send_signal(number)
+        assert server.process.wait(60) == -number
+
+
+def test_a_process_keeps_no_pipe_of_another_open(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with served(tmp_path / "one") as one, served(tmp_path / "two") as two:
+        one.process.kill()
+        out, err = one.process.communicate(60)  # to the ends of its pipes
+        assert str(tmp_path / "one") in str(out)
+        assert err == ""
+        assert two.process.poll() is None
