@@ -14,7 +14,7 @@ from speck.core.adaptation import Memory, Outcome
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
-from tests.support.adaptation_bench import AUTO, EDGES, NAME, Bench, bench_at, plant
+from tests.support.adaptation_bench import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
 from tests.support.placement_bench import broker_at, engine_at, road_traffic
 
 GROUP = {"clean-a", "count-a"}
@@ -31,7 +31,7 @@ class Adapted:
 
 @pytest.fixture(name="bench")
 def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
-    with bench_at(tmp_path) as bench:
+    with bench_at(tmp_path) as bench, untroubled(bench):
         yield bench
 
 
@@ -40,7 +40,8 @@ def adapted_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapte
     """One for all tests that only read."""
     with bench_at(tmp_path_factory.mktemp("adapted")) as bench:
         before = dict(bench.services.coordinator.desired(NAME).jobs)
-        bench.round(times=90)
+        with untroubled(bench):
+            bench.round(times=90)
         yield Adapted(bench, before)
 
 
@@ -170,7 +171,7 @@ def test_never_acts_on_stale_figures(bench: Bench, change: dict[str, Any], reaso
 
 
 def test_never_acts_on_assumed_links(tmp_path: Path) -> None:
-    with bench_at(tmp_path, declared=False) as bench:
+    with bench_at(tmp_path, declared=False) as bench, untroubled(bench):
         before = bench.world.changes()
         bench.decide(10)
         assert bench.world.changes() == before

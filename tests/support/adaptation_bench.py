@@ -220,18 +220,27 @@ class Bench:
 @contextmanager
 def bench_at(directory: Path, **conditions: Any) -> Iterator[Bench]:
     """A bench whose composition runs in the cloud."""
-    world, troubles = World(), _Troubles()
+    world = World()
     bench = Bench(world, directory, Conditions(**conditions))
-    log = logging.getLogger("speck.controller.adaptation")
-    log.addHandler(troubles)
     bench.begin()
     try:
         bench.apply(plant())
         yield bench
     finally:
         bench.end()
-        log.removeHandler(troubles)
     assert world.violations == []
+
+
+@contextmanager
+def untroubled(bench: Bench) -> Iterator[None]:
+    """Fail at the end if a loop had an unexpected error in the meantime and ``bench`` was not killed."""
+    troubles = _Troubles()
+    log = logging.getLogger("speck.controller.adaptation")
+    log.addHandler(troubles)
+    try:
+        yield
+    finally:
+        log.removeHandler(troubles)
     assert troubles.messages == [] or bench.killed
 
 

@@ -45,6 +45,7 @@ from speck.core.runtime import State
 from speck.observe import losses
 from tests.support.binder_contract import attempt_of
 from tests.support.examples import job, make_jar, one_site, property_test
+from tests.support.sessions import OWNER
 
 # -- causes
 
@@ -269,6 +270,7 @@ def test_the_body_of_a_run() -> None:
         "speck.hash": "c0de",
         "speck.number": "3",
         "speck.form": form_fingerprint(desired),
+        "speck.owner": OWNER,
         "speck.stamps": "0.0",
     }
     assert "speck.lineage" not in settings
