@@ -28,6 +28,7 @@ from speck.coordinator.mover import Mover
 from speck.coordinator.placer import Placer
 from speck.coordinator.planner import Planner
 from speck.coordinator.plans import PlannedCompositions
+from speck.coordinator.pools import EnginePools
 from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries import Queries
@@ -143,7 +144,8 @@ def build(
     )
     profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
     engine_plans = EnginePlans(deployments, pool, sampler, measures, clock)
-    placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit)
+    pools = EnginePools(deployments, inventory, workers.cores_of)
+    placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
     coordinator = Coordinator(
         store=store,
         registry=registry,

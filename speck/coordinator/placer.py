@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from speck.binder.contract import Profiles
 from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_unplaced
+from speck.coordinator.pools import EnginePools
 from speck.coordinator.portability import portable, reachable
 from speck.core.draft import FREE, Draft
 from speck.core.inventory import Inventory
@@ -80,8 +81,8 @@ class Placed:
 class Placer:
     """Places compositions; nothing is changed in here.
 
-    ``inputs`` gives the profiles.  ``state_limit`` (bytes) is that of moves.  Safe to use from several
-    threads: one placement is computed at a time.
+    ``inputs`` gives the profiles.  ``state_limit`` (bytes) is that of moves.  ``pools`` choose engines at
+    sites that have several of a kind.  Safe to use from several threads: one placement is computed at a time.
     """
 
     deployments: Deployments
@@ -89,6 +90,7 @@ class Placer:
     inventory: Inventory
     inputs: Callable[[], Inputs]
     state_limit: int
+    pools: EnginePools
     _one: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     # --- applying
@@ -105,20 +107,20 @@ class Placer:
             placed = self.place(composition, Wishes())
             return Assigned(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
-            return Assigned(composition)
+            return Assigned(self.pools.assign(composition))
         draft = self._draft(composition)
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
         if missing and place == NOTHING:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
-            return Assigned(draft.settled(sites, homes))
+            return Assigned(self.pools.assign(draft.settled(sites, homes)))
         draft = reachable(draft, self.pool)
         with self.alone():
             model = self._model(draft, Wishes(), hold=True)
             advice = advise(model, policy(draft.options.policy), self._budget())
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
-        return Assigned(settled, model, advice)
+        return Assigned(self.pools.assign(settled), model, advice)
 
     def pinned(self, composition: Composition, name: str, pin: bool, site: str = "") -> Composition:
         """A composition with one of its jobs pinned or not, moved to ``site`` before if that is given."""
@@ -135,7 +137,7 @@ class Placer:
             with self.alone():
                 model = self._model(draft, wishes, hold=True)
                 placement = advise(model, policy(draft.options.policy), self._budget()).placement
-            composition = draft.settled(model.sites(placement), model.homes(placement))
+            composition = self.pools.assign(draft.settled(model.sites(placement), model.homes(placement)))
         jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
         return replace(composition, jobs=jobs)
 
@@ -166,6 +168,7 @@ class Placer:
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
             rows = compare(model, self._others(), budget) if wishes.compare else []
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
+        settled = self.pools.assign(settled)
         return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
 
     def present(self, composition: Composition, inputs: Inputs) -> Model:
@@ -186,7 +189,7 @@ class Placer:
                 raise Conflict(
                     f"job {name!r}: {', '.join(sorted(changed))} would change (expected a move alone)"
                 )
-        return found
+        return self.pools.assign(found)
 
     def _others(self) -> Sequence[Policy]:
         return list(policies().values())

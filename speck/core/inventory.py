@@ -173,7 +173,8 @@ class Engine:
     ``cores`` is the number of its cores, ``speed`` their speed relative to the reference core, and ``price``
     that of one; ``None``: not given.  ``rest_port`` and ``ui_port`` are the ports of the REST server and of
     the web interface of an engine whose address has another port (Spark standalone).  ``scale`` has the
-    workers of an engine whose workers come and go; ``None``: they are as they are.
+    workers of an engine whose workers come and go; ``None``: they are as they are.  ``pool`` is the name of
+    the engines of its site of which SpecK chooses one for each job; ``None``: it is in none.
     """
 
     spe_address: str
@@ -188,6 +189,16 @@ class Engine:
     speed: float | None = None
     price: float | None = None
     scale: Scale | None = None
+    pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The engines of one site of which SpecK chooses one for each job, in the order of the inventory."""
+
+    site: str
+    name: str
+    engines: tuple[Engine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +303,24 @@ class Inventory:
     def _brokers(self) -> dict[str, Broker]:
         known = (*self.sites.values(), *self.brokers.values())
         return {each.broker_address: each for each in reversed(known)}
+
+    @cached_property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools of all sites."""
+        found: dict[tuple[str, str], list[Engine]] = {}
+        for site in self.sites.values():
+            for engine in site.engines:
+                if engine.pool is not None:
+                    found.setdefault((site.name, engine.pool), []).append(engine)
+        return tuple(Pool(*names, tuple(engines)) for names, engines in found.items())
+
+    @cached_property
+    def _pools(self) -> dict[str, Pool]:
+        return {engine.spe_address: pool for pool in self.pools for engine in pool.engines}
+
+    def pool_of(self, address: str) -> Pool | None:
+        """The pool that has the engine with this address."""
+        return self._pools.get(address)
 
     def link(self, source: str, target: str) -> Link | None:
         """The declared link from one place to another, or else that of the other direction."""

@@ -38,10 +38,11 @@ class Job:
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
     empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
-    empty until it has.  A job with ``pin`` stays where it runs; ``with_job`` names a job to share a site
-    with, ``apart`` those to share none with.  ``split`` is the part of a job in a split by keys
-    (:class:`speck.core.split.Part`).  ``template`` is the name with ``*`` for the site, of a job that the
-    ``for_each`` of a file made; jobs with the same one are shown as one.
+    empty until it has; without ``sites`` that is the address of an engine of a pool, at first of any.
+    A job with ``pin`` stays where it runs; ``with_job`` names a job to share a site with, ``apart`` those to
+    share none with.  ``split`` is the part of a job in a split by keys (:class:`speck.core.split.Part`).
+    ``template`` is the name with ``*`` for the site, of a job that the ``for_each`` of a file made; jobs with
+    the same one are shown as one.
     """
 
     job_name: str
@@ -111,6 +112,9 @@ CODE = "code_hash"  # the field that identifies the code
 
 # The fields that SpecK chooses for a job with ``sites``, as far as the file has none.
 PLACED_FIELDS = ("spe_address", "source_broker", "sink_broker")
+
+# The placed fields of a job whose site is fixed, and whose engine SpecK chooses from a pool there.
+POOLED = ("spe_address",)
 
 _TUPLES = {"sites", "apart", "placed"}
 _SHOWN = {"with_job": "with"}  # a keyword of Python, so no name of an attribute

@@ -16,6 +16,7 @@ from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.fault_report import FaultReport, Faults, kind_of_value, quoted
 from speck.schema.fields import SecretReference, StrictSchema
 from speck.schema.logins import LoginFault, broker_login_faults, engine_login_faults, job_login_faults
+from speck.schema.pool import pool_faults
 from speck.schema.scale import scale_faults, scale_of
 from speck.schema.schemas import (
     BrokerSchema,
@@ -181,16 +182,25 @@ def _engines(fields: dict[str, Any], report: FaultReport) -> tuple[Engine, ...]:
             report.add(
                 "spe_address", "is missing (expected an engine's address, or a list 'engines')", shown=""
             )
+        if "pool" in inline:
+            report.add("pool", "is given without 'engines' (expected it at each engine of such a list)")
+            del inline["pool"]
         return (_engine((), inline, report),)
     for name in inline:
         report.add(name, "is given beside 'engines' (expected it inside one of the engines)", shown="")
     for name in _COMPUTING:
         if name in fields and any(name in each for each in listed):
             report.add(name, "is given beside that of an engine (expected it once)")
-    return tuple(_engine(("engines", index), dict(each), report) for index, each in enumerate(listed))
+    found: list[Engine] = []
+    for index, each in enumerate(listed):
+        found.append(_engine(("engines", index), dict(each), report, found))
+    return tuple(found)
 
 
-def _engine(path: tuple[str | int, ...], fields: dict[str, Any], report: FaultReport) -> Engine:
+def _engine(
+    path: tuple[str | int, ...], fields: dict[str, Any], report: FaultReport, before: Sequence[Engine] = ()
+) -> Engine:
+    """The engine of these fields; ``before`` are those of its site that are listed earlier."""
     address = _address((*path, "spe_address"), fields.pop("spe_address", None), report)
     values = _values(fields)
     login = values.get("engine_login", Login())
@@ -201,6 +211,8 @@ def _engine(path: tuple[str | int, ...], fields: dict[str, Any], report: FaultRe
             report.add((*path, name), "is given beside 'scale' (expected it there, for each worker)")
         for below, predicate in scale_faults(engine, engine.scale, fields["scale"], report.sound):
             report.add((*path, "scale", *below), predicate, shown=None if below else "")
+    for name, predicate in pool_faults(engine, before):
+        report.add((*path, name), predicate, shown="" if name == "cores" else None)
     return engine
 
 
@@ -278,6 +290,12 @@ def _shared_engines(sites: Iterable[Site], entries: Mapping[str, Any]) -> Iterat
             for name in _ENGINE_FIELDS
             if getattr(engine, name) != getattr(before, name) and name not in _SHARES
         ]
+        if other is not site and engine.pool is not None:
+            message = (
+                f"site {site.name!r}: pool {engine.pool!r} has {address}, which serves site {other.name!r} "
+                "too (expected engines of one site in a pool)"
+            )
+            yield Fault(message, field="pool", value=engine.pool, line=line)
         for name in differing if other is not site else ():
             message = (
                 f"site {site.name!r}: {name} of {address} differs from that of site {other.name!r} "

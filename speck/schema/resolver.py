@@ -10,7 +10,7 @@ from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, EngineKind, Registry, scheme_of
 from speck.core.inventory import Inventory, Site
-from speck.core.job import PLACED_FIELDS, Job
+from speck.core.job import PLACED_FIELDS, POOLED, Job
 from speck.core.names import JOB_NAME
 from speck.core.placement import ANY, Expects
 from speck.core.topic import matches
@@ -58,7 +58,7 @@ class Resolver:
         """The job of these fields (each valid by itself, some maybe absent).
 
         Adds its faults to ``report``; ``None`` if that has any.  The addresses that SpecK is to choose are
-        empty.
+        empty; of an engine in a pool it is the first one's.
         """
         if fields.get("site") == ANY or report.data.get("sites") is not None:
             return self._movable_job(fields, report)
@@ -69,7 +69,9 @@ class Resolver:
         }
         kind = self._engine(fields, address, report) if address is not None else None
         site_name = self._site_name(fields)
-        return self._checked(fields, kind, report, **brokers, spe_address=address or "", site=site_name)
+        pooled = fields.get("spe_address", site_name) == site_name and self._inventory.pool_of(address or "")
+        resolved = {**brokers, "spe_address": address or "", "site": site_name}
+        return self._checked(fields, kind, report, **resolved, placed=POOLED if pooled else ())
 
     def _checked(
         self, fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport, **resolved: Any
@@ -261,11 +263,17 @@ class Resolver:
 
 
 def _engine_of(site: Site, engine: str | None, named_by: str, report: FaultReport) -> str | None:
-    """The address of a job's engine at a site: the only one, or the only one of the kind ``engine``."""
-    addresses = [each.spe_address for each in site.engines]
-    if len(addresses) > 1 and engine is not None:
-        addresses = [each for each in addresses if ENGINE_OF_SCHEME.get(scheme_of(each)) == engine]
-    if len(addresses) == 1:
+    """The address of a job's engine at a site: the only one, or the only one of the kind ``engine``.
+
+    Of a pool it is the first.
+    """
+    engines = site.engines
+    if len(engines) > 1 and engine is not None:
+        engines = tuple(
+            each for each in engines if ENGINE_OF_SCHEME.get(scheme_of(each.spe_address)) == engine
+        )
+    addresses, pools = [each.spe_address for each in engines], {each.pool for each in engines}
+    if len(addresses) == 1 or (addresses and len(pools) == 1 and None not in pools):
         return canonical(addresses[0])
     present = " and ".join(redacted(each.spe_address) for each in site.engines)
     if addresses:

@@ -44,7 +44,7 @@ from speck.schema.fields import (
     Text,
     WholeNumber,
 )
-from speck.schema.scale import ScaleSchema
+from speck.schema.pool import ScalableSchema
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
 _NAME = "1 to 100 letters, digits, '.', '_', '-', the first a letter or a digit"
@@ -441,7 +441,7 @@ class BrokerSchema(StrictSchema):
     )
 
 
-class EngineSchema(StrictSchema):
+class EngineSchema(ScalableSchema):
     """An engine of a site."""
 
     spe_address = Text(
@@ -461,7 +461,6 @@ class EngineSchema(StrictSchema):
     cores = Quantity("number of cores that jobs may use", NUMBER, positive=True)
     speed = Quantity("speed of a core, the reference core being 1", NUMBER, positive=True)
     price = Quantity("price of a core, relative to others; 1 by default", NUMBER)
-    scale = fields.Nested(ScaleSchema)
 
 
 class SiteSchema(EngineSchema, BrokerSchema):

@@ -1,5 +1,7 @@
 """The controller of workers: asks the engines for their workers, packs the jobs, and calls the hooks.
 
+Of the engines of pools it measures the jobs, and calls no hook.
+
 A loop of its own beside the reconciler, with a thread for each engine at most and one for each hook: an
 engine that is silent, or a hook that hangs, delays nothing else.  It starts, stops and moves no job: one that
 has no room waits for its engine as ever, and starts when a worker has come.
@@ -15,14 +17,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, ListsWorkers, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, EngineBinder, ListsWorkers, scheme_of
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
 from speck.controller.workers.group import JobLoad, WorkerGroup
 from speck.controller.workers.hooks import BOUND, HookCall
+from speck.controller.workers.pool import EnginePool
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.lifecycle import EventKind
+from speck.core.runtime import Worker
 from speck.errors import SpeckError
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.metrics import Metrics
@@ -59,6 +63,7 @@ class WorkerController:
     delay: Callable[[int], float] = exponential
     bound: float = BOUND
     groups: dict[str, WorkerGroup] = field(default_factory=dict, init=False)
+    pools: list[EnginePool] = field(default_factory=list, init=False)
     _calls: dict[str, HookCall] = field(default_factory=dict, init=False)
     _reconciling: dict[str, Future[None]] = field(default_factory=dict, init=False)
     _loads: dict[str, JobLoad] = field(default_factory=dict, init=False)
@@ -71,6 +76,7 @@ class WorkerController:
     )
 
     def __post_init__(self) -> None:
+        self.pools = [EnginePool(each) for each in self.inventory.pools]
         for site in self.inventory.sites.values():
             for engine in site.engines:
                 if engine.scale is not None:
@@ -80,8 +86,8 @@ class WorkerController:
     # --- the thread
 
     def start(self) -> None:
-        """Begin, if an engine of the inventory has workers that come and go."""
-        if self.groups and self._thread is None:
+        """Begin, if the inventory has pools, or an engine whose workers come and go."""
+        if (self.groups or self.pools) and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="workers", daemon=True)
             self._thread.start()
 
@@ -117,14 +123,52 @@ class WorkerController:
             if before is None or before.done():
                 jobs = [each for each in loads if each.job.spe_address == address]
                 self._reconciling[address] = self._threads.submit(self._reconcile, group, jobs)
+        for pool in self.pools:
+            self._observe_pool(pool, loads)
+
+    def _observe_pool(self, pool: EnginePool, loads: Sequence[JobLoad]) -> None:
+        addresses = {each.spe_address for each in pool.pool.engines}
+        with self._lock:
+            pool.learn(each for each in loads if each.job.spe_address in addresses)
+        for address in addresses:
+            before = self._reconciling.get(address)
+            if before is None or before.done():
+                self._reconciling[address] = self._threads.submit(self._observe, pool, address)
 
     def await_rounds(self) -> None:
         """Wait for the engines that are at work."""
         wait(list(self._reconciling.values()))
 
+    def _engine_at(self, address: str) -> EngineBinder:
+        return self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+
+    def _workers_at(self, address: str) -> Sequence[Worker]:
+        """The workers of an engine of a pool; one that lists none is its own."""
+        engine = self._engine_at(address)
+        if isinstance(engine, ListsWorkers):
+            return engine.workers()
+        room = engine.capacity()
+        free = room.slots is not None and room.slots == room.slots_free
+        return [
+            Worker(id=address, free=free, slots=room.slots, slots_free=room.slots_free, memory=room.memory)
+        ]
+
+    def _observe(self, pool: EnginePool, address: str) -> None:
+        try:
+            workers = self._workers_at(address)
+            with self._lock:
+                pool.observe(address, workers, self.clock())
+        except SpeckError as error:
+            with self._lock:
+                pool.fail(address, " ".join(str(error).split()))
+        except Exception as error:
+            _log.exception("the workers of %s could not be listed", address)
+            with self._lock:
+                pool.fail(address, f"internal error: {error!r}")
+
     def _reconcile(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> None:
         try:
-            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(group.address), ""), group.address)
+            engine = self._engine_at(group.address)
             if not isinstance(engine, ListsWorkers):
                 raise SpeckError(f"{group.address} is of a kind of engine without workers")
             workers = engine.workers()
@@ -182,7 +226,7 @@ class WorkerController:
         for snapshot in self.deployments.snapshots():
             running = {job.job_name: job for job, _ in snapshot.deployed()}
             for name, job in {**running, **snapshot.desired}.items():
-                if job.spe_address in self.groups:
+                if self._site_of(job) is not None:
                     jobs[name] = job
         if jobs:
             self.sampler.measure()
@@ -192,6 +236,11 @@ class WorkerController:
         loads = {name: self._loads.get(name, JobLoad(job)) for name, job in jobs.items()}
         return [replace(load, job=jobs[name]) for name, load in loads.items()]
 
+    def _site_of(self, job: Job) -> str | None:
+        """The site of a job at an engine with workers that come and go, or in a pool."""
+        group, pool = self.groups.get(job.spe_address), self.inventory.pool_of(job.spe_address)
+        return group.site if group is not None else pool.site if pool is not None else None
+
     def _measured(self, jobs: Mapping[str, Job]) -> dict[str, JobLoad]:
         if not jobs:
             return {}
@@ -199,7 +248,7 @@ class WorkerController:
         readings = self.sampler.readings()
         loads = {}
         for name, job in jobs.items():
-            site = sites.get(self.groups[job.spe_address].site)
+            site = sites.get(self._site_of(job) or "")
             speed = site.speed.value if site is not None and site.speed is not None else 1.0
             load = _load(job, found[name], speed)
             rates = readings[name].rates if name in readings else None
@@ -211,10 +260,16 @@ class WorkerController:
     # --- queries
 
     def data(self, site: str | None = None) -> list[dict[str, Any]]:
-        """The engines with workers, of one site or of all, as plain data."""
+        """The engines with workers, then the pools, of one site or of all, as plain data."""
         now = self.clock()
+        found: list[WorkerGroup | EnginePool] = [*self.groups.values(), *self.pools]
         with self._lock:
-            return [each.data(now) for each in self.groups.values() if site in (None, each.site)]
+            return [each.data(now) for each in found if site in (None, each.site)]
+
+    def cores_of(self, job: Job) -> float | None:
+        """The measured cores of an instance of a job in a pool; ``None``: not measured, or in no pool."""
+        with self._lock:
+            return next((each.cores_of(job) for each in self.pools if each.has(job.spe_address)), None)
 
 
 def _load(job: Job, measure: JobMeasure, speed: float) -> JobLoad:

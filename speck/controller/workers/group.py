@@ -141,8 +141,10 @@ class WorkerGroup:
             if load.cores is not None and load.measured > self._measured.get(name, 0.0):
                 self._measured[name] = load.measured
                 share = load.cores / self.scale.cores / _instances(load.job)
-                average = self.shares.get(_code(load.job))
-                self.shares[_code(load.job)] = Average(share) if average is None else average.with_next(share)
+                average = self.shares.get(code_of(load.job))
+                self.shares[code_of(load.job)] = (
+                    Average(share) if average is None else average.with_next(share)
+                )
             if load.waiting is not None:
                 self._predict(name, load.counted, load.waiting)
 
@@ -182,7 +184,7 @@ class WorkerGroup:
 
     def share(self, job: Job) -> float:
         """The share of a worker that an instance of the job takes; that of its code, or the default."""
-        average = self.shares.get(_code(job))
+        average = self.shares.get(code_of(job))
         return DEFAULT_SHARE if average is None else average.value
 
     def _slots(self) -> int | None:
@@ -193,7 +195,7 @@ class WorkerGroup:
         for entries in (self._arrivals, self._measured, self._counts, self._units):
             for name in entries.keys() - jobs.keys():
                 entries.pop(name)
-        codes = {_code(job) for job in jobs.values()}
+        codes = {code_of(job) for job in jobs.values()}
         for code in self.shares.keys() - codes:
             del self.shares[code]
 
@@ -362,7 +364,7 @@ def _instances(job: Job) -> int:
     return max(1, job.parallelism or 1)
 
 
-def _code(job: Job) -> str:
+def code_of(job: Job) -> str:
     """Identifies the code of a job; the name stands for one without a hash."""
     return f"{job.code_hash or job.job_name} {job.entry_class or ''}"
 

@@ -1,0 +1,153 @@
+"""The engines of one pool: their jobs, the measured cores of code, and what they report of themselves.
+
+No calls and no clock of its own, as :mod:`speck.controller.workers.group`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from speck.controller.workers.group import JobLoad, code_of
+from speck.core.inventory import Pool
+from speck.core.job import Job
+from speck.core.runtime import Worker
+from speck.placement.packing import Average
+from speck.placement.pools import Filled, filled, instances
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass
+class _Seen:
+    """One engine: the sums over its workers at ``at`` (Unix time, s), or the reason why it is silent."""
+
+    at: float | None = None
+    silent: str = ""
+    slots: int | None = None
+    slots_free: int | None = None
+    memory: int | None = None
+    processor: float | None = None  # s
+    busy: float | None = None  # cores
+    free_since: float | None = None
+
+
+@dataclass
+class EnginePool:
+    """One pool.  Times are Unix time, s."""
+
+    pool: Pool
+    engines: list[Filled] = field(default_factory=list)
+    _cores: dict[str, Average] = field(default_factory=dict)  # of an instance, by code
+    _measured: dict[str, float] = field(default_factory=dict)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+
+    @property
+    def site(self) -> str:
+        """The name of its site."""
+        return self.pool.site
+
+    def __post_init__(self) -> None:
+        self._seen = {each.spe_address: _Seen() for each in self.pool.engines}
+        self.engines = filled(self.pool, (), self.cores_of)
+
+    def has(self, address: str) -> bool:
+        """True if the engine with this address is in the pool."""
+        return address in self._seen
+
+    # --- what is observed
+
+    def observe(self, address: str, workers: Sequence[Worker], now: float) -> None:
+        """Take the workers that an engine lists."""
+        before = self._seen[address]
+        seen = _Seen(
+            at=now,
+            slots=_sum(each.slots for each in workers),
+            slots_free=_sum(each.slots_free for each in workers),
+            memory=_sum(each.memory for each in workers),
+            processor=_sum(each.processor for each in workers),
+            free_since=None if not all(each.free for each in workers) else before.free_since or now,
+        )
+        if seen.processor is not None and before.processor is not None and before.at is not None:
+            seconds = now - before.at
+            # Less than before: it was started anew.
+            if seconds > 0 and seen.processor >= before.processor:
+                seen.busy = (seen.processor - before.processor) / seconds
+        self._seen[address] = seen
+
+    def fail(self, address: str, reason: str) -> None:
+        """Note that an engine does not answer."""
+        self._seen[address].silent = reason
+
+    def learn(self, loads: Iterable[JobLoad]) -> None:
+        """Take new measurements into the averages of code, and the jobs at each engine."""
+        found = list(loads)
+        for load in found:
+            name, code = load.job.job_name, code_of(load.job)
+            if load.cores is not None and load.measured > self._measured.get(name, 0.0):
+                self._measured[name] = load.measured
+                sample, former = load.cores / instances(load.job), self._cores.get(code)
+                self._cores[code] = Average(sample) if former is None else former.with_next(sample)
+        names = {each.job.job_name for each in found}
+        self._measured = {name: at for name, at in self._measured.items() if name in names}
+        self.engines = filled(self.pool, (each.job for each in found), self.cores_of)
+
+    def cores_of(self, job: Job) -> float | None:
+        """The cores that an instance of the job's code takes; ``None``: never measured here."""
+        average = self._cores.get(code_of(job))
+        return None if average is None else average.value
+
+    # --- plain data
+
+    def data(self, now: float) -> dict[str, Any]:
+        """The pool as plain data, in the form of :meth:`WorkerGroup.data`; its workers are the engines."""
+        used = [each for each in self.engines if each.jobs]
+        answering = [each for each in self._seen.values() if each.at is not None and not each.silent]
+        silent = {address: each.silent for address, each in self._seen.items() if each.silent}
+        number, count = sum(each.slots for each in used), len(self.engines)
+        reason = f"{number} instances fill {len(used)} of {count} engines"
+        faults = "; ".join(f"{address}: {why}" for address, why in silent.items())
+        return {
+            "site": self.site,
+            "engine": f"pool {self.pool.name}",
+            "least": count,
+            "most": count,
+            "cores": sum(each.engine.cores or 1.0 for each in self.engines) / count,
+            "slots": self.engines[0].engine.slots,
+            "present": len(answering),
+            "desired": count,
+            "bins": len(used),
+            "spare": count - len(used),
+            "instances": number,
+            "predicted": 0,
+            "state": "idle" if len(answering) == count else "short" if answering else "silent",
+            "message": faults or reason,
+            "next_try": None,
+            "observed_at": max((each.at for each in answering if each.at is not None), default=None),
+            "workers": [self._engine_data(index, each, now) for index, each in enumerate(self.engines)],
+            "filled": [each.load for each in used],
+        }
+
+    def _engine_data(self, index: int, each: Filled, now: float) -> dict[str, Any]:
+        seen = self._seen[each.engine.spe_address]
+        since = seen.free_since
+        return {
+            "id": each.engine.spe_address,
+            "index": index,
+            "free": not each.jobs,
+            "free_for": None if each.jobs or since is None else max(0.0, now - since),
+            "cores": each.engine.cores,
+            "busy_cores": seen.busy,
+            "slots": seen.slots if seen.slots is not None else each.engine.slots,
+            "slots_free": seen.slots_free,
+            "memory": seen.memory,
+            "memory_free": None,
+        }
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    """The sum of the values, if there are any and all are known."""
+    found = list(values)
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None

@@ -1,0 +1,162 @@
+"""Jobs of a site with a pool, over engines in memory: the engine that each gets, and keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.controller.workers.group import JobLoad
+from speck.coordinator import Services, build
+from speck.core.inventory import Engine, Inventory, Site
+from speck.core.job import Job
+from speck.core.settings import Settings
+from speck.store import Store
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
+from tests.support.reconciler_bench import Clock
+
+FIRST, SECOND, THIRD = ADDRESSES = [f"http://e{number}:8081/" for number in (1, 2, 3)]
+
+
+@dataclass
+class Bench:
+    services: Services
+    world: World
+    clock: Clock
+
+    def apply(self, *jobs: Job, name: str = "traffic", **options: Any) -> list[str]:
+        """Apply these jobs; returns what the plan says of each: its action, as words."""
+        operation, plan = self.services.coordinator.apply(composition(*jobs, name=name), **options)
+        assert operation.wait(30)
+        return [type(each).__name__ for each in plan.actions]
+
+    def engines(self) -> dict[str, str]:
+        """The engine of each job that runs, by its name, as the engines have it."""
+        return {
+            job.job_name: job.spe_address
+            for snapshot in self.services.coordinator.deployments.snapshots()
+            for job, _ in snapshot.deployed()
+        }
+
+    def numbers(self) -> list[int]:
+        counted = Counter(self.engines().values())
+        return [counted[each] for each in ADDRESSES]
+
+    def round(self) -> dict[str, Any]:
+        workers = self.services.coordinator.workers
+        workers.round()
+        workers.await_rounds()
+        (found,) = self.services.sites.workers("A")
+        return found
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
+    world, clock = World(), Clock()
+    engines = tuple(Engine(spe_address=each, cores=2.0, slots=8, pool="small") for each in ADDRESSES)
+    site = Site(name="A", engines=engines, broker_address="tcp://b1:1883")
+    with Store(tmp_path / "store") as store:
+        services = build(
+            store,
+            double_kinds(world),
+            Inventory({"A": site}),
+            Settings(roots=(write_code(tmp_path),), period=0),
+            clock=clock,
+        )
+        services.coordinator.start()
+        yield Bench(services, world, clock)
+        services.coordinator.close()
+    assert world.violations == []
+
+
+def pooled(*numbers: int, **fields: Any) -> list[Job]:
+    """Jobs as a file's are read: at the first engine, until one is chosen."""
+    place = {"spe_address": FIRST, "site": "A", "engine": "flink", "placed": ("spe_address",)}
+    return [
+        make_job(f"job-{number:02}", f"in/{number}", f"out/{number}", **{**place, **fields})
+        for number in numbers
+    ]
+
+
+def test_engines_fill_one_after_the_other(bench: Bench) -> None:
+    bench.apply(*pooled(*range(10)))
+    assert bench.numbers() == [8, 2, 0]
+    bench.apply(*pooled(*range(20, 28)), name="other")  # the jobs of another composition count
+    assert bench.numbers() == [8, 8, 2]
+
+
+def test_jobs_stay_and_a_hole_is_filled(bench: Bench) -> None:
+    bench.apply(*pooled(*range(10)))
+    before = bench.engines()
+    assert set(bench.apply(*pooled(*range(10)))) == {"Keep"}
+    bench.apply(*pooled(0, *range(2, 10)))
+    bench.apply(*pooled(0, *range(2, 11)))
+    assert bench.engines() == {name: at for name, at in before.items() if name != "job-01"} | {
+        "job-10": FIRST
+    }
+
+
+def test_updated_jobs_stay_and_those_with_an_address_go_where_they_say(bench: Bench) -> None:
+    bench.apply(*pooled(*range(9)))
+    assert bench.engines()["job-08"] == SECOND
+    bench.apply(*pooled(*range(9), arguments={"rate": 2}))
+    assert bench.numbers() == [8, 1, 0]
+    (moved,) = pooled(8, spe_address=THIRD, placed=())
+    bench.apply(*pooled(*range(8)), moved)
+    assert bench.numbers() == [8, 0, 1]
+
+
+def test_rolled_back_jobs_stay_where_they_are(bench: Bench) -> None:
+    bench.apply(*pooled(*range(9)))
+    bench.apply(*pooled(8))
+    assert bench.engines() == {"job-08": SECOND}
+    stored = bench.services.coordinator.deployments.store.revision("traffic", 1)
+    bench.apply(*stored.jobs.values())
+    assert bench.numbers() == [8, 1, 0]
+
+
+def test_an_engine_that_left_the_pool_gives_its_jobs_to_others(bench: Bench) -> None:
+    bench.apply(*pooled(*range(9)))
+    pools = bench.services.coordinator.placer.pools
+    site = pools.inventory.sites["A"]
+    smaller = Inventory({"A": replace(site, engines=site.engines[:1] + site.engines[2:])})
+    assigned = replace(pools, inventory=smaller).assign(composition(*pooled(*range(9))))
+    assert assigned.jobs["job-08"].spe_address == THIRD
+    assert {assigned.jobs[f"job-{number:02}"].spe_address for number in range(8)} == {FIRST}
+
+
+def test_measured_cores_decide_for_the_next_of_that_code(bench: Bench) -> None:
+    bench.apply(*pooled(0, 1))
+    (pool,) = bench.services.coordinator.workers.pools
+    bench.round()
+    pool.learn([JobLoad(each, cores=1.0, measured=1.0) for each in pooled(0, 1)])
+    bench.apply(*pooled(0, 1, 2, 3, 4))
+    assert bench.numbers() == [2, 2, 1]  # a core each, of two
+
+
+def test_the_engines_are_shown_as_workers(bench: Bench) -> None:
+    bench.apply(*pooled(*range(10)))
+    found = bench.round()
+    assert (found["engine"], found["state"], found["present"]) == ("pool small", "idle", 3)
+    assert (found["bins"], found["spare"], found["instances"]) == (2, 1, 10)
+    assert found["message"] == "10 instances fill 2 of 3 engines"
+    assert found["filled"] == [1.0, 0.25]
+    assert [(each["id"], each["free"]) for each in found["workers"]] == list(
+        zip(ADDRESSES, (False, False, True), strict=True)
+    )
+    bench.world.engine(SECOND).reachable = False
+    found = bench.round()
+    assert (found["state"], found["present"]) == ("short", 2)
+    assert SECOND in found["message"]
+
+
+def test_an_engine_without_workers_is_its_own(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.controller.workers.controller.ListsWorkers", type("None", (), {}))
+    bench.apply(*pooled(0, 1))
+    found = bench.round()
+    assert (found["state"], found["workers"][0]["slots"], found["workers"][0]["slots_free"]) == ("idle", 8, 6)
