@@ -1,4 +1,4 @@
-"""The marks of a driver: the attempt, the job and the store, as Spark properties of its command line.
+"""The marks of a driver: its attempt, job, store and stamps, as Spark properties of its command line.
 
 The worker writes the command line to the head of the driver's log, so that it contains no secret.  Drivers of
 version 0.1 have the marks ``attempt`` and ``job`` only.
@@ -25,7 +25,8 @@ class DriverMarks:
 
     ``attempt`` is the id of its attempt, ``job`` the job's name, ``number`` the attempt's, ``owner`` the
     identity of the store that submitted it, ``code`` the hash of the job's file, ``reads`` the fingerprint of
-    its session, ``form`` that of the job's definition, and ``checkpoint`` the location of its state.
+    its session, ``form`` that of the job's definition, ``checkpoint`` the location of its state, and
+    ``stamps`` the numbers in the attempt's stamps (:meth:`~speck.core.runtime.Attempt.stamps`).
     """
 
     attempt: str = ""
@@ -36,6 +37,7 @@ class DriverMarks:
     reads: str = ""
     form: str = ""
     checkpoint: str = ""
+    stamps: str = ""
 
     def properties(self) -> dict[str, str]:
         """The marks as Spark properties; a character that a command line may quote is percent-encoded."""
@@ -45,9 +47,10 @@ class DriverMarks:
     def found(self) -> Found:
         """The driver as a job of the cluster."""
         number = int(self.number) if self.number.isdecimal() else 0
-        return Found(
+        known = Found(
             self.attempt, self.job, self.attempt, self.code, self.reads, number, self.form, self.owner
         )
+        return known.with_stamps(self.stamps)
 
 
 FOREIGN = DriverMarks()  # of a driver that is not SpecK's
@@ -64,6 +67,7 @@ def marks_of(job: Job, attempt: Attempt, checkpoint: str) -> DriverMarks:
         reads=session_fingerprint(job.source_broker, attempt.session),
         form=form_fingerprint(job),
         checkpoint=checkpoint,
+        stamps=attempt.stamps(),
     )
 
 

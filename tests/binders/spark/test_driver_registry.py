@@ -107,7 +107,7 @@ def test_a_submit_does_not_wait_for_a_worker() -> None:
 
 
 JOB = make_job("a", engine="spark")
-RUN = Attempt(id=ATTEMPT, job_name="a", number=7, session=named("a"), owner=OWNER)
+RUN = Attempt(id=ATTEMPT, job_name="a", number=7, session=named("a"), owner=OWNER, incarnation=5, origin=3)
 PLACE = 'hdfs://h:9/a b/"c"/%25'  # quoted on a command line
 
 
@@ -127,7 +127,19 @@ def test_another_coordinator_reads_all_marks_of_a_driver() -> None:
     assert registry.checkpoint(ATTEMPT) == PLACE
     reads = session_fingerprint(JOB.source_broker, RUN.session)
     form = form_fingerprint(JOB)
-    assert found.found() == Found(ATTEMPT, "a", ATTEMPT, JOB.code_hash, reads, 7, form, OWNER)
+    known = Found(ATTEMPT, "a", ATTEMPT, JOB.code_hash, reads, 7, form, OWNER)
+    assert found.found() == replace(known, incarnation=5, origin=3)
+
+
+@pytest.mark.parametrize(("lineage", "mark"), [("", "5.3"), ("b" * 32, f"5.3.{'b' * 32}")])
+def test_a_driver_names_the_stamps_that_it_writes(lineage: str, mark: str) -> None:
+    marks = marks_of(JOB, replace(RUN, lineage=lineage), PLACE)
+    assert marks.properties()["spark.speck.stamps"] == mark
+    found = marks_in(head(**marks.properties())).found()
+    assert (found.incarnation, found.origin, found.lineage) == (5, 3, lineage)
+    # As of a version before this mark, or of text that is none: the numbers are unknown, and not 0.
+    for other in ("", "5", "5.x"):
+        assert replace(marks, stamps=other).found().incarnation is None
 
 
 def test_a_driver_of_an_older_version_has_an_attempt_and_a_job_only() -> None:
