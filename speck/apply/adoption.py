@@ -240,7 +240,7 @@ def _compared(job: Job, own: str, copy: Found, sessions: Sequence[OwnedSession])
         "stamps": copy.incarnation is not None,
     }
     if missing := [each for each, there in marks.items() if not there]:
-        kind = "as those of Spark, and of versions before adoption"
+        kind = "as those that a version before such marks has started"
         return Refusal(name, f"{shown} has no mark of its {', '.join(missing)}, {kind}")
     if copy.code and job.code_hash and copy.code != job.code_hash:
         reason = f"{shown} runs code {copy.code[:12]}, and the file has {job.code_hash[:12]}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from speck.core.job import Scalar
+
+_STAMPS = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})(?:\.([0-9a-f]{1,64}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,10 @@ class Attempt:
     owner: str = ""
     incarnation: int = 0
     origin: int = 0
+
+    def stamps(self) -> str:
+        """The numbers in its stamps as one mark: incarnation, origin and, if any, lineage, between dots."""
+        return ".".join(filter(None, [str(self.incarnation), str(self.origin), self.lineage]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,14 @@ class Found:
     incarnation: int | None = None
     origin: int = 0
     lineage: str = ""
+
+    def with_stamps(self, mark: str) -> Found:
+        """The job with the numbers of a mark (:meth:`Attempt.stamps`); as it is for any other text."""
+        stamps = _STAMPS.fullmatch(mark)
+        if stamps is None:
+            return self
+        incarnation, origin, lineage = stamps.groups(default="")
+        return replace(self, incarnation=int(incarnation), origin=int(origin), lineage=lineage)
 
 
 class Drift(Enum):

@@ -31,16 +31,12 @@ pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mo
 
 @dataclass(frozen=True)
 class Place:
-    """An engine, its kind, the file and function of a job that it runs, and its marks of a job.
-
-    ``names_stores`` is true of an engine whose jobs name their store.
-    """
+    """An engine, its kind, and the file and function of a job that it runs."""
 
     site: Site
     engine: str
     code: Path
     entry: str
-    names_stores: bool
 
     def composition(self, broker: str) -> bytes:
         """One job at the engine that reads and writes at a broker."""
@@ -78,17 +74,17 @@ def place_fixture(
                 spark: SparkServer = request.getfixturevalue("spark_server")
                 known = {"checkpoint_dir": str(tmp_path / "checkpoints")}
                 site = one_site("A", spark.address, mosquitto.address, **known)
-                yield Place(site, "spark", JOBS / "simple.py", "upper", names_stores=False)
+                yield Place(site, "spark", JOBS / "simple.py", "upper")
             case "spark-standalone":
                 cluster: StandaloneServer = request.getfixturevalue("standalone_server")
                 site = one_site("A", cluster.address, mosquitto.address, **cluster.engine)
-                yield Place(site, "spark", JOBS / "simple.py", "upper", names_stores=True)
+                yield Place(site, "spark", JOBS / "simple.py", "upper")
             case _:
                 if not pyflink():
                     pytest.skip("no Python with PyFlink (make pyflink)")
                 flink = stack.enter_context(FlinkServer(tmp_path / "flink", python=pyflink(), slots=2))
                 site = one_site("A", flink.address, mosquitto.address)
-                yield Place(site, "flink", NUMBERS, "as_they_are", names_stores=True)
+                yield Place(site, "flink", NUMBERS, "as_they_are")
 
 
 def test_a_second_store_is_refused_and_touches_nothing(
@@ -108,8 +104,8 @@ def test_a_second_store_is_refused_and_touches_nothing(
 
         _refused(second, ours, owner)
         elsewhere = stack.enter_context(MosquittoServer(tmp_path / "other"))
-        if place.names_stores:  # no session there: the marks of the copy alone
-            _refused(second, place.composition(elsewhere.address), owner)
+        # No session is there: the marks of the copy alone.
+        _refused(second, place.composition(elsewhere.address), owner)
 
         assert _seen(first, place, mosquitto) == before
         assert _sessions(elsewhere) == []

@@ -120,7 +120,7 @@ def job_parameters(job: Job, attempt: Attempt, code: str) -> dict[str, str]:
         "number": str(attempt.number),
         "form": form_fingerprint(job),
         "owner": attempt.owner,
-        "stamps": ".".join(filter(None, [str(attempt.incarnation), str(attempt.origin), attempt.lineage])),
+        "stamps": attempt.stamps(),
     }
     return {f"{PARAMETERS}.{name}": value for name, value in labels.items() if value}
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from binders.flink.rest.overviews import JobLine
 from binders.flink.submission.job_config import PARAMETERS
 from speck.core.runtime import Found
-
-_STAMPS = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})(?:\.([0-9a-f]{1,64}))?")
 
 
 @dataclass(frozen=True)
@@ -19,8 +16,8 @@ class Labels:
 
     ``job`` is the name of the job in SpecK, ``code`` the hash of the uploaded jar, ``reads`` the fingerprint
     of its session, ``hash`` that of the job's file, ``number`` its attempt's, ``form`` the fingerprint of the
-    job's definition, ``owner`` the identity of the store that deployed it.  ``stamps`` are the attempt's
-    incarnation, origin and, if it has one, lineage, with dots between them.
+    job's definition, ``owner`` the identity of the store that deployed it.  ``stamps`` are the numbers in the
+    attempt's stamps (:meth:`~speck.core.runtime.Attempt.stamps`).
     """
 
     job: str = ""
@@ -44,8 +41,4 @@ def found(line: JobLine, labels: Labels) -> Found:
         return Found(line.id, line.name)
     number = int(labels.number) if labels.number.isdecimal() else 0
     known = Found(line.id, labels.job, line.id, labels.hash, labels.reads, number, labels.form, labels.owner)
-    stamps = _STAMPS.fullmatch(labels.stamps)
-    if stamps is None:
-        return known
-    incarnation, origin, lineage = stamps.groups(default="")
-    return replace(known, incarnation=int(incarnation), origin=int(origin), lineage=lineage)
+    return known.with_stamps(labels.stamps)

@@ -22,11 +22,13 @@ from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.processor import ServerProcess
+from binders.spark.connect.running import RunningQueries
 from binders.spark.connect.slots import Slots
 from binders.spark.connect.specification import query_spec, session_of
 from binders.spark.query import plan
 from binders.spark.query.code_check import check_code, may_have_several_sources, mentions_python_functions
 from binders.spark.query.history import BatchHistory
+from binders.spark.query.marks import Marks
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of
 from binders.spark.query.progress import failure_line, metrics_of, report_line
 from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
@@ -79,6 +81,7 @@ class ConnectEngine:
         self._closed = False
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
+        self._running = RunningQueries(address, self._probe)
         self._slots = Slots(address, self._known.slots, self._probe)
         self._measurements = Measurements(self._client, self._probe, inventory)
         self._batches = BatchHistory()
@@ -114,7 +117,10 @@ class ConnectEngine:
             attempt_lock = self._attempts.setdefault(attempt.id, threading.Lock())
         try:
             with attempt_lock:
-                return self.find(attempt) or self._launch(job, attempt)
+                handle = self.find(attempt) or self._launch(job, attempt)
+            marks = Marks.of(job, attempt, handle.details["checkpoint"])
+            self._running.mark(handle.details["run"], marks)
+            return handle
         finally:
             self._slots.release(job.job_name)
 
@@ -163,16 +169,8 @@ class ConnectEngine:
         }
 
     def running(self) -> list[Found]:
-        """The queries of all sessions, each by its run's id.
-
-        Without their owners.  Raises :class:`~speck.errors.Rejected` if the server cannot list them.
-        """
-        running = self._probe.running()
-        if running is None:
-            raise Rejected(
-                f"{self.address} cannot list its queries (expected a local master)", address=self.address
-            )
-        return [Found(query.run_id, query.name) for query in running]
+        """The queries of all sessions; see :meth:`RunningQueries.list`."""
+        return self._running.list()
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Wait for the end of the current batch (``stop_grace`` seconds), stop the query, end its session.
@@ -186,6 +184,7 @@ class ConnectEngine:
             self._end_query(handle)
             self._client.release(handle.engine_id)
         self._batches.forget(handle.details["run"])
+        self._running.forget(handle.details["run"])
         return State(STATE_KIND, handle.details["checkpoint"]) if keep_state else None
 
     def _check_checkpoint(self, handle: Handle) -> None:

@@ -136,6 +136,12 @@ class ServerProbe:
         match = _SIZE.fullmatch(self.setting("spark.driver.memory", "1g").lower())
         return int(match[1]) * _UNITS.get(match[2], _UNITS["m"]) if match else None
 
+    def evaluate(self, expression: str) -> str:
+        """The value of an SQL expression as text; Spark's optimizer evaluates it, in the server's process."""
+        # Over a relation of literals no task runs, and also a function without a constant result is computed.
+        relation = pb2.Relation(sql=pb2.SQL(query=f"SELECT {expression} FROM VALUES (1)"))  # noqa: S608 - of constants
+        return self.ask(lambda session: self._client.text(session, relation))
+
     def now(self) -> float:
         """The server's clock (Unix time, s)."""
         relation = pb2.Relation(sql=pb2.SQL(query="SELECT CAST(unix_micros(now()) AS STRING)"))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import time
 
-from binders.spark.standalone.driver_marks import FOREIGN, DriverMarks, marks_in
+from binders.spark.query.marks import Marks
+from binders.spark.standalone.driver_marks import FOREIGN, marks_in
 from binders.spark.standalone.driver_status import DriverStatus, choose_driver, read_status
 from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from binders.spark.standalone.submission import MAIN_CLASS
@@ -33,9 +34,9 @@ class DriverRegistry:
     def __init__(self, address: str, master: Master) -> None:
         self.address = address
         self._master = master
-        self._marks: dict[str, DriverMarks] = {}  # by driver id; FOREIGN for those that are not of SpecK
+        self._marks: dict[str, Marks] = {}  # by driver id; FOREIGN for those that are not of SpecK
 
-    def add(self, driver: str, marks: DriverMarks) -> None:
+    def add(self, driver: str, marks: Marks) -> None:
         """Add a driver that was just submitted."""
         self._marks[driver] = marks
 
@@ -43,7 +44,7 @@ class DriverRegistry:
         """The names of jobs by the ids of their drivers; empty for foreign drivers."""
         return {driver: marks.job for driver, marks in list(self._marks.items())}
 
-    def active(self, cluster: Cluster) -> list[DriverMarks]:
+    def active(self, cluster: Cluster) -> list[Marks]:
         """The marks of each active driver of SpecK that is identified."""
         self.identify(cluster)
         marks = (self._marks.get(driver.id, FOREIGN) for driver in cluster.drivers if driver.active)
@@ -109,7 +110,7 @@ class DriverRegistry:
                 unknown.append(driver)
         return unknown
 
-    def _read_marks(self, driver: Driver, worker: Worker) -> DriverMarks | None:
+    def _read_marks(self, driver: Driver, worker: Worker) -> Marks | None:
         """The marks in the head of a driver's log; ``None`` if it has no head yet."""
         try:
             head = self._master.log(worker, driver.id, "stderr", start=0, length=HEAD).text

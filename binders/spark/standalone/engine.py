@@ -157,7 +157,7 @@ class StandaloneEngine:
     def running(self) -> list[Found]:
         """The active drivers of SpecK, as far as they are identified."""
         cluster = self._master.cluster()
-        return [marks.found() for marks in self._drivers.active(cluster)]
+        return [marks.found(marks.attempt) for marks in self._drivers.active(cluster)]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Request the driver to stop after the current batch; kill it if it does not.

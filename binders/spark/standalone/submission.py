@@ -16,6 +16,7 @@ from typing import Any
 import pyspark
 
 from binders.spark.local.commands import CONNECTOR
+from binders.spark.query.marks import Marks
 from binders.spark.query.options import (
     CONNECTOR_FORMAT,
     checkpoint_of,
@@ -27,7 +28,7 @@ from binders.spark.query.spec import QuerySpec
 from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY
 from binders.spark.standalone.driver_bootstrap import VARIABLE
 from binders.spark.standalone.driver_bundle import BUNDLE_NAME, SCRIPT_NAME, bundle, script
-from binders.spark.standalone.driver_marks import DriverMarks, marks_of
+from binders.spark.standalone.driver_marks import properties_of
 from binders.spark.standalone.master import Master
 from speck.binder import Artifact, ArtifactServer
 from speck.core.inventory import Inventory
@@ -130,11 +131,11 @@ class Submitter:
     def _properties(self, job: Job, attempt: Attempt) -> dict[str, str]:
         name, supervise = f"speck {job.job_name} {attempt.id}", job.restart == "always"
         base = self._base_properties(name, supervise, tasks=job.parallelism or 1)
-        return base | self.marks(job, attempt).properties()
+        return base | properties_of(self.marks(job, attempt))
 
-    def marks(self, job: Job, attempt: Attempt) -> DriverMarks:
+    def marks(self, job: Job, attempt: Attempt) -> Marks:
         """The marks of the driver of an attempt, which are read from the head of its log."""
-        return marks_of(job, attempt, checkpoint_of(attempt, self._known))
+        return Marks.of(job, attempt, checkpoint_of(attempt, self._known))
 
     def _base_properties(self, name: str, supervise: bool, tasks: int = 1) -> dict[str, str]:
         return _PROPERTIES | {

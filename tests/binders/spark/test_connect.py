@@ -23,9 +23,10 @@ import pytest
 from binders.spark import CONNECT, connect_engine
 from binders.spark.connect import grpc_client
 from binders.spark.connect.launcher import Launcher
+from binders.spark.connect.running import _LISTED
 from speck.core.inventory import Inventory, Login, Secret
-from speck.core.job import Job, client_id
-from speck.core.runtime import Handle, JobState
+from speck.core.job import Job, client_id, form_fingerprint
+from speck.core.runtime import Found, Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost
 from tests.support.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
 from tests.support.examples import job, one_site
@@ -86,6 +87,32 @@ def test_messages_go_through(
     site_bench.mqtt.send(job.source_topic, ["a", "b", "a"])
     eventually(lambda: site_bench.mqtt.got(job), lambda got: Counter(got) == expected)
     site_bench.binder().stop(handle, keep_state=False)
+
+
+def test_a_query_names_its_store_to_any_coordinator_until_it_ends(
+    site_bench: SparkBench, job_name: str
+) -> None:
+    job = site_bench.job(job_name, "upper")
+    attempt = replace(attempt_of(job, 3), incarnation=2, origin=7, lineage="b" * 32)
+    engine, other = site_bench.binder(), site_bench.binder()
+    handle = engine.submit(job, attempt)
+
+    def listed() -> list[Found]:
+        return [each for each in other.running() if each.job_name == job.job_name]
+
+    (found,) = listed()
+    assert (found.engine_id, found.attempt, found.owner) == (handle.details["run"], attempt.id, attempt.owner)
+    assert (found.number, found.incarnation, found.origin, found.lineage) == (3, 2, 7, "b" * 32)
+    assert (found.form, found.code) == (form_fingerprint(job), job.code_hash)
+    assert other.find(attempt) == handle
+    # As of a version before these marks: the name alone, until the attempt is submitted once more.
+    other._running.forget(handle.details["run"])
+    assert listed() == [Found(handle.details["run"], job.job_name)]
+    assert other.submit(job, attempt) == handle
+    assert listed() == [found]
+    engine.stop(handle, keep_state=False)
+    assert listed() == []
+    assert handle.details["run"] not in other._probe.evaluate(_LISTED)
 
 
 def test_messages_keep_their_order(site_bench: SparkBench, job_name: str) -> None:

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from binders.spark.query.marks import Marks
 from binders.spark.standalone import driver_registry
-from binders.spark.standalone.driver_marks import FOREIGN, marks_in, marks_of
+from binders.spark.standalone.driver_marks import FOREIGN, marks_in, properties_of
 from binders.spark.standalone.driver_registry import HEAD_END, DriverRegistry
 from binders.spark.standalone.master import Cluster, Driver, Log, Master, Worker
 from binders.spark.standalone.submission import MAIN_CLASS
@@ -107,7 +108,7 @@ def test_a_submit_does_not_wait_for_a_worker() -> None:
 
 
 JOB = make_job("a", engine="spark")
-RUN = Attempt(id=ATTEMPT, job_name="a", number=7, session=named("a"), owner=OWNER)
+RUN = Attempt(id=ATTEMPT, job_name="a", number=7, session=named("a"), owner=OWNER, incarnation=5, origin=3)
 PLACE = 'hdfs://h:9/a b/"c"/%25'  # quoted on a command line
 
 
@@ -118,22 +119,34 @@ def head(**properties: str) -> str:
 
 
 def test_another_coordinator_reads_all_marks_of_a_driver() -> None:
-    marks = marks_of(JOB, RUN, PLACE)
+    marks = Marks.of(JOB, RUN, PLACE)
     registry = DriverRegistry(
-        ADDRESS, MasterInMemory([driver("RUNNING")], lambda: head(**marks.properties()))
+        ADDRESS, MasterInMemory([driver("RUNNING")], lambda: head(**properties_of(marks)))
     )
     (found,) = registry.active(MasterInMemory([driver("RUNNING")], lambda: "").cluster())
     assert found == marks
     assert registry.checkpoint(ATTEMPT) == PLACE
     reads = session_fingerprint(JOB.source_broker, RUN.session)
     form = form_fingerprint(JOB)
-    assert found.found() == Found(ATTEMPT, "a", ATTEMPT, JOB.code_hash, reads, 7, form, OWNER)
+    known = Found(ATTEMPT, "a", ATTEMPT, JOB.code_hash, reads, 7, form, OWNER)
+    assert found.found(ATTEMPT) == replace(known, incarnation=5, origin=3)
+
+
+@pytest.mark.parametrize(("lineage", "mark"), [("", "5.3"), ("b" * 32, f"5.3.{'b' * 32}")])
+def test_a_driver_names_the_stamps_that_it_writes(lineage: str, mark: str) -> None:
+    marks = Marks.of(JOB, replace(RUN, lineage=lineage), PLACE)
+    assert properties_of(marks)["spark.speck.stamps"] == mark
+    found = marks_in(head(**properties_of(marks))).found(ATTEMPT)
+    assert (found.incarnation, found.origin, found.lineage) == (5, 3, lineage)
+    # As of a version before this mark, or of text that is none: the numbers are unknown, and not 0.
+    for other in ("", "5", "5.x"):
+        assert replace(marks, stamps=other).found(ATTEMPT).incarnation is None
 
 
 def test_a_driver_of_an_older_version_has_an_attempt_and_a_job_only() -> None:
     registry = DriverRegistry(ADDRESS, MasterInMemory([driver("RUNNING")], lambda: HEADED))
     (found,) = registry.active(MasterInMemory([driver("RUNNING")], lambda: "").cluster())
-    assert found.found() == Found(ATTEMPT, "a", ATTEMPT)
+    assert found.found(ATTEMPT) == Found(ATTEMPT, "a", ATTEMPT)
     assert registry.checkpoint(ATTEMPT) == ""
 
 
@@ -151,6 +164,6 @@ def test_a_driver_without_an_attempt_and_a_job_is_foreign(properties: dict[str, 
 
 
 def test_marks_that_are_not_set_are_not_written() -> None:
-    marks = marks_of(JOB, replace(RUN, owner=""), PLACE)
-    assert "spark.speck.owner" not in marks.properties()
-    assert marks_in(head(**marks.properties())) == marks
+    marks = Marks.of(JOB, replace(RUN, owner=""), PLACE)
+    assert "spark.speck.owner" not in properties_of(marks)
+    assert marks_in(head(**properties_of(marks))) == marks

@@ -1,0 +1,31 @@
+"""Marks of queries as properties of a server's Java process."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+
+from binders.spark.connect.running import marks_by_run
+from binders.spark.query.marks import Marks
+from speck.core.runtime import Attempt
+from tests.support.examples import job as make_job
+from tests.support.sessions import OWNER, named
+
+RUN = "0b5c3bb8-6f5c-4f0a-9d4e-0123456789ab"
+JOB = make_job("a", engine="spark")
+ATTEMPT = Attempt(id="a" * 32, job_name="a", number=7, session=named("a"), owner=OWNER, incarnation=5)
+
+
+@pytest.mark.parametrize("place", ["/data/a", 'hdfs://h:9/a b/"c"/%25,}&=+\''])
+def test_marks_are_read_as_they_were_written(place: str) -> None:
+    marks = Marks.of(JOB, ATTEMPT, place)
+    written = urlencode(marks.present(), safe="")
+    assert not set(written) & set("',} \"\\")  # which end a text of SQL, or a property in a list
+    listed = f'["speck.query.{RUN}={written}","speck.query.none=attempt=1"]'
+    assert marks_by_run(listed) == {RUN: marks}
+
+
+@pytest.mark.parametrize("text", ["", "attempt=1", "job=a", f"attempt={'A' * 32}&job=a"])
+def test_marks_without_an_attempt_are_none(text: str) -> None:
+    assert marks_by_run(f'["speck.query.{RUN}={text}"]') == {}
