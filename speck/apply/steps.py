@@ -54,10 +54,14 @@ class Steps:
 
     def begin(self, plan: Plan) -> None:
         """Find the jobs that an earlier operation has left on trial."""
+        records = self.context.store.jobs(self.context.operation.composition)  # not one by one: they are many
+        replacing = {record.name for record in records if record.rollback_revision}
         self.on_trial = frozenset(
             each.job.job_name
             for each in plan.actions
-            if not isinstance(each, Stop) and self.former_form(each.job) is not None
+            if each.job.job_name in replacing
+            and not isinstance(each, Stop)
+            and self.former_form(each.job) is not None
         )
 
     # --- prepare

@@ -66,6 +66,8 @@ class Writers:
     abandoned: Collection[str]
     _topics: Topics = field(init=False)
     _lists: _Lists = field(init=False)
+    _exact: Mapping[Endpoint, list[SessionRecord]] = field(init=False)
+    _filters: Mapping[str, list[SessionRecord]] = field(init=False)  # by broker
     _named: dict[SessionRecord, Collection[str]] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -73,14 +75,29 @@ class Writers:
         """Look up who writes where as the operation begins."""
         self._topics = self._present()
         self._lists = self._present_lists(self._topics)
+        exact, filters = defaultdict(list), defaultdict(list)
+        for session in self._lists:
+            if is_filter(session.topic):
+                filters[session.broker].append(session)
+            else:
+                exact[Endpoint(session.broker, session.topic)].append(session)
+        self._exact, self._filters = exact, filters
 
     def admit(self, job: Job) -> None:
         """Name the writers at the session of a job that is to start, and the job at those that it feeds."""
-        sinks = sinks_of(job)
-        fed = [session for session in self._lists if any(_collects(session, sink) for sink in sinks)]
+        fed = self._fed(job)
         own = self.context.record(job.job_name).sessions[-1:]
         for session in dict.fromkeys([*own, *fed]):
             self._name(job.job_name, session, self._topics.writers(session))
+
+    def _fed(self, job: Job) -> list[SessionRecord]:
+        """The sessions of the beginning that collect what a job writes."""
+        found: list[SessionRecord] = []
+        for sink in sinks_of(job):
+            found += self._exact.get(sink, [])
+            filters = self._filters.get(sink.broker, [])
+            found += [session for session in filters if matches(session.topic, sink.topic)]
+        return found
 
     def finish(self) -> None:
         """Name, where it has changed since the beginning, the writers that are left; a broker may be away."""
@@ -119,12 +136,6 @@ class Writers:
     def _present_lists(self, topics: Topics) -> _Lists:
         sessions = (session for record in self.context.store.jobs() for session in record.sessions)
         return {each: topics.writers(each) for each in sessions if each.broker not in self.abandoned}
-
-
-def _collects(session: SessionRecord, sink: Endpoint) -> bool:
-    if session.broker != sink.broker:
-        return False
-    return session.topic == sink.topic or (is_filter(session.topic) and matches(session.topic, sink.topic))
 
 
 def _stored_forms(store: Store) -> Iterator[Job]:

@@ -92,9 +92,9 @@ class Job:
     def to_dict(self) -> dict[str, Any]:
         """The job as plain data, without fields that have their default: the stored form stays small."""
         return {
-            shown_name(each.name): plain(value)
-            for each in dataclasses.fields(self)
-            if (value := getattr(self, each.name)) != _DEFAULTS.get(each.name)
+            shown: plain(value)
+            for name, shown, default in _STORED
+            if (value := getattr(self, name)) != default
         }
 
     @classmethod
@@ -128,6 +128,8 @@ def shown_name(field: str) -> str:
 
 def plain(value: Any) -> Any:
     """The value of a field of a job as plain data."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, Expects):
         return value.to_dict()
     if isinstance(value, tuple):
@@ -140,6 +142,9 @@ _DEFAULTS: dict[str, Any] = {
     for each in dataclasses.fields(Job)
     if each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
 }
+
+# Made once: a composition may have a hundred thousand jobs.
+_STORED = [(each.name, shown_name(each.name), _DEFAULTS.get(each.name)) for each in dataclasses.fields(Job)]
 
 JOB_FIELDS: Mapping[str, Change] = {
     each.name: each.metadata["change"] for each in dataclasses.fields(Job) if "change" in each.metadata

@@ -59,8 +59,8 @@ class Artifacts:
         Raises :class:`~speck.errors.InvalidInput` for a file that changed after it was hashed, and
         :class:`~speck.errors.StoreError` if it cannot be stored.
         """
-        missing = {self._place(job): job for job in jobs}
-        for place, job in missing.items():
+        distinct = {(job.code_hash, job.job_path): job for job in jobs}
+        for place, job in {self._place(job): job for job in distinct.values()}.items():
             if not place.exists():
                 self._copy(job, place)
 
