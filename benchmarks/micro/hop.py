@@ -22,7 +22,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from speck.core.inventory import Engine as EngineOfSite
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, client_id
 from speck.core.runtime import Attempt, Handle
+from speck.core.trigger import parse_trigger
 
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop
@@ -85,6 +86,7 @@ class Program:
     kind: EngineKind
     entry_class: str
     job_path: Path
+    trigger: str | None = None  # of Spark's jobs
 
     @property
     def engine(self) -> str:
@@ -145,6 +147,7 @@ class Engine:
             entry_class=self._program.entry_class,
             job_path=str(self._program.job_path),
             engine=self._program.engine,
+            trigger=self._program.trigger,
             code_hash=hashlib.sha256(self._program.job_path.read_bytes()).hexdigest(),
         )
 
@@ -365,7 +368,9 @@ def at_rest(process: Running, seconds: int) -> tuple[int, float]:
 # --- the whole ------------------------------------------------------------------------------------
 
 
-def measure(options: Options, engine_name: str, directory: Path) -> dict[str, Any]:
+def measure(
+    options: Options, engine_name: str, directory: Path, trigger: str | None = None
+) -> dict[str, Any]:
     """All figures, by name; everything that is started ends before this returns or raises."""
     with contextlib.ExitStack() as stack:
         broker, ports = stack.enter_context(server("mosquitto", MOSQUITTO, directory / "broker", HEAP))
@@ -374,7 +379,7 @@ def measure(options: Options, engine_name: str, directory: Path) -> dict[str, An
 
         def start(name: str = "idle") -> contextlib.AbstractContextManager[Engine]:
             home = directory / f"{name}-{uuid.uuid4().hex[:6]}"
-            return engine_up(PROGRAMS[engine_name], home, MOSQUITTO.address(ports))
+            return engine_up(replace(PROGRAMS[engine_name], trigger=trigger), home, MOSQUITTO.address(ports))
 
         figures, where = traffic(bench, start, directory, port, options, engine_name)
         figures |= idle_figures(bench, start, options)
@@ -436,6 +441,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument("--engine", choices=sorted(PROGRAMS), default="spark")
+    parser.add_argument("--trigger", help="of Spark's jobs: an interval, or real-time", type=parse_trigger)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--messages", type=int, default=200_000, help="of one throughput run")
     parser.add_argument("--latency-seconds", type=int, default=20)
@@ -447,11 +453,11 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure, and show the figures."""
     given = vars(arguments())
-    as_json, engine = given.pop("json"), given.pop("engine")
+    as_json, engine, trigger = (given.pop(name) for name in ("json", "engine", "trigger"))
     # As an exception, so that what was started is stopped.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
-        result = measure(Options(**given), engine, Path(directory))
+        result = measure(Options(**given), engine, Path(directory), trigger)
     if as_json:
         print(json.dumps(result))
     else:

@@ -101,6 +101,7 @@ CONNECT = EngineKind(
     sample_split=sample_split,
     policy_fault=policy_fault,
     output_modes=True,
+    real_time=True,
     reached_code=reached,
 )
 STANDALONE = EngineKind(

@@ -32,8 +32,9 @@ class Job:
     """One desired job: addresses resolved, code identified by content.
 
     ``code_hash`` is the SHA-256 of the job's file, in hexadecimal; ``trigger`` a Spark interval such as
-    ``"2 seconds"``; ``parallelism`` a number of tasks; ``output_mode`` is Spark's, ``append``, ``update``
-    or ``complete``.  ``None`` means the engine's own default, or that of the code.
+    ``"2 seconds"``, or ``"real-time"``; ``parallelism`` a number of tasks; ``output_mode`` is
+    Spark's, ``append``, ``update`` or ``complete``.  ``None`` means the engine's own default, or that of the
+    code.
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);

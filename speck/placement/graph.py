@@ -9,6 +9,7 @@ from functools import cached_property
 from speck.core.draft import FREE, Draft
 from speck.core.graph import Endpoint, sinks_of, source_of
 from speck.core.job import Job
+from speck.core.trigger import REAL_TIME, interval_seconds
 from speck.placement.cost import load_of
 from speck.placement.problem import (
     Channel,
@@ -305,7 +306,8 @@ class _Builder:
             state=state,
             stateful=state > 0,
             batch_overhead=_value(profile.batch_overhead, BATCH_OVERHEAD),
-            trigger=_seconds(job.trigger),
+            trigger=interval_seconds(job.trigger),
+            prompt=job.trigger == REAL_TIME,
         )
 
     def _allowed(self, index: int, name: str) -> tuple[int, ...]:
@@ -439,11 +441,3 @@ def _profile(job: Job, inputs: Inputs) -> JobProfile:
 
 def _value(value: Value | None, assumed: float) -> float:
     return assumed if value is None else value.value
-
-
-def _seconds(trigger: str | None) -> float:
-    """An interval of Spark in its stored form, ``2 seconds`` or ``500 milliseconds``, in s."""
-    if trigger is None:
-        return 0.0
-    number, _, unit = trigger.partition(" ")
-    return float(number) / (1000 if unit.startswith("milli") else 1)

@@ -14,7 +14,7 @@ from speck.core.job import PLACED_FIELDS, POOLED, Job
 from speck.core.names import JOB_NAME
 from speck.core.placement import ANY, Expects
 from speck.core.topic import matches
-from speck.core.units import spark_interval
+from speck.core.trigger import REAL_TIME, parse_trigger
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.code import CodeChecker, SentFile
 from speck.schema.fault_report import NO_SITES, FaultReport, listed
@@ -351,4 +351,19 @@ def _trigger(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultRe
     if kind is not None and kind.engine != "spark":
         report.add("trigger", f"does not fit engine {kind.engine!r} (only Spark has micro-batches)")
         return None
-    return spark_interval(trigger)
+    if trigger == REAL_TIME:
+        _check_real_time(fields, kind, report)
+    return parse_trigger(trigger)
+
+
+def _check_real_time(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> None:
+    if kind is not None and not kind.real_time:
+        right = "expected an interval, or an engine on Spark Connect"
+        report.add("trigger", f"is not supported by the binder of {kind.name!r} ({right})")
+    if fields.get("key_split") is not None:
+        report.add("trigger", "does not fit a job that is split by keys (expected an interval)")
+    if fields.get("on_error", "fail") != "fail":
+        why = "whose batches have no end until they are over"
+        report.add("on_error", f"does not fit trigger {REAL_TIME!r}, {why} (expected fail)")
+    if fields.get("output_mode", "update") != "update":
+        report.add("output_mode", f"does not fit trigger {REAL_TIME!r} (expected update, or none)")

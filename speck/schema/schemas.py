@@ -16,6 +16,7 @@ from marshmallow import fields, validate
 from speck.core.names import JOB_NAME
 from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS, POLICIES
 from speck.core.topic import filter_fault, name_fault
+from speck.core.trigger import trigger_fault
 from speck.core.units import (
     BIT_RATE,
     BYTES,
@@ -25,7 +26,6 @@ from speck.core.units import (
     PER_SECOND,
     SECONDS,
     SHARE,
-    spark_interval,
 )
 from speck.schema.fields import (
     Arguments,
@@ -59,14 +59,6 @@ def check_name(value: str) -> str | None:
 def _check_class(value: str) -> str | None:
     right = len(value) <= 1000 and _DOTTED.match(value.replace("$", "_"))
     return None if right else f"is not a name of code (expected {_CLASS})"
-
-
-def _check_trigger(value: str) -> str | None:
-    try:
-        spark_interval(value)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 class ExpectsSchema(StrictSchema):
@@ -236,8 +228,8 @@ class JobSchema(StrictSchema):
     )
     upgrade = Choice("treatment of the job's state in an update or a move", ["stateful", "stateless"])
     trigger = Text(
-        "interval of Spark's micro-batches; by default as fast as possible",
-        check=_check_trigger,
+        "interval of Spark's micro-batches, by default as fast as possible; or `real-time`: no micro-batches",
+        check=trigger_fault,
         example="2 seconds",
     )
     output_mode = Choice(

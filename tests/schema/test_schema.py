@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -621,6 +622,31 @@ def test_a_binder_that_does_not_name_the_treatments_of_failing_messages_knows_no
     data = {"jobs": [CLEAN | {"on_error": "skip"}]}
     with pytest.raises(InvalidInput, match="on_error 'skip' is not supported by the binder of 'spark'"):
         load_jobs(data, inventory=INVENTORY, registry=old, root=root, default_name="test")
+
+
+def test_real_time_is_a_trigger_of_jobs_on_spark_connect(root: Path) -> None:
+    assert load(root, CLEAN | {"trigger": "real-time"}).composition.jobs["A"].trigger == "real-time"
+    (found,) = faults_of(root, CLEAN | {"trigger": "realtime"})
+    assert found.endswith("(expected, for example, '2 seconds' or '500 ms'; or 'real-time')")
+    (found,) = faults_of(root, FLINK | {"trigger": "real-time"})
+    assert "trigger 'real-time' does not fit engine 'flink'" in found
+    standalone = Registry.of([replace(SPARK, real_time=False), MQTT])
+    data = {"jobs": [CLEAN | {"trigger": "real-time"}]}
+    right = "is not supported by the binder of 'spark' (expected an interval, or an engine on Spark Connect)"
+    with pytest.raises(InvalidInput, match=re.escape(right)):
+        load_jobs(data, inventory=INVENTORY, registry=standalone, root=root, default_name="test")
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"on_error": "skip"}, "on_error 'skip' does not fit trigger 'real-time'"),
+        ({"output_mode": "complete"}, "output_mode 'complete' does not fit trigger 'real-time'"),
+    ],
+)
+def test_real_time_fits_no_field_that_needs_batches(root: Path, fields: dict[str, str], fault: str) -> None:
+    (found,) = faults_of(root, CLEAN | {"trigger": "real-time"} | fields)
+    assert fault in found
 
 
 def test_an_output_mode_is_that_of_a_spark_job(root: Path) -> None:

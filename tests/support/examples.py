@@ -73,7 +73,16 @@ def _no_broker(address: str, inventory: Inventory) -> BrokerBinder:
 
 ON_ERROR = ("fail", "skip", "park")
 FLINK = EngineKind("flink", "flink", ("http", "https"), check_jar, _no_engine, on_error=ON_ERROR)
-SPARK = EngineKind("spark", "spark", ("sc",), check_python, _no_engine, on_error=ON_ERROR, output_modes=True)
+SPARK = EngineKind(
+    "spark",
+    "spark",
+    ("sc",),
+    check_python,
+    _no_engine,
+    on_error=ON_ERROR,
+    output_modes=True,
+    real_time=True,
+)
 MQTT = BrokerKind("mqtt", ("tcp", "mqtt", "mqtts", "ssl"), _no_broker)
 REGISTRY = Registry.of([SPARK, FLINK, MQTT])
 

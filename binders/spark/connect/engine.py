@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from binders.spark.connect.batch_end import BatchEnd
 from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.connect.healthcheck import connect_checkup
@@ -22,6 +23,7 @@ from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.processor import ServerProcess
+from binders.spark.connect.real_time import RealTimeRoom
 from binders.spark.connect.running import RunningQueries
 from binders.spark.connect.slots import Slots
 from binders.spark.connect.specification import query_spec, session_of
@@ -49,14 +51,14 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
+from speck.core.trigger import REAL_TIME
 from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, StateLost, Unreachable
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
 STOP_GRACE = 30.0  # s, for the current batch
 
-_IDLE = ("Getting offsets from", "Waiting for")  # beginnings of a query's status message between batches
-_WAITING = ("Waiting for data",)
+_WAITING = ("Waiting for data",)  # beginnings of a query's status message
 _STARTING = ("Initializing",)
 
 
@@ -83,6 +85,8 @@ class ConnectEngine:
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
         self._running = RunningQueries(address, self._probe)
         self._slots = Slots(address, self._known.slots, self._probe)
+        self._real_time = RealTimeRoom(address, self._client, self._probe)
+        self._batch_end = BatchEnd(self._client, self._probe)
         self._measurements = Measurements(self._client, self._probe, inventory)
         self._batches = BatchHistory()
         self._process = ServerProcess(address, self._client, self._probe)
@@ -105,6 +109,7 @@ class ConnectEngine:
         self._check_python(job)
         if state is not None:
             self._check_state(state, job)
+        self._check_real_time(job)
         self._slots.reserve(job.job_name)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
@@ -123,6 +128,7 @@ class ConnectEngine:
             return handle
         finally:
             self._slots.release(job.job_name)
+            self._real_time.release(job.job_name)
 
     def find(self, attempt: Attempt) -> Handle | None:
         """The query of the attempt, also one that has failed; queries the attempt's session only."""
@@ -416,6 +422,11 @@ class ConnectEngine:
             what = f"job {job.job_name!r} has Python functions ({nodes})"
             raise Rejected(f"{what}, which {self.address} cannot run: {fault}", address=self.address)
 
+    def _check_real_time(self, job: Job) -> None:
+        if job.trigger == REAL_TIME:
+            self.build_job(job)
+            self._real_time.reserve(job)
+
     def _rehearse(self, job: Job) -> dict[str, str]:
         """Run the job's code up to its plan, in a temporary session; returns the launcher's answer."""
         attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-rehearsal")
@@ -464,25 +475,12 @@ class ConnectEngine:
     def _end_query(self, handle: Handle) -> None:
         session, query = handle.engine_id, _query_of(handle)
         try:
-            if self._await_batch_end(session, query):
+            if self._batch_end.wait(session, query, self.stop_grace):
                 self._client.stop_query(session, query)
         except ServerRefused as error:
             # Ended in between, or so long ago that Spark has forgotten it: there is nothing to stop.
             if _state_of_error(error) is not JobState.LOST:
                 raise
-
-    def _await_batch_end(self, session: str, query: Query) -> bool:
-        """Wait for the end of the current batch, at most ``stop_grace`` seconds; False if the query ended."""
-        deadline, pause = time.monotonic() + self.stop_grace, 0.01
-        while time.monotonic() < deadline:
-            status = self._client.query_status(session, query)
-            if not status.active:
-                return False
-            if not status.in_trigger or status.message.startswith(_IDLE):
-                return True
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.2)
-        return True  # the batch is aborted, and repeated from the checkpoint
 
 
 def _times(number: int) -> str:

@@ -121,8 +121,16 @@ class ServerProbe:
         answer = self.ask(lambda session: self._client.text(session, threads))
         return [Query(each["id"], each["run"], each["name"]) for each in _QUERY_THREAD.finditer(answer)]
 
+    def threads(self) -> int | None:
+        """The number of tasks that the server's own process runs at once; ``None`` if others run them."""
+        local = _LOCAL_MASTER.match(self.setting("spark.master"))
+        return int(local[1]) if local is not None else None
+
     def cores(self) -> int | None:
-        """The number of tasks that Spark runs in parallel."""
+        """The default parallelism: a setting, or the number of tasks that Spark runs at once."""
+        given = self.setting("spark.default.parallelism")
+        if given.isdigit():
+            return int(given)
         local = _LOCAL_MASTER.match(self.setting("spark.master"))
         if local is not None:
             return int(local[1])

@@ -84,9 +84,12 @@ def connect_server_command(
     *,
     directory: Path | None = None,
     cores: int = 2,
+    real_time: int = 8,
     jvm_options: Iterable[str] = (),
 ) -> list[str]:
     """The command line of a Connect server on ``127.0.0.1:port``, with its heap and ``cores`` task slots.
+
+    ``real_time`` is the number of further slots, for jobs in real time, each of which holds its own.
 
     ``jars`` go on the class path.  The server writes its files below ``directory``, which is created if
     needed, or else below its working directory.  To be started with
@@ -95,11 +98,13 @@ def connect_server_command(
     settings = configuration(port, heap)
     if directory is not None:
         settings["spark.sql.warehouse.dir"] = str(_created(directory / "warehouse"))
+    if real_time:
+        settings["spark.default.parallelism"] = str(cores)
     settings |= extra_conf or {}
     return [
         *java_command(heap, jars, directory, jvm_options),
         "org.apache.spark.deploy.SparkSubmit",
-        *("--class", SERVER_CLASS, "--master", f"local[{cores}]"),
+        *("--class", SERVER_CLASS, "--master", f"local[{cores + real_time}]"),
         *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")),
         "spark-internal",
     ]

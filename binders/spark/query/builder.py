@@ -15,8 +15,10 @@ from typing import Any
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import BinaryType, StringType
 
+from binders.spark.query.real_time import BATCH, check_plan
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode
+from speck.core.trigger import REAL_TIME
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
 _STREAMING_NODE = re.compile(r"^[ \t:+\-|]*~(\w+)", re.MULTILINE)
@@ -48,6 +50,8 @@ def start_query(session: Any, spec: QuerySpec) -> Any:
     # A replayed batch must give each message the same stamp: the sink sorts rows that may come in another
     # order when they are replayed.
     order = "input" if nodes and nodes <= _IN_ORDER else "value"
+    if spec.trigger == REAL_TIME:
+        _check_real_time(_plans(result))
     return _write(result, mode, order, spec)
 
 
@@ -57,6 +61,8 @@ def _mode(spec: QuerySpec, entry: JobFunction, nodes: Set[str]) -> str:
     Raises :class:`JobFault` for one that Spark refuses when the query starts (its guide to structured
     streaming, "Output Modes"): it is then named before an old copy is stopped.
     """
+    if spec.trigger == REAL_TIME:
+        return "update"  # the only one in Spark's real-time mode; without an aggregation it writes each row
     aggregates = "Aggregate" in nodes
     mode = spec.output_mode or output_mode(entry) or ("update" if aggregates else "append")
     if mode == "complete" and not aggregates:
@@ -82,8 +88,18 @@ def rehearse(session: Any, spec: QuerySpec) -> Rehearsal:
     entry, result = _build(session, spec)
     plans = _plans(result)
     _mode(spec, entry, set(_streaming_nodes(plans)))
+    if spec.trigger == REAL_TIME:
+        _check_real_time(plans)
+    return Rehearsal(_python_nodes(plans), _streaming_nodes(plans).count(_SOURCE))
+
+
+def _check_real_time(plans: str) -> None:
+    check_plan(plans, _streaming_nodes(plans), _SOURCE, _python_nodes(plans))
+
+
+def _python_nodes(plans: str) -> frozenset[str]:
     _, _, physical = plans.partition("== Physical Plan ==")
-    return Rehearsal(frozenset(_PYTHON_NODE.findall(physical)), _streaming_nodes(plans).count(_SOURCE))
+    return frozenset(_PYTHON_NODE.findall(physical))
 
 
 def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
@@ -134,6 +150,8 @@ def _write(result: DataFrame, mode: str, order: str, spec: QuerySpec) -> Any:
     writer = writer.option("order", order)
     writer = writer.queryName(spec.job_name).outputMode(mode)
     writer = writer.option("checkpointLocation", spec.checkpoint)
-    if spec.trigger is not None:
+    if spec.trigger == REAL_TIME:
+        writer = writer.trigger(realTime=BATCH)  # type: ignore[call-overload]  # of a stub of 4.0
+    elif spec.trigger is not None:
         writer = writer.trigger(processingTime=spec.trigger)
     return writer.start()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from binders.spark.query.spec import INCARNATION_SETTING, ORIGIN_SETTING
+from binders.spark.query import real_time
+from binders.spark.query.spec import INCARNATION_SETTING, ORIGIN_SETTING, TRIGGER_SETTING
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
 from speck.core.runtime import Attempt
 from speck.core.split import Part, Role, control_topic, part_of
+from speck.core.trigger import REAL_TIME
 
 CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"
@@ -62,6 +64,8 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
         options |= _split_source_options(part, job.parallelism)
         if part.metered:
             options["controlTopic"] = control_topic(attempt.session)
+    elif job.trigger == REAL_TIME:
+        options["partitions"] = str(real_time.partitions(job.parallelism))
     elif job.parallelism is not None:
         options["partitions"] = str(job.parallelism)
     return options | _login_options(job.source_broker, inventory)
@@ -92,6 +96,8 @@ def settings(job: Job, attempt: Attempt) -> dict[str, str]:
         INCARNATION_SETTING: str(attempt.incarnation),
         ORIGIN_SETTING: str(attempt.origin),
     }
+    if job.trigger == REAL_TIME:
+        found |= real_time.SETTINGS | {TRIGGER_SETTING: REAL_TIME}
     if job.split:
         found |= SPLIT_SETTINGS | {"spark.sql.shuffle.partitions": str(job.parallelism or 1)}
     elif job.parallelism is not None:

@@ -45,14 +45,22 @@ def job_sample(
 def batch_of(report: str) -> BatchSample | None:
     """The micro-batch of a report; ``None`` if it had no rows.
 
-    Its work is its duration without ``latestOffset``, in which the connector waits for messages.
+    Its work is its duration without ``latestOffset``, in which the connector waits for messages; of a query
+    in real time without the time in which its tasks wait for them.
     """
     progress: Mapping[str, Any] = json.loads(report)
     rows, number = total_of(progress.get("sources", ()), "numInputRows"), _whole(progress.get("batchId"))
-    took, waited = (_milliseconds(progress, name) for name in ("triggerExecution", "latestOffset"))
+    took = _milliseconds(progress, "triggerExecution")
+    waited = (_milliseconds(progress, "latestOffset") or 0.0) + _waited(progress)
     if not rows or rows < 0 or number is None or took is None:
         return None
-    return BatchSample(number=number, rows=int(rows), work=max(0.0, took - (waited or 0.0)) / 1000)
+    return BatchSample(number=number, rows=int(rows), work=max(0.0, took - waited) / 1000)
+
+
+def _waited(progress: Mapping[str, Any]) -> float:
+    """The time (ms) in which the tasks of a batch in real time waited for messages."""
+    sources = [each.get("metrics") or {} for each in progress.get("sources", ())]
+    return max((number_of(each.get("waitedMillis")) or 0.0 for each in sources), default=0.0)
 
 
 def _acks(sent: Mapping[str, Any]) -> tuple[AckSample, ...]:

@@ -73,6 +73,8 @@ class ConnectQuerySpec(QuerySpec):
 QUERY_SETTING = "spark.speck.query"
 RUN_SETTING = "spark.speck.run"
 CHECKPOINT_SETTING = "spark.speck.checkpoint"
+# The trigger of a query in real time, whose batches end by an order.
+TRIGGER_SETTING = "spark.speck.trigger"
 # The numbers in the stamps of what the sink writes (see Attempt).
 INCARNATION_SETTING = "spark.speck.incarnation"
 ORIGIN_SETTING = "spark.speck.origin"

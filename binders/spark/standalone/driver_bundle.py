@@ -18,12 +18,14 @@ _MODULES = (
     "speck.core.job",
     "speck.core.placement",
     "speck.core.runtime",
+    "speck.core.trigger",
+    "speck.core.units",
     "speck.core.split.partitioners",
     "speck.core.split.parts",
     "binders.common.python_source",
     *(
         f"binders.spark.query.{name}"
-        for name in ("builder", "code_check", "progress", "spec", "text", "user_code")
+        for name in ("builder", "code_check", "progress", "real_time", "spec", "text", "user_code")
     ),
     *(
         f"binders.spark.query.split.{name}"

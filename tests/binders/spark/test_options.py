@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from binders.spark.query.options import settings, source_options
@@ -55,3 +57,13 @@ def test_a_partitioner_that_takes_measured_work_reads_control_messages(
     found = [source_options(job, ATTEMPT, Inventory()) for job in expand(make_job("a"), split)]
     topics = [options.get("controlTopic") for options in found]
     assert topics == ["speck/control/speck-a" if controlled else None, None, None, None]
+
+
+def test_a_job_in_real_time_reads_in_one_task_and_commits_in_order() -> None:
+    job = make_job("a", trigger="real-time")
+    assert source_options(job, ATTEMPT, Inventory())["partitions"] == "1"
+    assert source_options(replace(job, parallelism=3), ATTEMPT, Inventory())["partitions"] == "3"
+    found = settings(job, ATTEMPT)
+    assert found["spark.speck.trigger"] == "real-time"
+    assert found["spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled"] == "false"
+    assert "spark.speck.trigger" not in settings(make_job("a", trigger="2 seconds"), ATTEMPT)

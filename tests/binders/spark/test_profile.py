@@ -50,6 +50,12 @@ def report(number: int, rows: int = 10, **more: object) -> str:
     return json.dumps({"batchId": number, "durationMs": durations, "sources": sources, **more})
 
 
+def test_the_work_of_a_batch_in_real_time_is_without_the_time_of_waiting() -> None:
+    source = {"numInputRows": 50, "metrics": {"waitedMillis": "19900"}}
+    progress = {"batchId": 3, "durationMs": {"triggerExecution": 20100}, "sources": [source]}
+    assert batch_of(json.dumps(progress)) == BatchSample(number=3, rows=50, work=0.2)
+
+
 def test_counts_of_a_report() -> None:
     batches = (BatchSample(number=2, rows=19, work=0.1),)
     found = job_sample("id", json.dumps(REPORT), batches, 2, BEGUN + 9)

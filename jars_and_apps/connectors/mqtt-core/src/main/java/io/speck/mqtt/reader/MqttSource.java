@@ -27,8 +27,8 @@ import java.util.concurrent.locks.ReentrantLock;
  * again, and committed messages are not. A lost connection is re-established for as long as the reader is open.
  *
  * <p>An engine that works in batches calls {@link #await} and {@link #messages}, repeatedly if need be; one that works
- * on a stream uses {@link #streaming}, {@link #whenAvailable} and {@link #take}, and closes the messages taken between
- * two of its checkpoints as one batch.
+ * on a stream uses {@link #streaming}, {@link #whenAvailable} or {@link #await}, and {@link #take}, and closes the
+ * messages taken between two of its checkpoints as one batch.
  *
  * <p>One thread of the engine at a time calls {@link #open}, {@link #await}, {@link #close(long, long, int)},
  * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
@@ -340,6 +340,20 @@ public final class MqttSource implements AutoCloseable {
                 pause.endIfLow(buffer.bytes(), keeper.connection());
             }
             return taken;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /**
+     * True if messages taken should be committed soon: a drain marker waits for the commit of those below the offset, or
+     * they, and the repetitions among them, fill the half of the window that a batch may take, with nothing behind them.
+     */
+    public boolean commitIsDue(long offset) {
+        lock.lock();
+        try {
+            return buffer.hasMarkerBehind(offset)
+                    || buffer.size() >= settings.receiveMaximum() / 2 && !buffer.hasWaiting(Long.MAX_VALUE);
         } finally {
             lock.unlock();
         }

@@ -28,6 +28,8 @@ final class ReceiveBuffer {
     private long next;
     private long bytes;
     private int missing;
+    /** The number of drain markers among the messages. */
+    private int markers;
 
     /** @param streaming true if the engine takes each message once, by {@link #take}, and not in batches */
     ReceiveBuffer(boolean streaming) {
@@ -81,6 +83,7 @@ final class ReceiveBuffer {
         next += duplicate ? 0 : 1;
         bytes += message.bytes();
         messages.add(message);
+        markers += message.marker == null ? 0 : 1;
         if (streaming && !duplicate) {
             waiting.add(message);
         }
@@ -89,6 +92,11 @@ final class ReceiveBuffer {
     /** True if a message below the offset waits to be taken. */
     boolean hasWaiting(long end) {
         return !waiting.isEmpty() && waiting.peek().offset < end;
+    }
+
+    /** True if a drain marker waits for nothing but the commit of the messages below the offset. */
+    boolean hasMarkerBehind(long end) {
+        return markers > 0 && messages.stream().anyMatch(each -> each.marker != null && each.offset <= end);
     }
 
     /**
@@ -183,6 +191,7 @@ final class ReceiveBuffer {
                 break;
             }
             each.remove();
+            markers -= message.marker == null ? 0 : 1;
             if (!message.missing()) {
                 bytes -= message.bytes();
                 message.release();

@@ -7,7 +7,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -19,6 +21,7 @@ import org.apache.hadoop.fs.Path;
  */
 final class CommitLog {
     private static final String VERSION = "v1";
+    private static final Pattern UNFINISHED = Pattern.compile("\\.+\\d+\\..*tmp(\\.crc)?");
     private static final int HEADER_LINES = 2;
 
     private final FileSystem files;
@@ -31,6 +34,24 @@ final class CommitLog {
         this.checkpoint = own.getParent().getParent();
         this.source = Integer.parseInt(own.getName());
         this.files = own.getFileSystem(configuration);
+    }
+
+    /**
+     * Deletes what a killed process left of an entry that it was writing. In real-time mode Spark has no offsets of a
+     * batch that is not committed, and refuses to begin with the first batch when it finds anything among the commits.
+     */
+    void deleteUnfinished() throws IOException {
+        FileStatus[] found;
+        try {
+            found = files.listStatus(new Path(checkpoint, "commits"));
+        } catch (FileNotFoundException e) {
+            return;
+        }
+        for (FileStatus each : found) {
+            if (UNFINISHED.matcher(each.getPath().getName()).matches()) {
+                files.delete(each.getPath(), false);
+            }
+        }
     }
 
     /** Returns the end offset of the last committed batch; empty if there is none, or its form is not known. */

@@ -78,6 +78,12 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
             if (sink == null) {
                 sink = new MqttSink(settings.sink());
             }
+            if (settings.prompt()) {
+                bytes += sink.send(row.topic(), row.value(), row.key(), job, sequence);
+                messages++;
+                sink.sendSoon();
+                return;
+            }
             int size = unsent.isEmpty() ? sink.offer(row.topic(), row.value(), row.key(), job, sequence) : -1;
             if (size >= 0) {
                 bytes += size;

@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.reader.Message;
 import io.speck.mqtt.reader.MqttSource;
@@ -19,10 +20,12 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -34,20 +37,28 @@ import org.slf4j.LoggerFactory;
  * its rows, and a new end offset otherwise. Spark requests a new end only once all rows before the start are committed,
  * so the source acknowledges at that call, a batch earlier than by {@link #commit}; the last batch of a query that stops
  * is acknowledged by Spark's own record of commits.
+ *
+ * <p>In real-time mode a batch has no end until it is over: tasks get messages as they arrive ({@link RealTimeFeed}), and
+ * the end is recorded afterwards. A batch that is interrupted is run again to another end.
  */
-final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode,
+        ReportsSourceMetrics {
     private static final Logger LOG = LoggerFactory.getLogger(MqttMicroBatchStream.class);
     private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
     private final int number;
-    private final MqttSource source;
+    private final HadoopBatchJournal journal;
+    private MqttSource source;
     private final CheckpointSync checkpoint;
     private final CommitLog commits;
     /** Null if the query fails with its first error. */
     private final FailedMessages failed;
     private final Pacing pacing;
     private final int defaultPartitions;
+    private final String run;
+    /** Null in micro-batches. */
+    private RealTimeFeed feed;
     private boolean opened;
     private boolean availableNow;
     private long availableEnd = -1;
@@ -62,9 +73,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.number = number;
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
+        this.run = spark.sparkContext().getLocalProperty(RealTimeFeeds.RUN_PROPERTY);
         try {
             Configuration configuration = spark.sessionState().newHadoopConf();
-            HadoopBatchJournal journal = new HadoopBatchJournal(checkpointLocation, configuration);
+            this.journal = new HadoopBatchJournal(checkpointLocation, configuration);
             this.source = new MqttSource(options.source(), journal);
             this.checkpoint = journal.checkpoint();
             this.commits = new CommitLog(checkpointLocation, configuration);
@@ -94,6 +106,44 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     @Override
     public void prepareForTriggerAvailableNow() {
         availableNow = true;
+    }
+
+    @Override
+    public void prepareForRealTimeMode() {
+        if (failed != null) {
+            throw new InvalidSettingException("mqtt source: option 'onError' needs micro-batches (expected fail, in real time)");
+        }
+        translated(() -> {
+            commits.deleteUnfinished();
+            return null;
+        });
+        source.close();
+        source = MqttSource.streaming(options.source(), journal);
+        lastPartitions = options.partitions() > 0 ? options.partitions() : 1;
+        feed = RealTimeFeeds.add(source, run, options.maxRows(), lastPartitions);
+    }
+
+    /** Returns the parts of a batch without an end. All before its start is committed. */
+    @Override
+    public InputPartition[] planInputPartitions(Offset startOffset) {
+        long start = ((MqttOffset) startOffset).position();
+        return translated(() -> {
+            open(start, start);
+            acknowledge(start);
+            feed.begin(start);
+            return RealTimeRows.partitions(feed, feed.partitions());
+        });
+    }
+
+    /** Returns the end of the batch that is over, once it is recorded. */
+    @Override
+    public Offset mergeOffsets(PartitionOffset[] parts) {
+        return translated(() -> {
+            if (feed.given() > feed.start()) {
+                source.close(feed.start(), feed.given(), feed.partitions());
+            }
+            return new MqttOffset(feed.given());
+        });
     }
 
     @Override
@@ -199,7 +249,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new Rows.Factory(options.binaryValue(), number, failed == null ? null : failed.files());
+        return feed != null ? new RealTimeRows.Factory(options.binaryValue(), number)
+                : new Rows.Factory(options.binaryValue(), number, failed == null ? null : failed.files());
     }
 
     @Override
@@ -240,6 +291,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
         values.put("lostMessages", Long.toString(metrics.lost()));
         SourceMetrics.REASONS.forEach(reason -> values.put(reason, Long.toString(metrics.lost(reason))));
+        if (feed != null) {
+            values.put("waitedMillis", Long.toString(feed.waitedMillis()));
+        }
         if (failed != null) {
             values.put("skipped", Long.toString(failed.leftOut().skipped()));
             values.put("parked", Long.toString(failed.leftOut().parked()));
@@ -258,6 +312,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         } finally {
             if (failed != null) {
                 failed.leftOut().close();
+            }
+            if (feed != null) {
+                RealTimeFeeds.remove(feed);
             }
             source.close();
             if (interrupted) {

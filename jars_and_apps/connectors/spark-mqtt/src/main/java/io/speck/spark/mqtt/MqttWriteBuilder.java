@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import io.speck.mqtt.InvalidSettingException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -11,6 +12,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
@@ -48,8 +50,8 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         RowLayout layout = RowLayout.of(schema, options.topic() != null);
         boolean sorted = options.order() == null ? truncated || options.job() != null : options.order().equals("value");
         WriterSettings settings = new WriterSettings(options.sink(), options.topic(), options.job(),
-                run(".", options.incarnationNumber()), run(".o", options.originNumber()), StampMode.COUNTED, sorted,
-                layout);
+                run(".", options.incarnationNumber()), run(".o", options.originNumber()), StampMode.COUNTED, false,
+                sorted, layout);
         return new TopicWrite(settings, counts);
     }
 
@@ -114,9 +116,16 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         /** Called for each batch, in the thread of the query. */
         @Override
         public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-            StampMode mode = StampMode.ofRunningBatch();
+            SparkPlan plan = StampMode.runningPlan();
+            StampMode mode = StampMode.of(plan);
+            boolean realTime = StampMode.isRealTime(plan);
+            if (realTime && settings.job() != null && mode == StampMode.COUNTED) {
+                throw new InvalidSettingException("mqtt sink: a real-time query whose rows do not each come from the message"
+                        + " read last has no stamps that a repetition would have again (expected a query of projections,"
+                        + " filters and generators, or one in micro-batches)");
+            }
             counts.mode(settings.job() == null ? null : mode);
-            return new Factory(settings.with(mode));
+            return new Factory(settings.with(mode, realTime));
         }
 
         @Override

@@ -24,7 +24,8 @@ import org.apache.spark.util.TaskFailureListener;
 
 /** The rows of the source: {@code topic STRING, value STRING or BINARY, timestamp TIMESTAMP}. */
 final class Rows {
-    private static final long MICROS_A_MILLI = 1000;
+    static final long MICROS_A_MILLI = 1000;
+    static final int COLUMNS = 3;
 
     private Rows() {}
 
@@ -33,6 +34,12 @@ final class Rows {
                 .add("topic", DataTypes.StringType)
                 .add("value", binaryValue ? DataTypes.BinaryType : DataTypes.StringType)
                 .add("timestamp", DataTypes.TimestampType);
+    }
+
+    /** Returns a payload as text; invalid UTF-8 is replaced. */
+    static UTF8String text(byte[] bytes, int at, int length) {
+        UTF8String text = UTF8String.fromBytes(bytes, at, length);
+        return text.isValid() ? text : text.makeValid();
     }
 
     /**
@@ -113,7 +120,7 @@ final class Rows {
         private final UTF8String[] topics;
         private final ByteBuffer packed;
         private final boolean binaryValue;
-        private final GenericInternalRow row = new GenericInternalRow(3);
+        private final GenericInternalRow row = new GenericInternalRow(COLUMNS);
         private int remaining;
         /** Offset of the present message; -1 before the first and after the last. */
         private volatile long current = -1;
@@ -153,8 +160,7 @@ final class Rows {
             if (binaryValue) {
                 return Arrays.copyOfRange(packed.array(), at, at + length);
             }
-            UTF8String text = UTF8String.fromBytes(packed.array(), at, length);
-            return text.isValid() ? text : text.makeValid();
+            return text(packed.array(), at, length);
         }
 
         @Override

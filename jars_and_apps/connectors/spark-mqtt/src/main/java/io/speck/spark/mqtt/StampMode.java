@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
+import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec;
 import org.apache.spark.sql.execution.GenerateExec;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -31,14 +32,24 @@ enum StampMode {
     /** The generators that return all rows for an input row before they get the next one. */
     private static final Set<String> GENERATORS = Set.of("Explode", "PosExplode", "Inline", "Stack", "JsonTuple");
 
-    /** Returns the mode of the batch that this thread is about to run; counted if its plan is not known. */
-    static StampMode ofRunningBatch() {
+    /** Returns the plan of the batch that this thread is about to run; null if it is not known. */
+    static SparkPlan runningPlan() {
         String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
         QueryExecution execution = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
-        return execution == null ? COUNTED : of(execution.executedPlan());
+        return execution == null ? null : execution.executedPlan();
     }
 
+    /** True if the plan gives its rows to the sink as their messages arrive, and not at the end of a batch. */
+    static boolean isRealTime(SparkPlan plan) {
+        return plan instanceof RealTimeStreamScanExec || plan != null
+                && CollectionConverters.asJava(plan.children()).stream().anyMatch(StampMode::isRealTime);
+    }
+
+    /** Returns the mode of a plan; counted for null. */
     static StampMode of(SparkPlan plan) {
+        if (plan == null) {
+            return COUNTED;
+        }
         List<MicroBatchStream> streams = new ArrayList<>();
         boolean rowByRow = isRowByRow(plan, streams);
         // A stream that is read twice gives two rows for one message, in tasks that do not know of each other.
@@ -57,6 +68,10 @@ enum StampMode {
 
     private static boolean isRowByRowItself(SparkPlan plan, List<MicroBatchStream> streams) {
         if (plan instanceof MicroBatchScanExec scan) {
+            streams.add(scan.stream());
+            return scan.stream() instanceof MqttMicroBatchStream;
+        }
+        if (plan instanceof RealTimeStreamScanExec scan) {
             streams.add(scan.stream());
             return scan.stream() instanceof MqttMicroBatchStream;
         }

@@ -12,11 +12,12 @@ import java.nio.charset.StandardCharsets;
  * @param run lineage in counted stamps
  * @param edgeRun lineage in the stamps of rows that come from messages without a stamp
  * @param mode kind of the stamps
+ * @param prompt true if rows come as their messages arrive: each is sent at once
  * @param sorted true to sort the rows of a partition by their bytes before they are counted
  * @param layout indexes of the columns in a row
  */
 record WriterSettings(SinkSettings sink, String topic, String job, String run, String edgeRun,
-        StampMode mode, boolean sorted, RowLayout layout)
+        StampMode mode, boolean prompt, boolean sorted, RowLayout layout)
         implements Serializable {
     /** The name in the stamps, in UTF-8; null for none. */
     byte[] jobBytes() {
@@ -24,7 +25,8 @@ record WriterSettings(SinkSettings sink, String topic, String job, String run, S
     }
 
     /** The same with this mode; rows with derived stamps need no order. */
-    WriterSettings with(StampMode chosen) {
-        return new WriterSettings(sink, topic, job, run, edgeRun, chosen, sorted && chosen == StampMode.COUNTED, layout);
+    WriterSettings with(StampMode chosen, boolean atOnce) {
+        return new WriterSettings(sink, topic, job, run, edgeRun, chosen, atOnce, sorted && chosen == StampMode.COUNTED,
+                layout);
     }
 }

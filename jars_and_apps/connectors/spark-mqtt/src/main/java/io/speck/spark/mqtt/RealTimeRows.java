@@ -1,0 +1,106 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.Received;
+import io.speck.mqtt.stamp.CurrentInput;
+import java.io.IOException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** The rows of the source (see {@link Rows}) in real-time mode. */
+final class RealTimeRows {
+    private RealTimeRows() {}
+
+    /** The parts of a batch: each task takes the next message when it is done with one. */
+    static InputPartition[] partitions(RealTimeFeed feed, int count) {
+        InputPartition[] parts = new InputPartition[count];
+        for (int i = 0; i < count; i++) {
+            parts[i] = new Part(feed.key());
+        }
+        return parts;
+    }
+
+    private record Part(String feed) implements InputPartition {}
+
+    /** The end of a part. That of the batch is the feed's own. */
+    private record End(long offset) implements PartitionOffset {}
+
+    record Factory(boolean binaryValue, int source) implements PartitionReaderFactory {
+        @Override
+        public PartitionReader<InternalRow> createReader(InputPartition partition) {
+            TaskContext task = TaskContext.get();
+            if (task != null && task.attemptNumber() > 0) {
+                throw new IllegalStateException("a task of a real-time batch failed; the batch must be run again as a whole");
+            }
+            return new Reader(RealTimeFeeds.of(((Part) partition).feed()), binaryValue, source);
+        }
+    }
+
+    /** Names each message as the input of this thread, from which the sink derives its stamps. */
+    private static final class Reader implements SupportsRealTimeRead<InternalRow> {
+        private final CurrentInput input = CurrentInput.ofThread();
+        private final RealTimeFeed feed;
+        private final boolean binaryValue;
+        private final int source;
+        private final GenericInternalRow row = new GenericInternalRow(Rows.COLUMNS);
+        private String lastTopic;
+
+        Reader(RealTimeFeed feed, boolean binaryValue, int source) {
+            this.feed = feed;
+            this.binaryValue = binaryValue;
+            this.source = source;
+        }
+
+        @Override
+        public RecordStatus nextWithTimeout(Long timeoutMillis) throws IOException {
+            input.end();
+            Received next;
+            try {
+                next = feed.next(timeoutMillis);
+            } catch (InterruptedException e) {
+                throw UnsentRows.interrupted(e);
+            }
+            if (next == null) {
+                return RecordStatus.newStatusWithoutArrivalTime(false);
+            }
+            input.begin(next.stamp(), source, next.offset(), next.hash());
+            fill(next);
+            return RecordStatus.newStatusWithoutArrivalTime(true);
+        }
+
+        private void fill(Received next) {
+            if (!next.topic().equals(lastTopic)) {
+                lastTopic = next.topic();
+                row.update(0, UTF8String.fromString(lastTopic));
+            }
+            row.update(1, binaryValue ? next.payload() : Rows.text(next.payload(), 0, next.payload().length));
+            row.update(2, next.receivedMillis() * Rows.MICROS_A_MILLI);
+        }
+
+        @Override
+        public boolean next() {
+            throw new UnsupportedOperationException("next() is not supported (call nextWithTimeout)");
+        }
+
+        @Override
+        public InternalRow get() {
+            return row;
+        }
+
+        @Override
+        public PartitionOffset getOffset() {
+            return new End(feed.given());
+        }
+
+        @Override
+        public void close() {
+            input.end();
+        }
+    }
+}

@@ -1,0 +1,186 @@
+"""Jobs in real time on Spark Connect: nothing lost, nothing doubled, whatever fails or changes under load.
+
+``SPECK_RATE`` (messages/s) makes it harder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks.promises.flow import Listener, Sender, client
+from binders.spark.local.commands import CONNECTOR
+from speck.apply.operation import Operation
+from speck.binder import installed
+from speck.coordinator import Coordinator, build
+from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
+from speck.schema.compositions import load_composition
+from speck.store import Store
+from tests.support.binder_contract import eventually
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.spark_server import SparkServer
+
+ROOT = Path(__file__).resolve().parents[1] / "support"
+PATIENCE = 180.0  # s, for a server that starts on a busy machine
+RATE = float(os.environ.get("SPECK_RATE", "300"))
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
+
+# The second job reads what the first writes at the far broker, and writes at the near one.
+CHAIN = """
+name: chain
+jobs:
+- job_name: first
+  site: {site}
+  source_broker: {near}
+  source_topic: chain/in
+  sink_broker: {far}
+  sink_topic: chain/middle
+  entry_class: {entry}
+  job_path: jobs/multiplied.py
+  {trigger}
+- job_name: second
+  site: A
+  source_broker: {far}
+  source_topic: chain/middle
+  sink_broker: {near}
+  sink_topic: chain/out
+  entry_class: passed
+  job_path: jobs/multiplied.py
+  trigger: real-time
+"""
+REAL_TIME = "trigger: real-time"
+
+
+class Chain:
+    """Two jobs on one server, which serves as two sites under two names, and two brokers."""
+
+    def __init__(self, coordinator: Coordinator, near: MosquittoServer, far: MosquittoServer) -> None:
+        self._coordinator, self.near, self.far = coordinator, near, far
+
+    def apply(self, entry: str = "passed", site: str = "A", trigger: str = REAL_TIME) -> Operation:
+        text = CHAIN.format(
+            near=self.near.address, far=self.far.address, entry=entry, site=site, trigger=trigger
+        )
+        loaded = load_composition(
+            text.encode(),
+            inventory=self._coordinator.inventory,
+            registry=installed(),
+            root=ROOT,
+            default_name="chain",
+        )
+        operation, _ = self._coordinator.apply(loaded.composition)
+        assert operation.wait(180)
+        return operation
+
+
+@contextmanager
+def chain(directory: Path, server: SparkServer) -> Iterator[Chain]:
+    with (
+        MosquittoServer(directory / "near") as near,
+        MosquittoServer(directory / "far") as far,
+        Store(directory / "store") as store,
+    ):
+        addresses = {"A": server.address, "B": server.address.replace("127.0.0.1", "localhost")}
+        checkpoints = str(directory / "checkpoints")
+        sites = {
+            name: Site(
+                name=name,
+                engines=(Engine(spe_address=address, checkpoint_dir=checkpoints),),
+                broker_address=near.address,
+            )
+            for name, address in addresses.items()
+        }
+        settings = Settings(roots=(ROOT,), period=1)
+        coordinator = build(store, installed(), Inventory(sites), settings).coordinator
+        coordinator.start()
+        try:
+            yield Chain(coordinator, near, far)
+        finally:
+            coordinator.close()
+
+
+def account(running: Chain, harm: Callable[[Callable[[int], None]], None]) -> dict[str, int]:
+    """The messages sent while this was done, and those of them that were lost or doubled."""
+    with client(running.near.address) as connection:
+        results = Listener(connection, "chain/out")
+
+        def await_more(number: int) -> None:
+            there = len(results.received)
+            eventually(lambda: len(results.received), lambda total: total >= there + number, PATIENCE)
+
+        sender = Sender(running.near.address, "chain/in", RATE, "m{}".format).start()
+        try:
+            await_more(200)
+            harm(await_more)
+            await_more(200)
+        finally:
+            sent = sender.stop()
+
+        def lost() -> int:
+            found = results.texts()
+            return sum(not (found[each] or found[f"{each}-a"]) for each in sent)
+
+        eventually(lost, lambda number: number == 0, PATIENCE)
+        time.sleep(1)  # for what comes twice
+        found = results.texts()
+    doubled = sum(found[each] + found[f"{each}-a"] > 1 or found[f"{each}-b"] > 1 for each in sent)
+    print({"messages": len(sent), "lost": lost(), "doubled": doubled})
+    return {"lost": lost(), "doubled": doubled}
+
+
+NOTHING = {"lost": 0, "doubled": 0}
+
+
+def test_a_server_killed_twice(tmp_path: Path) -> None:
+    with SparkServer(tmp_path / "spark") as server, chain(tmp_path, server) as running:
+        assert running.apply().state == "succeeded"
+
+        def harm(await_more: Callable[[int], None]) -> None:
+            for _ in range(2):
+                server.kill()
+                server.start()
+                await_more(300)
+
+        assert account(running, harm) == NOTHING
+
+
+def test_updates_moves_and_changes_of_the_mode(spark_server: SparkServer, tmp_path: Path) -> None:
+    with chain(tmp_path, spark_server) as running:
+        assert running.apply().state == "succeeded"
+
+        def harm(await_more: Callable[[int], None]) -> None:
+            for entry, site, trigger in (
+                ("doubled", "A", REAL_TIME),
+                ("doubled", "B", REAL_TIME),
+                ("passed", "B", ""),
+                ("passed", "A", REAL_TIME),
+            ):
+                assert running.apply(entry, site, trigger).state == "succeeded"
+                await_more(300)
+
+        assert account(running, harm) == NOTHING
+
+
+def test_a_broker_killed_twice(spark_server: SparkServer, tmp_path: Path) -> None:
+    with chain(tmp_path, spark_server) as running:
+        assert running.apply().state == "succeeded"
+
+        def harm(await_more: Callable[[int], None]) -> None:
+            for _ in range(2):
+                running.far.kill()
+                running.far.start()
+                await_more(300)
+
+        assert account(running, harm) == NOTHING
