@@ -1,11 +1,11 @@
-"""The binder for Flink, and clusters on this machine."""
+"""The binder for Flink, and clusters on this machine; the engine's modules are imported by a connection."""
 
 from __future__ import annotations
 
-from binders.flink.engine import connect_engine
 from binders.flink.local.server import FLINK_CLUSTER
 from binders.flink.submission.code_check import check_code, parameters, reached
-from speck.binder import EngineKind
+from speck.binder import EngineBinder, EngineKind
+from speck.core.inventory import Inventory
 
 # A hundred jobs were submitted in 2.2 s with 8 concurrent requests, in 6.7 s with one, in 1.9 s with 16.
 BOUND = 8
@@ -13,6 +13,14 @@ BOUND = 8
 STARTUP_SECONDS = 2.0  # s; a job whose tasks fail at once is being restarted by then
 
 ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
+
+
+def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
+    """The engine at an address; see :func:`binders.flink.engine.connect_engine`."""
+    from binders.flink import engine
+
+    return engine.connect_engine(address, inventory)
+
 
 FLINK = EngineKind(
     "flink",

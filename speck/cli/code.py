@@ -67,7 +67,7 @@ class LocalCode:
 
 def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:
     """The files that a composition's text names, beside its ``file`` or below one of the ``roots``."""
-    from speck.store.jobfile import BadFile, content_hash, locate  # with it comes LevelDB
+    from speck.store.jobfile import BadFile, content_hash, locate
 
     directories = tuple(dict.fromkeys((file.absolute().parent, *(each.absolute() for each in roots))))
     code = LocalCode(directories)

@@ -7,20 +7,24 @@ coordinator uses.  Every change is one atomic batch that is on disk when the cal
 
 from __future__ import annotations
 
-from speck.store.records import (
-    AttemptRecord,
-    DeletedComposition,
-    Event,
-    Head,
-    Intent,
-    JobRecord,
-    Outcome,
-    RetryState,
-    Revision,
-    SessionRecord,
-)
-from speck.store.store import Store
-from speck.store.transaction import Transaction
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from speck.store.records import (
+        AttemptRecord,
+        DeletedComposition,
+        Event,
+        Head,
+        Intent,
+        JobRecord,
+        Outcome,
+        RetryState,
+        Revision,
+        SessionRecord,
+    )
+    from speck.store.store import Store
+    from speck.store.transaction import Transaction
 
 __all__ = [
     "AttemptRecord",
@@ -36,3 +40,14 @@ __all__ = [
     "Store",
     "Transaction",
 ]
+
+_ELSEWHERE = {"Store": "store", "Transaction": "transaction"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name when it is used: commands that need a job's file alone load no LevelDB."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'records')}"), name)
+    globals()[name] = found  # found once
+    return found

@@ -38,7 +38,7 @@ PARTS = {
         "ReadinessProbe",
     },
     ConnectEngine: REAL | {"BuildsJobs", "ChecksResumption", "ReadinessProbe", "StateTransferable"},
-    StandaloneEngine: REAL | {"BatchMetrics", "FetchesArtifacts", "ListsWorkers"},
+    StandaloneEngine: REAL | {"BatchMetrics", "BuildsJobs", "FetchesArtifacts", "ListsWorkers"},
     InMemoryEngine: COMMON | {"BuildsJobs", "ListsWorkers", "ReadinessProbe"},
 }
 

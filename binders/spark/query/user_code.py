@@ -65,7 +65,8 @@ def explain(error: BaseException, path: str) -> str:
     """An error in one line, with the innermost place of the job's own code in its traceback."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return f"SyntaxError: {error.msg} ({_place(Path(path).name, str(error.lineno), error.offset)})"
-    where = _innermost(error, path) or _called_from(error, path)
+    # Spark's place of a column is closer than the call in which the analysis failed.
+    where = _called_from(error, path) or _innermost(error, path)
     reason = first_line(str(error))
     text = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     return f"{text} ({where})" if where else text

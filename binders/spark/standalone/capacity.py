@@ -27,9 +27,14 @@ def has_capacity(workers: Iterable[Worker], drivers: int = 0, executors: int = 0
     Besides them, so many ``drivers`` and ``executors`` of other jobs must fit.  All have the same size, so
     their assignment to workers does not matter.
     """
+    return fit(workers, drivers + 1, executors + 1)
+
+
+def fit(workers: Iterable[Worker], drivers: int, executors: int) -> bool:
+    """True if so many drivers, and executors of one core, fit on the workers."""
     free = list(workers)
     driver, executor = (DRIVER_CORES, DRIVER_MEMORY), (1, EXECUTOR_MEMORY)
-    for cores, memory in [*[driver] * (drivers + 1), *[executor] * (executors + 1)]:
+    for cores, memory in [*[driver] * drivers, *[executor] * executors]:
         index = next((at for at, each in enumerate(free) if _fits(each, cores, memory)), None)
         if index is None:
             return False
@@ -51,14 +56,19 @@ def unplaced(cluster: Cluster, owners: Mapping[str, str], reserved: Set[str]) ->
 
 def no_capacity(address: str, name: str, workers: Iterable[Worker], others: int) -> NoCapacity:
     """The error of a cluster without capacity for a job, besides so many ``others`` with a reservation."""
-    free = ", ".join(f"{worker.cores_free} cores and {worker.memory_free >> 20} MiB" for worker in workers)
     before = f"; as much is reserved for {others} other jobs that are about to start" if others else ""
     return NoCapacity(
         f"{address} has no room for job {name!r}: it needs a driver of {DRIVER_CORES} core and "
         f"{DRIVER_MEMORY >> 20} MiB and an executor of 1 core and {EXECUTOR_MEMORY >> 20} MiB; free on its "
-        f"workers: {free}{before}",
+        f"workers: {free_on(workers)}{before}",
         address=address,
     )
+
+
+def free_on(workers: Iterable[Worker]) -> str:
+    """The free cores and memory of each worker, in words."""
+    free = (f"{worker.cores_free} cores and {worker.memory_free >> 20} MiB" for worker in workers)
+    return ", ".join(free) or "no worker is alive"
 
 
 def _fits(worker: Worker, cores: int, memory: int) -> bool:

@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from binders.spark.query.builder import start_query
+from binders.spark.query.builder import rehearse, start_query
 from binders.spark.query.progress import failure_line
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.text import status_text
@@ -46,10 +46,12 @@ class DriverStatus(Protocol):
 def run(
     submission: Mapping[str, Any], files: Mapping[str, Path], status: DriverStatus, driver_id: str
 ) -> int:
-    """Run the query that the submission specifies, or its probe; returns the exit code."""
+    """Run the query that the submission specifies, its rehearsal, or a probe; returns the exit code."""
     if "probe" in submission:
         return _probe(submission["probe"], str(files["connector"]), status)
     spec = QuerySpec(**{**submission["orders"], "path": str(files["job"])})
+    if spec.rehearsal:
+        return _rehearse(spec, str(files["connector"]), status)
     try:
         SparkContext._ensure_initialized()
         fault = _start_fault(submission, spec, driver_id)
@@ -83,6 +85,28 @@ def _probe(options: Mapping[str, str], connector: str, status: DriverStatus) -> 
         status.write("finished", figures=row.asDict())
     except Exception as error:
         status.write("failed", failure_line(str(error)))
+    return DONE
+
+
+def _rehearse(spec: QuerySpec, connector: str, status: DriverStatus) -> int:
+    """Build the query without starting it, and write the fault of its code, if any, to the status."""
+    try:
+        SparkContext._ensure_initialized()
+        session = _session(connector)
+    except (Py4JError, ConnectionError) as error:
+        status.write("failed", f"the driver's Java process has ended: {explain(error, spec.path)}")
+        return DONE
+    status.write("building")
+    try:
+        rehearse(session, spec)
+    except JobFault as fault:
+        status.write("refused", str(fault))
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # a job's code may raise anything
+        status.write("refused", explain(error, spec.path))
+    else:
+        status.write("finished")
+    with contextlib.suppress(Py4JError, ConnectionError):
+        session.stop()
     return DONE
 
 

@@ -20,18 +20,18 @@ from weakref import WeakValueDictionary
 
 import pyspark
 
-from binders.common.reservations import Reservations, no_slot, slots_taken
 from binders.spark.query import plan
 from binders.spark.query.code_check import check_code
 from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
-from binders.spark.standalone.capacity import has_capacity, no_capacity, unplaced
 from binders.spark.standalone.driver_registry import HEAD, HEAD_END, DriverRegistry
 from binders.spark.standalone.driver_status import DriverStatus, last_error_line, state_of
 from binders.spark.standalone.healthcheck import standalone_checkup
 from binders.spark.standalone.master import Cluster, Driver, Master
 from binders.spark.standalone.measurements import Measurements
+from binders.spark.standalone.rehearsals import Rehearsals
+from binders.spark.standalone.room import Room
 from binders.spark.standalone.submission import Submitter
 from binders.spark.standalone.workers import slots_of, workers_of
 from speck.binder import ArtifactServer
@@ -80,10 +80,11 @@ class StandaloneEngine:
         self._known = inventory.engine(address)
         self._master = Master(address, self._known)
         self._submitter = Submitter(address, self._master, inventory)
-        self._reservations: Reservations[int] = Reservations()
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._drivers = DriverRegistry(address, self._master)
+        self._room = Room(self._master, self._drivers, self._known.slots)
+        self._rehearsals = Rehearsals(self._master, self._submitter, self._drivers, self._room)
         self._measurements = Measurements(self._master, self._submitter, self._drivers, inventory)
         self._batches = BatchHistory()
         self._stopped: set[str] = set()  # attempts that were stopped here, which the master may still list
@@ -111,7 +112,16 @@ class StandaloneEngine:
         self._master.check_worker(cluster.workers[0])
         if state is not None:
             self._check_state(state, job)
-        self._reserve(job)
+        self._room.reserve(job.job_name)
+
+    def build_job(self, job: Job) -> None:
+        """Build the job in a driver of its own; see :class:`~binders.spark.standalone.rehearsals.Rehearsals`.
+
+        Raises :class:`~speck.errors.NoCapacity` without a core and memory for that driver.
+        """
+        fault = check_code(Path(job.job_path), job.entry_class) or self._rehearsals.build(job)
+        if fault:
+            raise self._rejection(job, fault, "built")
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Start a driver for the attempt, and wait until its query has started.
@@ -126,7 +136,7 @@ class StandaloneEngine:
             with attempt_lock:
                 return self._submit(job, attempt)
         finally:
-            self._reservations.release(job.job_name)
+            self._room.release(job.job_name)
 
     def find(self, attempt: Attempt) -> Handle | None:
         """The driver of the attempt, also one whose query has failed.
@@ -414,9 +424,9 @@ class StandaloneEngine:
             return NoCapacity(f"{message} in {self.start_timeout:g} s", address=self.address)
         return self._rejection(job, f"its code did not come to a started query in {self.start_timeout:g} s")
 
-    def _rejection(self, job: Job, reason: str) -> Rejected:
+    def _rejection(self, job: Job, reason: str, deed: str = "started") -> Rejected:
         what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-        return Rejected(f"{what} cannot be started on {self.address}: {reason}", address=self.address)
+        return Rejected(f"{what} cannot be {deed} on {self.address}: {reason}", address=self.address)
 
     def _handle(self, attempt: Attempt) -> Handle:
         details: Mapping[str, str] = {
@@ -471,21 +481,6 @@ class StandaloneEngine:
         fault = check_code(Path(job.job_path), job.entry_class)
         if fault is not None:
             raise self._rejection(job, fault)
-
-    def _reserve(self, job: Job) -> None:
-        """Reserve a slot, and cores and memory of the workers, that are not reserved for others."""
-        with self._reservations.deciding(job.job_name, 1) as reserved:
-            cluster = self._master.cluster()
-            jobs, slots = self._drivers.active_jobs(cluster), self._known.slots
-            if job.job_name in jobs:
-                return  # its own resources are released first
-            known = [name for name in jobs if name]
-            taken = slots_taken(known, len(jobs) - len(known), reserved)
-            if slots is not None and taken >= slots:
-                raise no_slot(self.address, job.job_name, slots, len(jobs), taken)
-            drivers, executors = unplaced(cluster, self._drivers.job_names(), reserved.keys())
-            if not has_capacity(cluster.workers, drivers, executors):
-                raise no_capacity(self.address, job.job_name, cluster.workers, max(drivers, executors))
 
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
+import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ from speck.core.runtime import Attempt
 from speck.errors import Rejected
 
 MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
+
+_IN_ITSELF = "local[1]"  # the master of a driver that runs its tasks itself
 
 _MEGABYTE = 1 << 20
 _MAX_SUBMISSION = 120_000  # bytes; Linux accepts no variable of more than 128 KiB
@@ -86,12 +90,28 @@ class Submitter:
     def submit(self, job: Job, attempt: Attempt, stop_grace: float) -> str:
         """Submit a driver for the attempt; returns its id."""
         self.check()
-        submission = _encoded(self._submission(job, attempt, stop_grace))
+        submission = self._bounded(job, self._submission(job, attempt, stop_grace))
+        return self._create(submission, self._properties(job, attempt))
+
+    def submit_rehearsal(self, name: str, job: Job) -> str:
+        """Submit a driver that builds a job in its own process, and starts nothing; returns its id.
+
+        ``name`` is that of its application, which the master does not list.
+        """
+        self.check()
+        attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-rehearsal")
+        spec = replace(self._query_spec(job, attempt), rehearsal=True)
+        content = {"artifacts": self._offered(self._files_of(job)), "orders": spec.to_dict()}
+        properties = self._base_properties(f"speck {name}", supervise=False)
+        return self._create(self._bounded(job, content), properties, _IN_ITSELF)
+
+    def _bounded(self, job: Job, content: Mapping[str, Any]) -> str:
+        submission = _encoded(content)
         if len(submission) > _MAX_SUBMISSION:
             size = f"{len(submission)} bytes with the rest, expected at most {_MAX_SUBMISSION}"
             message = f"job {job.job_name!r}: its arguments are too long ({size})"
             raise Rejected(message, address=self.address)
-        return self._create(submission, self._properties(job, attempt))
+        return submission
 
     def submit_probe(self, name: str, options: Mapping[str, str]) -> str:
         """Submit a driver that measures (``options`` of the data source ``mqtt-probe``); returns its id.
@@ -102,14 +122,15 @@ class Submitter:
         content = {"artifacts": self._offered(self._files()), "probe": dict(options)}
         return self._create(_encoded(content), self._base_properties(f"speck {name}", supervise=False))
 
-    def _create(self, submission: str, properties: Mapping[str, str]) -> str:
+    def _create(self, submission: str, properties: Mapping[str, str], master: str = "") -> str:
+        """Submit a driver whose Spark has this master, or by default the cluster's."""
         return self._master.create(
             {
                 "action": "CreateSubmissionRequest",
                 "clientSparkVersion": pyspark.__version__,
                 "appResource": self._served().offer(SCRIPT_NAME, script()).url,
                 "mainClass": MAIN_CLASS,
-                "appArgs": ["--master", self._master.url, SCRIPT_NAME],
+                "appArgs": ["--master", master or self._master.url, SCRIPT_NAME],
                 "environmentVariables": {VARIABLE: submission},
                 "sparkProperties": dict(properties),
             }
@@ -150,19 +171,22 @@ class Submitter:
         """The files of any driver.  Raises :class:`OSError`."""
         return {"bundle": (BUNDLE_NAME, bundle()), "connector": (CONNECTOR.name, CONNECTOR.read_bytes())}
 
+    def _files_of(self, job: Job) -> dict[str, tuple[str, bytes]]:
+        """The files of a job's driver.  Raises :class:`~speck.errors.Rejected` for code that is not there."""
+        code = Path(job.job_path)
+        try:
+            return self._files() | {"job": (code.name, code.read_bytes())}
+        except OSError as error:
+            message = f"job {job.job_name!r}: {error.filename!r} cannot be read: {error.strerror}"
+            raise Rejected(message, address=self.address) from error
+
     def _offered(self, files: Mapping[str, tuple[str, bytes]]) -> dict[str, dict[str, str]]:
         server = self._served()
         return {key: _plain(server.offer(*file)) for key, file in files.items()}
 
     def _submission(self, job: Job, attempt: Attempt, stop_grace: float) -> dict[str, Any]:
-        code = Path(job.job_path)
-        try:
-            files = self._files() | {"job": (code.name, code.read_bytes())}
-        except OSError as error:
-            message = f"job {job.job_name!r}: {error.filename!r} cannot be read: {error.strerror}"
-            raise Rejected(message, address=self.address) from error
         return {
-            "artifacts": self._offered(files),
+            "artifacts": self._offered(self._files_of(job)),
             "orders": self._query_spec(job, attempt).to_dict(),
             "attempt": attempt.id,
             "has_state": attempt.state is not None,

@@ -8,17 +8,17 @@ import pytest
 
 from binders.spark.local.commands import CONNECTOR
 from speck.binder import installed
-from speck.coordinator import build
 from speck.core.inventory import Inventory
-from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
-from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.rest_server import rest_server
 from tests.support.spark_bench import MqttFriend
 from tests.support.spark_server import SparkServer
+from tests.support.standalone_server import StandaloneServer
+from tests.support.trials import trial
 
 pytestmark = [
     pytest.mark.engine,
@@ -47,26 +47,28 @@ jobs:
 """
 
 
+@pytest.mark.parametrize("kind", ["connect", pytest.param("standalone", marks=trial("the same on Connect"))])
 def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
-    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+    request: pytest.FixtureRequest, kind: str, mosquitto: MosquittoServer, tmp_path: Path
 ) -> None:
-    code = tmp_path / "air.py"
-    code.write_text(CODE)
-    site = one_site(
-        "A", spark_server.address, mosquitto.address, checkpoint_dir=str(tmp_path / "checkpoints")
+    spark: SparkServer | StandaloneServer = request.getfixturevalue(
+        "spark_server" if kind == "connect" else "standalone_server"
     )
-    inventory = Inventory({"A": site})
-    with Store(tmp_path / "store") as store:
-        services = build(store, installed(), inventory, Settings(roots=(tmp_path,), period=0))
-        coordinator = services.coordinator
-        coordinator.start()
+    known = {"checkpoint_dir": str(tmp_path / "checkpoints")}
+    if isinstance(spark, StandaloneServer):
+        known = spark.engine
+    inventory = Inventory({"A": one_site("A", spark.address, mosquitto.address, **known)})
+    with rest_server(tmp_path / "server", inventory, registry=installed()) as served:
+        services, coordinator = served.services, served.coordinator
+        store, code = coordinator.store, served.root / "air.py"
+        code.write_text(CODE)
 
         def apply(low: str = "out/low") -> None:
             loaded = load_composition(
                 JOBS.format(low=low),
                 inventory=inventory,
                 registry=installed(),
-                root=tmp_path,
+                root=served.root,
                 default_name="air",
             )
             operation, _ = coordinator.apply(loaded.composition)
@@ -99,4 +101,3 @@ def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
         finally:
             friend.close()
             assert coordinator.delete_composition("air").wait(120)
-            coordinator.close()

@@ -1,10 +1,11 @@
-"""The measurements at a standalone cluster, by a server that answers as its master and worker do."""
+"""Measurements and builds at a standalone cluster, by a server that answers as its master and worker do."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,18 @@ import pyspark
 import pytest
 
 from binders.spark.local.commands import CONNECTOR
-from binders.spark.standalone import measurements
+from binders.spark.standalone import measurements, one_time_drivers, rehearsals
+from binders.spark.standalone.driver_bootstrap import VARIABLE
 from binders.spark.standalone.engine import StandaloneEngine
+from binders.spark.standalone.master import Master
 from speck.binder import Probes
 from speck.core.inventory import Inventory
+from speck.core.job import Job
 from speck.core.profile import CoreProbe, LinkProbe
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected
 from speck.store.artifacts import ServedFiles
 from tests.support.engine_answers import AnswerServer, serving
+from tests.support.examples import job as make_job
 from tests.support.examples import one_site
 
 pytestmark = pytest.mark.skipif(not CONNECTOR.exists(), reason="the connector is not built (make jars)")
@@ -84,7 +89,7 @@ class Bench:
 
 @pytest.fixture(name="bench")
 def bench_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(measurements, "_POLL", 0.0)
+    monkeypatch.setattr(one_time_drivers, "_POLL", 0.0)
     cluster = Cluster()
     with serving(cluster) as cluster.port:
         address = f"spark://127.0.0.1:{cluster.port}"
@@ -135,7 +140,7 @@ def test_a_probe_without_figures_has_the_reason_and_leaves_no_driver(
     ("state", "error", "why"),
     [
         ("SUBMITTED", NoCapacity, "no worker accepted its driver in 0 s"),
-        ("RUNNING", OutcomeUnknown, "the probe of a core gave no figures in 0 s"),
+        ("RUNNING", OutcomeUnknown, "the probe of a core gave no result in 0 s"),
     ],
 )
 def test_a_driver_that_is_late_is_killed(
@@ -152,4 +157,93 @@ def test_a_cluster_without_room_gets_no_driver(bench: Bench) -> None:
     bench.cluster.cores_free = 1
     with pytest.raises(NoCapacity, match="has no room for job 'probe'"):
         bench.engine.probe_core()
+    assert bench.cluster.submitted == 0
+
+
+# -- builds
+
+
+@pytest.fixture(name="job")
+def job_fixture(bench: Bench, tmp_path: Path) -> Job:
+    code = tmp_path / "air.py"
+    code.write_text("def clean(messages):\n    return messages\n")
+    made = make_job("a", engine="spark", spe_address=bench.engine.address)
+    return replace(made, job_path=str(code), entry_class="clean")
+
+
+def test_a_job_is_built_by_a_driver_without_executors(
+    bench: Bench, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests, create = list[Any](), Master.create
+
+    def noting(master: Master, body: Mapping[str, Any]) -> str:
+        requests.append(body)
+        return create(master, body)
+
+    monkeypatch.setattr(Master, "create", noting)
+    bench.cluster.cores_free = 1
+    bench.cluster.status = {"kind": "finished"}
+    bench.engine.build_job(job)
+    assert (bench.cluster.submitted, bench.cluster.killed) == (1, 0)
+    (request,) = requests
+    assert request["appArgs"][:2] == ["--master", "local[1]"]
+    submission = json.loads(base64.b64decode(request["environmentVariables"][VARIABLE]))
+    assert submission["orders"]["rehearsal"] is True
+    assert not [name for name in request["sparkProperties"] if name.startswith("spark.speck")]
+    assert request["sparkProperties"]["spark.driver.supervise"] == "false"
+    assert bench.engine.running() == []
+
+
+@pytest.mark.parametrize(
+    ("states", "status", "error", "why"),
+    [
+        (
+            ["RUNNING", "FINISHED"],
+            {"kind": "refused", "message": "ValueError: no (air.py, line 2, column 5)"},
+            Rejected,
+            r"^job 'a' \(clean of air.py\) cannot be built on spark://\S+: ValueError: no \(air.py, line 2",
+        ),
+        (["RUNNING", "FAILED"], {"kind": "building"}, Rejected, r"its driver has ended \(failed\)"),
+        (
+            ["RUNNING", "FINISHED"],
+            {"kind": "failed", "message": "Java has ended"},
+            Rejected,
+            "Java has ended",
+        ),
+        (["SUBMITTED"], {}, NoCapacity, "no worker accepted its driver in 0 s"),
+        (["RUNNING"], {"kind": "building"}, OutcomeUnknown, "the build of job 'a' gave no result in 0 s"),
+    ],
+)
+def test_a_build_that_fails_has_the_reason_and_leaves_no_driver(
+    bench: Bench,
+    job: Job,
+    monkeypatch: pytest.MonkeyPatch,
+    states: list[str],
+    status: dict[str, Any],
+    error: type[Exception],
+    why: str,
+) -> None:
+    if len(states) == 1:
+        monkeypatch.setattr(rehearsals, "DEADLINE", 0.0)
+    bench.cluster.states, bench.cluster.status = states, status
+    with pytest.raises(error, match=why):
+        bench.engine.build_job(job)
+    assert bench.cluster.states[-1] in ("KILLED", "FINISHED", "FAILED")
+
+
+def test_a_build_takes_no_room_that_is_free_no_more_or_reserved(bench: Bench, job: Job) -> None:
+    other = replace(job, job_name="b")
+    bench.cluster.cores_free = 2
+    bench.engine.check(other, None)  # reserves a core for its driver, and one for its executor
+    with pytest.raises(NoCapacity, match=r"has no room for the build of job 'a'.*about to start, .*: 1$"):
+        bench.engine.build_job(job)
+    bench.cluster.cores_free = 0
+    with pytest.raises(NoCapacity, match="free on its workers: 0 cores and 4096 MiB"):
+        bench.engine.build_job(other)
+    assert bench.cluster.submitted == 0
+
+
+def test_code_that_lacks_its_function_needs_no_driver(bench: Bench, job: Job) -> None:
+    with pytest.raises(Rejected, match=r"cannot be built on .*missing"):
+        bench.engine.build_job(replace(job, entry_class="missing"))
     assert bench.cluster.submitted == 0
