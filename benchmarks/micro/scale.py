@@ -28,16 +28,17 @@ from benchmarks.micro.store import size
 from speck.controller.reconciler import Reconciler
 from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
-from speck.core.settings import Settings
+from speck.core.settings import Quotas, Settings
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
 
-SIZES = (1_000, 3_000, 10_000)
+SIZES = (1_000, 10_000, 100_000)
 JOBS_A_SITE = 100
 CHANGED = 100
 ROUNDS = 5
 PATIENCE = 3600.0  # s
+UNBOUNDED = Quotas(jobs=1_000_000)
 
 
 def measure(count: int) -> dict[str, Any]:
@@ -76,7 +77,9 @@ def _job(number: int) -> Job:
 
 
 def _built(store: Store, world: World, root: Path) -> tuple[Coordinator, Reconciler]:
-    coordinator = build(store, double_kinds(world), settings=Settings(roots=(root,))).coordinator
+    coordinator = build(
+        store, double_kinds(world), settings=Settings(roots=(root,), quotas=UNBOUNDED)
+    ).coordinator
     return coordinator, coordinator.reconciler
 
 

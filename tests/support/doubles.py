@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -220,6 +220,9 @@ class World:
     def __init__(self) -> None:
         self.engines: dict[str, EngineState] = {}
         self.brokers: dict[str, BrokerState] = {}
+        # All copies there were, so that a world of many jobs is not searched for each call.
+        self.asked: dict[str, set[str]] = defaultdict(set)  # the addresses of their engines, by job name
+        self.readers: dict[tuple[str, str], list[RunningJob]] = defaultdict(list)  # by broker and session
         self.states: set[str] = set()
         self.lost_states: set[str] = set()  # places of states that are gone
         self.silent_jobs: set[str] = set()  # engine ids of which their engine says nothing
@@ -299,7 +302,13 @@ class World:
     def intrude(self, address: str, job: Job, attempt: Attempt, *, foreign: bool = False) -> None:
         """Let an engine run a copy that no coordinator of this world has asked for."""
         with self.lock:
-            self.engine(address).jobs[attempt.id] = RunningJob(job, attempt, foreign=foreign)
+            self.add(address, RunningJob(job, attempt, foreign=foreign))
+
+    def add(self, address: str, copy: RunningJob) -> None:
+        """Let an engine run a copy."""
+        self.asked[copy.job.job_name].add(address)
+        self.readers[copy.job.source_broker, copy.attempt.session].append(copy)
+        self.engine(address).jobs[copy.attempt.id] = copy
 
     def pass_on(self, job: Job, payloads: Sequence[bytes]) -> None:
         """Let a job pass these messages on as they are, in one batch."""
@@ -333,9 +342,8 @@ class World:
         """The reader of a session loses it, reads the fence, and ends if it names a newer attempt."""
         with self.lock:
             fence = self.broker(broker).fences.get(session, 0)
-            for running in self.running():
-                mine = (running.job.source_broker, running.attempt.session) == (broker, session)
-                if mine and fence > running.attempt.number:
+            for running in self.readers[broker, session]:
+                if running.state in LIVE and fence > running.attempt.number:
                     running.state, running.message = JobState.FAILED, f"taken over by attempt {fence}"
 
     # -- what a test looks at
@@ -343,9 +351,10 @@ class World:
     def running(self, job_name: str | None = None) -> list[RunningJob]:
         """The copies that run now, of one job or of all, on whatever engine, reachable or not."""
         with self.lock:
+            asked = self.engines if job_name is None else self.asked.get(job_name, ())
             return [
                 running
-                for engine in self.engines.values()
+                for engine in (self.engines[each] for each in asked if each in self.engines)
                 for running in engine.live()
                 if job_name in (None, running.job.job_name)
             ]
@@ -452,7 +461,7 @@ class InMemoryEngine:
             if attempt.id not in engine.jobs:
                 self._admit(job.job_name, attempt.state)
                 self._note_violations(job, attempt)
-                engine.jobs[attempt.id] = RunningJob(job, attempt)
+                self.world.add(self.address, RunningJob(job, attempt))
                 if self.world.doomed(job):
                     self.world.crash(job.job_name, "it died at once")
             return self._handle(attempt)

@@ -20,7 +20,7 @@ from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from binders.spark.connect.credentials import Keys
 from binders.spark.connect.grpc_client import USER, open_channel
-from binders.spark.query.builder import rehearse, start_query
+from binders.spark.query.builder import configure, rehearse, start_query
 from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import first_line
 from binders.spark.query.user_code import JobFault, explain
@@ -69,8 +69,7 @@ def _start(spec: ConnectQuerySpec) -> Answer:
         python = " ".join(sorted(found.python_nodes))
         return {"kind": "rehearsed", "python": python, "sources": str(found.sources)}
     query: StreamingQuery = start_query(session, spec)
-    session.conf.set(QUERY_SETTING, query.id)
-    session.conf.set(RUN_SETTING, query.runId)
+    configure(session, {QUERY_SETTING: query.id, RUN_SETTING: query.runId})
     return {"kind": "started", "query": query.id, "run": query.runId}
 
 

@@ -38,6 +38,8 @@ _JVM_OPTIONS = (
     "-XX:MaxMetaspaceSize=384m",  # Spark compiles classes for each query, and each session has a class loader
     "-XX:-UsePerfData",  # no file in the system's temporary directory that a SIGKILL would leave behind
     "-Djava.net.preferIPv4Stack=true",
+    # Otherwise Log4j walks the stack whenever an object asks for its logger, as each part of a plan does.
+    "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector",
     "-Dio.netty.tryReflectionSetAccessible=true",  # Arrow and Netty free their direct memory by it
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,10 +102,19 @@ def _python_nodes(plans: str) -> frozenset[str]:
     return frozenset(_PYTHON_NODE.findall(physical))
 
 
+def configure(session: Any, settings: Mapping[str, str]) -> None:
+    """Set Spark's settings of a session of either kind; over Connect by one request, if PySpark can."""
+    set_all = getattr(session.conf, "_set_all", None)
+    if set_all is not None:
+        set_all(dict(settings), silent=False)
+        return
+    for name, value in settings.items():
+        session.conf.set(name, value)
+
+
 def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
     """The job's entry, and the DataFrame that it returns for the messages."""
-    for name, value in spec.settings.items():
-        session.conf.set(name, value)
+    configure(session, spec.settings)
     entry = load(spec)
     messages = session.readStream.format(spec.source_format).options(**spec.source_options).load()
     if spec.split:

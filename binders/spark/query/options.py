@@ -29,6 +29,9 @@ SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     # The reports shown in a job's log; 100 by default, of some kilobytes each.
     "spark.sql.streaming.numRecentProgressUpdates": "30",
+    # Each batch is described to listeners: the default is a text with every node's details, which is then
+    # searched for passwords.
+    "spark.sql.ui.explainMode": "simple",
     # Stamps that are counted name the partition of a row.  Adaptive execution chooses partitions by sizes and
     # by the server, so that a batch that is run again could have others.
     "spark.sql.adaptive.enabled": "false",
