@@ -5,8 +5,10 @@ No calls and no clock of its own, as :mod:`speck.controller.workers.group`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import Any, TypeVar
 
 from speck.controller.workers.group import JobLoad, code_of
@@ -29,7 +31,9 @@ class _Seen:
     slots_free: int | None = None
     memory: int | None = None
     processor: float | None = None  # s
-    busy: float | None = None  # cores
+    busy: Average | None = None  # cores with jobs
+    idle: Average | None = None  # cores without jobs
+    last: float | None = None  # cores between the last two readings
     free_since: float | None = None
 
 
@@ -73,8 +77,20 @@ class EnginePool:
             seconds = now - before.at
             # Less than before: it was started anew.
             if seconds > 0 and seen.processor >= before.processor:
-                seen.busy = (seen.processor - before.processor) / seconds
+                seen.last = (seen.processor - before.processor) / seconds
+        self._average(seen, before)
         self._seen[address] = seen
+
+    def _average(self, seen: _Seen, before: _Seen) -> None:
+        """Take the last reading into the averages with and without jobs."""
+        seen.busy, seen.idle = before.busy, before.idle
+        if seen.last is None:
+            return
+        if seen.free_since is None:
+            seen.busy = _with(seen.busy, seen.last)
+        elif before.free_since is not None:
+            # The first reading of a free engine is of the jobs that it had.
+            seen.idle, seen.busy = _with(seen.idle, seen.last), None
 
     def fail(self, address: str, reason: str) -> None:
         """Note that an engine does not answer."""
@@ -83,15 +99,38 @@ class EnginePool:
     def learn(self, loads: Iterable[JobLoad]) -> None:
         """Take new measurements into the averages of code, and the jobs at each engine."""
         found = list(loads)
+        factors = self._factors(found)
         for load in found:
             name, code = load.job.job_name, code_of(load.job)
             if load.cores is not None and load.measured > self._measured.get(name, 0.0):
                 self._measured[name] = load.measured
-                sample, former = load.cores / instances(load.job), self._cores.get(code)
-                self._cores[code] = Average(sample) if former is None else former.with_next(sample)
+                sample = load.cores * factors.get(load.job.spe_address, 1.0) / instances(load.job)
+                self._cores[code] = _with(self._cores.get(code), sample)
         names = {each.job.job_name for each in found}
         self._measured = {name: at for name, at in self._measured.items() if name in names}
         self.engines = filled(self.pool, (each.job for each in found), self.cores_of)
+
+    def _factors(self, loads: Sequence[JobLoad]) -> dict[str, float]:
+        """By engine, the processor time that it takes for its jobs over what their profiles sum up to.
+
+        The profile of a job looks back over minutes, its warming up among them; its engine's processor time
+        is exact, but of all of its jobs together.
+        """
+        cores, jobs = defaultdict[str, list[float]](list), defaultdict[str, list[Job]](list)
+        for load in loads:
+            jobs[load.job.spe_address].append(load.job)
+            if load.cores is not None:
+                cores[code_of(load.job)].append(load.cores / instances(load.job))
+        found = {}
+        for address, there in jobs.items():
+            seen = self._seen[address]
+            if seen.busy is None or not all(cores[code_of(job)] for job in there):
+                continue
+            counted = sum(mean(cores[code_of(job)]) * instances(job) for job in there)
+            if counted:
+                taken = seen.busy.value - (seen.idle.value if seen.idle is not None else 0.0)
+                found[address] = max(0.0, taken) / counted
+        return found
 
     def cores_of(self, job: Job) -> float | None:
         """The cores that an instance of the job's code takes; ``None``: never measured here."""
@@ -138,12 +177,16 @@ class EnginePool:
             "free": not each.jobs,
             "free_for": None if each.jobs or since is None else max(0.0, now - since),
             "cores": each.engine.cores,
-            "busy_cores": seen.busy,
+            "busy_cores": seen.last,
             "slots": seen.slots if seen.slots is not None else each.engine.slots,
             "slots_free": seen.slots_free,
             "memory": seen.memory,
             "memory_free": None,
         }
+
+
+def _with(average: Average | None, sample: float) -> Average:
+    return Average(sample) if average is None else average.with_next(sample)
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
