@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,15 +46,19 @@ def test_profiles_are_scaled_to_the_time_of_the_engine_without_that_of_an_idle_o
     found, (first, second) = pool(), (load(1, 0.2), load(2, 0.2))
     run(found, 0, 60, 0.1, free=True)
     found._seen[FIRST].processor = None  # the next reading is the first of a new series
-    run(found, 100, 60, 0.3, free=False)
+    found.learn([replace(first, cores=None), replace(second, cores=None)])
+    run(found, 100, 6, 0.3, free=False)
+    found.learn([first, second])
+    assert found.cores_of(first.job) is None  # too few readings with these jobs
+    run(found, 106, 60, 0.3, free=False)
     found.learn([first, second])
     assert found.cores_of(first.job) == pytest.approx(0.1)  # (0.3 - 0.1) of two
 
 
 def test_one_that_has_no_profile_yet_counts_as_the_others_of_its_code() -> None:
-    found = pool()
+    found, new = pool(), load(3, None)
+    found.learn([load(1, None), load(2, None), new])
     run(found, 0, 60, 0.3, free=False)
-    new = load(3, None)
     found.learn([load(1, 0.2), load(2, 0.2), new])
     assert found.cores_of(new.job) == pytest.approx(0.1)
     found = pool()
@@ -65,6 +70,7 @@ def test_one_that_has_no_profile_yet_counts_as_the_others_of_its_code() -> None:
 
 def test_each_engine_has_a_time_of_its_own() -> None:
     found = pool()
+    found.learn([load(1, None), load(2, None, spe_address=SECOND)])
     run(found, 0, 60, 0.4, free=False)
     run(found, 0, 60, 0.1, free=False, address=SECOND)
     slow, quick = load(1, 0.2), load(2, 0.2, spe_address=SECOND, code_hash="another")
@@ -74,6 +80,7 @@ def test_each_engine_has_a_time_of_its_own() -> None:
 
 def test_an_engine_that_was_started_anew_counts_from_there() -> None:
     found = pool()
+    found.learn([load(1, None)])
     run(found, 10, 20, 0.3, free=False)
     found.observe(FIRST, [Worker(id="w", free=False, processor=1.0)], 40)
     found.learn([load(1, 0.2)])

@@ -18,6 +18,8 @@ from speck.core.runtime import Worker
 from speck.placement.packing import Average
 from speck.placement.pools import Filled, filled, instances
 
+READINGS = 5  # of an engine with the same jobs, from which its processor time counts
+
 Number = TypeVar("Number", int, float)
 
 
@@ -46,6 +48,7 @@ class EnginePool:
     _cores: dict[str, Average] = field(default_factory=dict)  # of an instance, by code
     _measured: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, _Seen] = field(default_factory=dict)
+    _places: dict[str, str] = field(default_factory=dict)  # the engine of each job at the last look
 
     @property
     def site(self) -> str:
@@ -99,37 +102,55 @@ class EnginePool:
     def learn(self, loads: Iterable[JobLoad]) -> None:
         """Take new measurements into the averages of code, and the jobs at each engine."""
         found = list(loads)
+        self._forget_former(found)
         factors = self._factors(found)
         for load in found:
             name, code = load.job.job_name, code_of(load.job)
-            if load.cores is not None and load.measured > self._measured.get(name, 0.0):
+            factor = factors[load.job.spe_address]
+            if (
+                factor is not None
+                and load.cores is not None
+                and load.measured > self._measured.get(name, 0.0)
+            ):
                 self._measured[name] = load.measured
-                sample = load.cores * factors.get(load.job.spe_address, 1.0) / instances(load.job)
+                sample = load.cores * factor / instances(load.job)
                 self._cores[code] = _with(self._cores.get(code), sample)
         names = {each.job.job_name for each in found}
         self._measured = {name: at for name, at in self._measured.items() if name in names}
         self.engines = filled(self.pool, (each.job for each in found), self.cores_of)
 
-    def _factors(self, loads: Sequence[JobLoad]) -> dict[str, float]:
+    def _forget_former(self, loads: Sequence[JobLoad]) -> None:
+        """Begin anew with the processor time of each engine whose jobs have changed."""
+        now = {each.job.job_name: each.job.spe_address for each in loads}
+        changed = {at for _, at in now.items() ^ self._places.items()}
+        for address in changed & self._seen.keys():
+            self._seen[address].busy = None
+        self._places = now
+
+    def _factors(self, loads: Sequence[JobLoad]) -> dict[str, float | None]:
         """By engine, the processor time that it takes for its jobs over what their profiles sum up to.
 
         The profile of a job looks back over minutes, its warming up among them; its engine's processor time
-        is exact, but of all of its jobs together.
+        is exact, but of all of its jobs together.  ``None`` while these have changed lately; 1 where the
+        engine reports no processor time.
         """
         cores, jobs = defaultdict[str, list[float]](list), defaultdict[str, list[Job]](list)
         for load in loads:
             jobs[load.job.spe_address].append(load.job)
             if load.cores is not None:
                 cores[code_of(load.job)].append(load.cores / instances(load.job))
-        found = {}
+        found: dict[str, float | None] = {}
         for address, there in jobs.items():
             seen = self._seen[address]
-            if seen.busy is None or not all(cores[code_of(job)] for job in there):
+            if seen.processor is None or not all(cores[code_of(job)] for job in there):
+                found[address] = 1.0
+                continue
+            if seen.busy is None or seen.busy.count < READINGS:
+                found[address] = None
                 continue
             counted = sum(mean(cores[code_of(job)]) * instances(job) for job in there)
-            if counted:
-                taken = seen.busy.value - (seen.idle.value if seen.idle is not None else 0.0)
-                found[address] = max(0.0, taken) / counted
+            taken = seen.busy.value - (seen.idle.value if seen.idle is not None else 0.0)
+            found[address] = max(0.0, taken) / counted if counted else 1.0
         return found
 
     def cores_of(self, job: Job) -> float | None:
