@@ -2,16 +2,19 @@
 
 ``speck`` fits an instance into the free share of a worker, ``published`` into that less 5 % of the worker,
 as HarmonicIO does, and ``even`` spreads over a fixed fleet, as large as ``speck`` has at most.  Medians over
-seeds.
+seeds.  ``--real``: the same rules over a pool of small Flink clusters (:mod:`benchmarks.irm.real`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.irm.account import ARRIVALS, RULES, Series, figures
 from benchmarks.irm.fleet import simulate
 
 COLUMNS = (
@@ -23,7 +26,9 @@ COLUMNS = (
 def main() -> int:
     """Simulate, and print a table or JSON."""
     options = _parser().parse_args()
-    result = measure(options.instances, options.noise, options.seeds)
+    if options.real or options.judge:
+        return _real(options)
+    result = measure(options.instances or 8000, options.noise, options.seeds)
     if options.json:
         print(json.dumps(result))
     else:
@@ -33,10 +38,18 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.irm", description=__doc__)
-    parser.add_argument("--instances", type=int, default=8000, help="instances of a day (default: 8000)")
+    parser.add_argument("--instances", type=int, help="of a day (8000); real ones (10)")
     noise = "deviation of the shares of instances (default: 0.02 and 0.2)"
     parser.add_argument("--noise", type=float, nargs="+", default=[0.02, 0.2], help=noise)
     parser.add_argument("--seeds", type=int, default=5, help="days of each (default: 5)")
+    parser.add_argument("--real", action="store_true", help="measure real processes; simulate nothing")
+    parser.add_argument("--engines", type=int, default=3, help="real ones (default: 3)")
+    parser.add_argument("--rule", action="append", choices=RULES, help="one rule, with --real (all)")
+    parser.add_argument("--arrivals", action="append", choices=ARRIVALS, help="with --real (both)")
+    parser.add_argument("--idle", action="store_true", help="with --real: only the time until one is gone")
+    parser.add_argument("--rows", type=Path, default=Path("irm.jsonl"), help="file of real runs (irm.jsonl)")
+    parser.add_argument("--judge", action="store_true", help="use the real runs in the file; run nothing")
+    parser.add_argument("--picture", type=Path, help="SVG of the real runs in the file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -52,13 +65,43 @@ def measure(instances: int, noises: list[float], seeds: int) -> dict[str, Any]:
     return result
 
 
+def _real(options: argparse.Namespace) -> int:
+    """Append real runs to the file, and print the figures of all that are in it."""
+    if not options.judge:
+        from benchmarks.irm import real  # which needs the engines
+
+        with options.rows.open("a", encoding="utf-8") as file:
+            if options.idle:
+                print(json.dumps(real.idle_gone()), file=file)
+            else:
+                found = real.measure(
+                    options.instances or 10,
+                    options.engines,
+                    options.rule or RULES,
+                    options.arrivals or ARRIVALS,
+                )
+                for series, numbers in found:
+                    print(json.dumps(numbers), file=sys.stderr, flush=True)
+                    print(json.dumps(series.to_dict()), file=file, flush=True)
+    rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
+    runs = [Series.from_dict(each) for each in rows if "samples" in each]
+    result: dict[str, Any] = {f"real_{each.rule}_{each.arrivals}": figures(each) for each in runs}
+    result |= {key: value for each in rows if "samples" not in each for key, value in each.items()}
+    if options.picture is not None:
+        from benchmarks.irm.picture import draw  # which needs matplotlib
+
+        draw(runs, options.picture)
+    print(json.dumps(result) if options.json else json.dumps(result, indent=1))
+    return 0
+
+
 def _print(result: dict[str, Any]) -> None:
     for part, rules in result.items():
         if not isinstance(rules, dict):
             continue
         print(f"{part}, {result['instances']:,} instances, median of {result['seeds']} days")
-        for rule, figures in rules.items():
-            print(f"  {rule:10}", "  ".join(f"{key} {figures[key]:.3f}" for key in COLUMNS))
+        for rule, numbers in rules.items():
+            print(f"  {rule:10}", "  ".join(f"{key} {numbers[key]:.3f}" for key in COLUMNS))
 
 
 if __name__ == "__main__":

@@ -86,6 +86,11 @@ class FlinkServer(RealServer):
         """End the cluster by SIGKILL: an orderly end takes seconds, and saves nothing."""
         self.kill()
 
+    @property
+    def task_manager_pid(self) -> int:
+        """The id of the TaskManager's process."""
+        return self._processes[1].pid
+
     def kill_job_manager(self) -> None:
         """End the JobManager by SIGKILL, and start another; the TaskManager keeps running."""
         self._replace(0)

@@ -5,8 +5,10 @@ No calls and no clock of its own, as :mod:`speck.controller.workers.group`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import Any, TypeVar
 
 from speck.controller.workers.group import JobLoad, code_of
@@ -15,6 +17,8 @@ from speck.core.job import Job
 from speck.core.runtime import Worker
 from speck.placement.packing import Average
 from speck.placement.pools import Filled, filled, instances
+
+READINGS = 5  # of an engine with the same jobs, from which its processor time counts
 
 Number = TypeVar("Number", int, float)
 
@@ -29,7 +33,9 @@ class _Seen:
     slots_free: int | None = None
     memory: int | None = None
     processor: float | None = None  # s
-    busy: float | None = None  # cores
+    busy: Average | None = None  # cores with jobs
+    idle: Average | None = None  # cores without jobs
+    last: float | None = None  # cores between the last two readings
     free_since: float | None = None
 
 
@@ -42,6 +48,7 @@ class EnginePool:
     _cores: dict[str, Average] = field(default_factory=dict)  # of an instance, by code
     _measured: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, _Seen] = field(default_factory=dict)
+    _places: dict[str, str] = field(default_factory=dict)  # the engine of each job at the last look
 
     @property
     def site(self) -> str:
@@ -73,8 +80,20 @@ class EnginePool:
             seconds = now - before.at
             # Less than before: it was started anew.
             if seconds > 0 and seen.processor >= before.processor:
-                seen.busy = (seen.processor - before.processor) / seconds
+                seen.last = (seen.processor - before.processor) / seconds
+        self._average(seen, before)
         self._seen[address] = seen
+
+    def _average(self, seen: _Seen, before: _Seen) -> None:
+        """Take the last reading into the averages with and without jobs."""
+        seen.busy, seen.idle = before.busy, before.idle
+        if seen.last is None:
+            return
+        if seen.free_since is None:
+            seen.busy = _with(seen.busy, seen.last)
+        elif before.free_since is not None:
+            # The first reading of a free engine is of the jobs that it had.
+            seen.idle, seen.busy = _with(seen.idle, seen.last), None
 
     def fail(self, address: str, reason: str) -> None:
         """Note that an engine does not answer."""
@@ -83,15 +102,56 @@ class EnginePool:
     def learn(self, loads: Iterable[JobLoad]) -> None:
         """Take new measurements into the averages of code, and the jobs at each engine."""
         found = list(loads)
+        self._forget_former(found)
+        factors = self._factors(found)
         for load in found:
             name, code = load.job.job_name, code_of(load.job)
-            if load.cores is not None and load.measured > self._measured.get(name, 0.0):
+            factor = factors[load.job.spe_address]
+            if (
+                factor is not None
+                and load.cores is not None
+                and load.measured > self._measured.get(name, 0.0)
+            ):
                 self._measured[name] = load.measured
-                sample, former = load.cores / instances(load.job), self._cores.get(code)
-                self._cores[code] = Average(sample) if former is None else former.with_next(sample)
+                sample = load.cores * factor / instances(load.job)
+                self._cores[code] = _with(self._cores.get(code), sample)
         names = {each.job.job_name for each in found}
         self._measured = {name: at for name, at in self._measured.items() if name in names}
         self.engines = filled(self.pool, (each.job for each in found), self.cores_of)
+
+    def _forget_former(self, loads: Sequence[JobLoad]) -> None:
+        """Begin anew with the processor time of each engine whose jobs have changed."""
+        now = {each.job.job_name: each.job.spe_address for each in loads}
+        changed = {at for _, at in now.items() ^ self._places.items()}
+        for address in changed & self._seen.keys():
+            self._seen[address].busy = None
+        self._places = now
+
+    def _factors(self, loads: Sequence[JobLoad]) -> dict[str, float | None]:
+        """By engine, the processor time that it takes for its jobs over what their profiles sum up to.
+
+        The profile of a job looks back over minutes, its warming up among them; its engine's processor time
+        is exact, but of all of its jobs together.  ``None`` while these have changed lately; 1 where the
+        engine reports no processor time.
+        """
+        cores, jobs = defaultdict[str, list[float]](list), defaultdict[str, list[Job]](list)
+        for load in loads:
+            jobs[load.job.spe_address].append(load.job)
+            if load.cores is not None:
+                cores[code_of(load.job)].append(load.cores / instances(load.job))
+        found: dict[str, float | None] = {}
+        for address, there in jobs.items():
+            seen = self._seen[address]
+            if seen.processor is None or not all(cores[code_of(job)] for job in there):
+                found[address] = 1.0
+                continue
+            if seen.busy is None or seen.busy.count < READINGS:
+                found[address] = None
+                continue
+            counted = sum(mean(cores[code_of(job)]) * instances(job) for job in there)
+            taken = seen.busy.value - (seen.idle.value if seen.idle is not None else 0.0)
+            found[address] = max(0.0, taken) / counted if counted else 1.0
+        return found
 
     def cores_of(self, job: Job) -> float | None:
         """The cores that an instance of the job's code takes; ``None``: never measured here."""
@@ -138,12 +198,16 @@ class EnginePool:
             "free": not each.jobs,
             "free_for": None if each.jobs or since is None else max(0.0, now - since),
             "cores": each.engine.cores,
-            "busy_cores": seen.busy,
+            "busy_cores": seen.last,
             "slots": seen.slots if seen.slots is not None else each.engine.slots,
             "slots_free": seen.slots_free,
             "memory": seen.memory,
             "memory_free": None,
         }
+
+
+def _with(average: Average | None, sample: float) -> Average:
+    return Average(sample) if average is None else average.with_next(sample)
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
