@@ -163,6 +163,7 @@ def test_a_job_that_its_engine_cannot_tell_of_hides_no_other(bench: Bench) -> No
     found = bench.reported("a", "b")
     assert (found["a"]["error"], found["b"]["error"]) == ("it runs no more", None)
     bench.world.heal()
+    bench.telemetry.await_answers()
     bench.sample()
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
 
@@ -177,6 +178,7 @@ def test_a_defect_of_a_binder_is_told_and_asked_past(bench: Bench, monkeypatch: 
         patch.setattr(InMemoryEngine, "metrics", broken)
         bench.sample()
         assert bench.reported("a")["a"]["error"] == "internal error: RuntimeError('nobody thought of this')"
+    bench.telemetry.await_answers()  # an engine is not asked again before its call has ended
     bench.sample()
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
 

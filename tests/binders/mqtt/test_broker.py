@@ -114,7 +114,7 @@ class TestContract(BrokerContract):
     @contextmanager
     def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
         with BrokenServer(trouble) as server:
-            yield MqttBroker(f"tcp://127.0.0.1:{server.port}", Inventory(), timeout=0.5)
+            yield MqttBroker(f"tcp://127.0.0.1:{server.port}", Inventory(), timeout=0.2)
 
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         assert isinstance(broker, MqttBroker)
