@@ -374,6 +374,35 @@ def test_a_stop_loses_and_doubles_nothing(site_bench: SparkBench, job_name: str)
     engine.stop(handle, keep_state=False)
 
 
+def test_a_job_in_real_time_gives_each_message_and_ends_at_an_order(
+    site_bench: SparkBench, job_name: str
+) -> None:
+    engine, job = site_bench.binder(), replace(site_bench.passing_job(job_name), trigger="real-time")
+    engine.check(job, None)
+    handle = engine.submit(job, attempt_of(job, 1))
+    eventually(lambda: engine.has_worked(handle), bool)
+    site_bench.send(job, ["a", "b"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: got == ["a", "b"])
+    state = engine.stop(handle, keep_state=True)
+    again = engine.submit(job, attempt_of(job, 2, state))
+    site_bench.send(job, ["c"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: got[-1:] == ["c"])
+    assert site_bench.mqtt.got(job) == ["a", "b", "c"]  # a batch that is broken off is repeated
+    engine.stop(again, keep_state=False)
+
+
+def test_a_job_in_real_time_needs_a_plan_that_works_row_by_row(site_bench: SparkBench, job_name: str) -> None:
+    job = replace(site_bench.job(job_name), trigger="real-time")
+    with pytest.raises(Rejected, match="'real-time' has a node Aggregate, which does not work row by row"):
+        site_bench.binder().check(job, None)
+
+
+def test_a_job_in_real_time_without_a_task_slot_is_refused(site_bench: SparkBench, job_name: str) -> None:
+    job = replace(site_bench.passing_job(job_name), trigger="real-time", parallelism=9)
+    with pytest.raises(NoCapacity, match="needs 9 task slots, 8 of 10 are for such jobs"):
+        site_bench.binder().check(job, None)
+
+
 def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_client, "QUICK", 0.5)
     monkeypatch.setattr(grpc_client, "SLOW", 0.5)

@@ -160,17 +160,15 @@ final class RealTimeFeed {
         }
     }
 
-    /** Orders the present batch to end, and the next to give nothing; returns if that state is reached. */
+    /**
+     * Orders the present batch to end, and the next to give nothing; returns if that state is reached. Takes no turn: a
+     * task keeps its own while it waits for a message, for up to the rest of the batch.
+     */
     boolean hold() {
         heldSince = System.nanoTime();
         if (!holds) {
-            turn.lock();
-            try {
-                begunSinceHold = false;
-                holds = true;
-            } finally {
-                turn.unlock();
-            }
+            begunSinceHold = false;
+            holds = true;
         }
         return begunSinceHold;
     }

@@ -168,12 +168,12 @@ class RealTimeTest extends SessionCase {
     @Test
     void aMicroBatchThatWasInterruptedGoesOnInRealTime() throws Exception {
         Topic.session(broker.url(), "query", "in/#");
-        publish(broker.url(), 0, 100);
-        Dataset<Row> failing = reader().load().selectExpr(
-                "CASE WHEN value = '50' THEN raise_error('broken') ELSE value END AS value");
-        StreamingQuery query = start(failing, Trigger.ProcessingTime(0), "checkpoint");
-        assertThrows(StreamingQueryException.class, query::awaitTermination);
         try (Wire out = new Wire(broker.url(), "out")) {
+            publish(broker.url(), 0, 100);
+            Dataset<Row> failing = reader().load().selectExpr(
+                    "CASE WHEN value = '50' THEN raise_error('broken') ELSE value END AS value");
+            StreamingQuery query = start(failing, Trigger.ProcessingTime(0), "checkpoint");
+            assertThrows(StreamingQueryException.class, query::awaitTermination);
             StreamingQuery again = start(LONG_BATCHES);
             publish(broker.url(), 100, 200);
             Await.until("all", () -> out.seen().stream().map(Wire.Published::text).distinct().count() == 200);
@@ -192,6 +192,22 @@ class RealTimeTest extends SessionCase {
             awaitBatches(query, 1);
             publish(broker.url(), 0, 10);
             assertEquals(numbers(0, 10), texts(out.take(10)));
+        }
+    }
+
+    @Test
+    void aDrainMarkerEndsTheBatch() throws Exception {
+        Topic.session(broker.url(), "query", "in/#");
+        try (Topic out = new Topic(broker.url(), "out");
+                Topic answers = new Topic(broker.url(), "speck/drained/query")) {
+            StreamingQuery query = start(reader().option("fenceTopic", "speck/fence/query").option("attempt", 1).load()
+                    .selectExpr("value"), LONG_BATCHES, "checkpoint");
+            awaitBatches(query, 1);
+            publish(broker.url(), 0, 10);
+            Topic.publish(broker.url(), "speck/drain/query", List.of("now"));
+            assertEquals(List.of("now"), answers.take(1));
+            assertEquals(numbers(0, 10), out.take(10));
+            assertEquals(2, query.recentProgress().length);
         }
     }
 
