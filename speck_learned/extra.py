@@ -1,23 +1,35 @@
-"""The library of the extra ``speck[learned]``, which may be missing."""
+"""The libraries of the extras that may be missing: LightGBM (``learned``) and torch (``gnn``)."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from speck.errors import Fault, InvalidInput
 
 INSTALL = "pip install 'speck[learned]'"
+INSTALL_TORCH = "pip install 'speck[gnn]'"
 
 
 def library(name: str) -> Any:
     """The module ``lightgbm``.  Raises :class:`~speck.errors.InvalidInput`, naming the policy, without it."""
+    return _library("lightgbm", name, INSTALL)
+
+
+def torch_library(name: str) -> Any:
+    """The module ``torch``.  Raises :class:`~speck.errors.InvalidInput`, naming the policy, without it."""
+    return _library("torch", name, INSTALL_TORCH)
+
+
+def _library(package: str, name: str, command: str) -> Any:
     try:
-        import lightgbm
-    except (ImportError, OSError) as error:  # OSError: without the runtime of OpenMP
-        message = f"policy {name!r} needs the package 'lightgbm', which cannot be loaded: {error} ({INSTALL})"
+        return import_module(package)
+    except (ImportError, OSError, ValueError) as error:  # without OpenMP, or (torch) the libraries of CUDA
+        message = (
+            f"policy {name!r} needs the package {package!r}, which cannot be loaded: {error} ({command})"
+        )
         raise InvalidInput([Fault(message, field="policy", value=name)], "placement") from error
-    return lightgbm
 
 
 def installed() -> bool:

@@ -105,7 +105,7 @@ def nodes(problem: Problem, placement: Placement) -> Floats:
     for place, cores in zip(placement.sites, need, strict=True):
         load[place] += cores / power[place]
         jobs[place] += 1
-    links = _link_loads(problem, placement)
+    links = link_loads(problem, placement)
     found = np.empty((len(problem.jobs), len(JOB)))
     for index, (job, place) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
         site = problem.sites[place]
@@ -142,7 +142,7 @@ def _log(value: float) -> float:
     return math.log10(max(value, _TINY))
 
 
-def _link_loads(problem: Problem, placement: Placement) -> tuple[list[float], list[float]]:
+def link_loads(problem: Problem, placement: Placement) -> tuple[list[float], list[float]]:
     """The traffic of each site's link as a share of its bandwidth, up and down."""
     up = [load / site.up for load, site in zip(problem.others.up, problem.sites, strict=True)]
     down = [load / site.down for load, site in zip(problem.others.down, problem.sites, strict=True)]

@@ -1,4 +1,4 @@
-"""The policies ``flatvec`` and ``costream``: Costream's search with two predictors.
+"""The policies ``flatvec``, ``costream`` and ``costream-trees``: Costream's search with three predictors.
 
 Of 25 random placements, those that are predicted to fail or to be back-pressured are dropped; of the others
 the one at the 10th percentile of the predicted age is taken, as the least prediction is often an error of the
@@ -27,16 +27,17 @@ class LearnedPolicy:
 
     name: str
     summary: str
+    by_trees: bool = True
 
     @property
     def about(self) -> str:
         """A description in one line, with what to install where something is missing."""
-        return self.summary if installed() else f"{self.summary}; needs {INSTALL}"
+        return self.summary if installed() or not self.by_trees else f"{self.summary}; needs {INSTALL}"
 
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
         """The placement at the 10th percentile of the predicted age, or the incumbent.
 
-        Raises :class:`~speck.errors.InvalidInput` without LightGBM.
+        Raises :class:`~speck.errors.InvalidInput` without LightGBM, if the predictor needs it.
         """
         # With numpy, which takes a tenth of a second to load: names of policies are asked for more often.
         from speck_learned.predictor import predictors
@@ -65,4 +66,7 @@ def choose(tried: Sequence[Placement], predictions: Sequence[Prediction], incumb
 
 
 FLATVEC = LearnedPolicy("flatvec", "Costream's search, by LightGBM on 11 counts and selectivities")
-COSTREAM = LearnedPolicy("costream", "Costream's search, by LightGBM on the graph of placed jobs")
+COSTREAM = LearnedPolicy(
+    "costream", "Costream's search, by a network over the graph of placed jobs", by_trees=False
+)
+TREES = LearnedPolicy("costream-trees", "Costream's search, by LightGBM on the graph of placed jobs")

@@ -1,7 +1,7 @@
-"""Predictors: boosted trees (LightGBM) over the features of a placement, one model a target.
+"""Predictors by boosted trees (LightGBM) over the features of a placement, one model a target.
 
-Models are LightGBM's text format, so that none is executed to be loaded.  LightGBM is loaded with the first
-prediction, as it takes a second.
+The network (:mod:`speck_learned.network_predictor`) is the other kind.  Models are LightGBM's text format, so
+that none is executed to be loaded.  LightGBM is loaded with the first prediction, as it takes a second.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,12 +17,25 @@ from speck.errors import Fault, InvalidInput
 from speck.placement.problem import Placement, Problem
 from speck_learned.extra import library
 from speck_learned.features import FLAT, GRAPH, Extractor, Floats, flat, graph
+from speck_learned.network_predictor import MODELS, NetworkPredictor
 from speck_learned.targets import MAGNITUDES, TARGETS, Prediction, scale
 
 if TYPE_CHECKING:
     from lightgbm import Booster
 
-MODELS = Path(__file__).parent / "models"
+
+class Predicts(Protocol):
+    """A predictor, of whatever kind."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def check(self) -> None:
+        """Raise :class:`~speck.errors.InvalidInput` if a package is missing that it needs."""
+
+    def predict(self, problem: Problem, placements: Sequence[Placement]) -> list[Prediction]:
+        """The prediction for each placement."""
 
 
 class Predictor:
@@ -37,6 +50,10 @@ class Predictor:
         self.name, self.names, self.extract, self.relative = name, tuple(names), extract, relative
         self._models = models
         self._loaded: dict[str, Booster] = {}
+
+    def check(self) -> None:
+        """Raise :class:`~speck.errors.InvalidInput` without LightGBM."""
+        library(self.name)
 
     def path(self, target: str) -> Path:
         """The file of a target's model."""
@@ -85,9 +102,15 @@ class Predictor:
 
 
 @cache
-def predictors() -> Mapping[str, Predictor]:
-    """The predictors of the installed models by name."""
+def trees() -> Mapping[str, Predictor]:
+    """The predictors by trees, with the installed models, by name."""
     return {
         "flatvec": Predictor("flatvec", FLAT, flat, relative=False),
-        "costream": Predictor("costream", GRAPH, graph, relative=True),
+        "costream-trees": Predictor("costream-trees", GRAPH, graph, relative=True),
     }
+
+
+@cache
+def predictors() -> Mapping[str, Predicts]:
+    """The predictors of the installed models by name."""
+    return {**trees(), "costream": NetworkPredictor("costream")}

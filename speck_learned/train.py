@@ -1,4 +1,6 @@
-"""``python -m speck_learned.train FILE [...] [--out DIRECTORY]``: trains the models of all predictors.
+"""``python -m speck_learned.train FILE [...] [--network] [--out DIRECTORY]``: trains predictors.
+
+Those by trees, or (``--network``) the network of ``costream``, which needs torch, the extra ``speck[gnn]``.
 
 The files are training data, JSON lines as :mod:`speck_learned.records` has them.  Each fifth problem is held
 out, and judged by the models that the others train.  Models are written with a manifest, which has the
@@ -19,15 +21,19 @@ from typing import Any
 import numpy as np
 
 from speck.errors import SpeckError
-from speck_learned.extra import library
+from speck_learned.extra import library, torch_library
 from speck_learned.features import Floats
-from speck_learned.predictor import MODELS, Predictor, predictors
+from speck_learned.graphs import graph_of
+from speck_learned.network_predictor import MODELS, NetworkPredictor, save
+from speck_learned.network_training import PARAMETERS as PARAMETERS_OF_NETWORK
+from speck_learned.network_training import fit
+from speck_learned.predictor import Predictor, trees
 from speck_learned.records import Record, described, read
 from speck_learned.targets import CLASSES, MAGNITUDES, TARGETS, labels
 
 FOLDS = 5
 # Trees of a model; the flat features have few values, and more trees learn them by heart.
-ROUNDS: Mapping[str, int] = {"flatvec": 40, "costream": 200}
+ROUNDS: Mapping[str, int] = {"flatvec": 40, "costream-trees": 200}
 LEAST = 20  # records of a target; fewer train nothing
 PARAMETERS: Mapping[str, Any] = {
     "learning_rate": 0.06,
@@ -44,15 +50,16 @@ PARAMETERS: Mapping[str, Any] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train and write all models; the exit code is 1 for data that cannot be used."""
+    """Train and write models; the exit code is 1 for data that cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m speck_learned.train", description=__doc__)
     parser.add_argument("data", type=Path, nargs="+", metavar="FILE", help="training data, JSON lines")
+    parser.add_argument("--network", action="store_true", help="the network, in place of the trees")
     parser.add_argument("--out", type=Path, default=MODELS, help="directory of the models")
     parser.add_argument("--made-by", default="", metavar="COMMAND", help="of the data, for the manifest")
     options = parser.parse_args(arguments)
     try:
         records = [record for path in options.data for record in read(path)]
-        manifest = train(records, options.out)
+        manifest = (train_network if options.network else train)(records, options.out)
     except SpeckError as error:
         print(error, file=sys.stderr)
         return 1
@@ -63,24 +70,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sha256": hashlib.sha256(b"".join(path.read_bytes() for path in options.data)).hexdigest(),
         "records": len(records),
     }
-    manifest["command"] = " ".join(["python -m speck_learned.train", *names])
+    network = ["--network"] if options.network else []
+    manifest["command"] = " ".join(["python -m speck_learned.train", *network, *names])
     text = json.dumps(manifest, indent=1) + "\n"
-    (options.out / "manifest.json").write_text(text, encoding="utf-8")
+    (options.out / ("network.json" if options.network else "manifest.json")).write_text(
+        text, encoding="utf-8"
+    )
     print(json.dumps(manifest["scores"]))
     return 0
 
 
 def train(records: Sequence[Record], out: Path, rounds: Mapping[str, int] = ROUNDS) -> dict[str, Any]:
-    """Write the models of all predictors, and return the manifest with their scores.
+    """Write the models of the predictors by trees, and return the manifest with their scores.
 
     Raises :class:`~speck.errors.InvalidInput` without LightGBM, and :class:`~speck.errors.SpeckError` for too
     few records of a target.
     """
-    lightgbm = library("costream")
+    lightgbm = library("costream-trees")
     folds = _folds(records)
     out.mkdir(parents=True, exist_ok=True)
     scores: dict[str, dict[str, Any]] = {}
-    for name, predictor in predictors().items():
+    for name, predictor in trees().items():
         rows = np.array([predictor.extract(each.problem, each.placement) for each in records])
         found = [labels(each, predictor.relative) for each in records]
         scores[name] = {
@@ -88,6 +98,53 @@ def train(records: Sequence[Record], out: Path, rounds: Mapping[str, int] = ROUN
             for target in TARGETS
         }
     return {"lightgbm": lightgbm.__version__, "parameters": dict(PARAMETERS), "scores": scores}
+
+
+def train_network(
+    records: Sequence[Record], out: Path, epochs: int = PARAMETERS_OF_NETWORK["epochs"]
+) -> dict[str, Any]:
+    """Write the network, and return the manifest with its scores.
+
+    Raises :class:`~speck.errors.InvalidInput` without torch, and :class:`~speck.errors.SpeckError` for too
+    few records of a target.
+    """
+    torch = torch_library("costream")
+    folds = _folds(records)
+    found = [labels(each, relative=True) for each in records]
+    for target in TARGETS:
+        _split(target, found, folds)
+    trained, apart = (
+        [index for index, fold in enumerate(folds) if (fold == FOLDS - 1) == judged]
+        for judged in (False, True)
+    )
+    graphs = [graph_of(each.problem, each.placement) for each in records]
+    weights = fit(torch, [graphs[each] for each in trained], [found[each] for each in trained], epochs)
+    out.mkdir(parents=True, exist_ok=True)
+    network = NetworkPredictor("costream", out)
+    save(weights, network.path)
+    answers = network.answers([graphs[each] for each in apart])
+    scores = {}
+    for target in TARGETS:
+        known = [number for number, index in enumerate(apart) if target in found[index]]
+        values = np.array([found[apart[number]][target] for number in known])
+        scores[target] = scored(target, answers[target][known], values)
+    parameters = dict(PARAMETERS_OF_NETWORK) | {"epochs": epochs}
+    return {"torch": torch.__version__, "parameters": parameters, "scores": {"costream": scores}}
+
+
+def _split(
+    target: str, found: Sequence[Mapping[str, float]], folds: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """The records with a target to train on, and to judge by.  Raises :class:`SpeckError` for too few."""
+    known = [index for index, each in enumerate(found) if target in each]
+    trained = [index for index in known if folds[index] != FOLDS - 1]
+    apart = [index for index in known if folds[index] == FOLDS - 1]
+    if len(trained) < LEAST or not apart:
+        raise SpeckError(
+            f"training data: {len(trained)} records with {target!r} to train on, and {len(apart)} of other "
+            f"problems to judge by (expected at least {LEAST}, and 1 of {FOLDS} problems or more)"
+        )
+    return trained, apart
 
 
 def _folds(records: Iterable[Record]) -> list[int]:
@@ -111,14 +168,8 @@ def _model(
     rounds: int,
 ) -> dict[str, float]:
     """Train and write one model; its scores on the problems that were held out."""
-    known = [index for index, each in enumerate(found) if target in each]
-    trained = [index for index in known if folds[index] != FOLDS - 1]
-    apart = [index for index in known if folds[index] == FOLDS - 1]
-    if len(trained) < LEAST or not apart:
-        raise SpeckError(
-            f"training data: {len(trained)} records with {target!r} to train on, and {len(apart)} of other "
-            f"problems to judge by (expected at least {LEAST}, and 1 of {FOLDS} problems or more)"
-        )
+    trained, apart = _split(target, found, folds)
+    known = sorted([*trained, *apart])
     values = np.array([found[index][target] for index in known])
     at = {index: number for number, index in enumerate(known)}
     of = [at[index] for index in trained]

@@ -21,7 +21,6 @@ from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policy
 from speck.placement.problem import Placement, Problem
 from speck_learned.candidates import candidates
-from speck_learned.extra import library
 from speck_learned.predictor import predictors
 from speck_learned.records import Record
 from speck_learned.targets import PRESSED, offered
@@ -46,7 +45,7 @@ def check(names: Sequence[str]) -> None:
     for name in names:
         policy(name)
         if name in predictors():
-            library(name)
+            predictors()[name].check()
 
 
 def measure(seeds: int, names: Sequence[str]) -> dict[str, Any]:

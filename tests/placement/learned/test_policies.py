@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,8 +23,9 @@ from speck.placement.problem import Channel, PlacedJob, Problem, Site
 from speck_learned import extra, predictor
 from speck_learned.candidates import COUNT, candidates, returns
 from speck_learned.features import FLAT, flat
-from speck_learned.policies import COSTREAM, FLATVEC, LearnedPolicy, choose
-from speck_learned.predictor import Predictor, predictors
+from speck_learned.network_predictor import NetworkPredictor
+from speck_learned.policies import COSTREAM, FLATVEC, TREES, LearnedPolicy, choose
+from speck_learned.predictor import Predictor, predictors, trees
 from speck_learned.targets import Prediction
 from tests.placement.learned.test_features import line
 from tests.support.properties import tries
@@ -137,7 +137,7 @@ def test_without_incumbent_the_least_age_is_taken_if_all_are_dropped() -> None:
 # --- the policies
 
 
-@pytest.mark.parametrize("name", ["flatvec", "costream"])
+@pytest.mark.parametrize("name", ["flatvec", "costream-trees", "costream"])
 @tries(10)
 @given(problem=problems, seed=st.integers(0, 100))
 def test_answers_are_allowed_and_repeatable(name: str, problem: Problem, seed: int) -> None:
@@ -158,11 +158,11 @@ def test_an_incumbent_that_is_forbidden_is_left() -> None:
 def test_the_budget_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def predict(_: Predictor, __: Problem, tried: Sequence[object]) -> list[Prediction]:
+    def predict(_: NetworkPredictor, __: Problem, tried: Sequence[object]) -> list[Prediction]:
         seen.append(len(tried))
         return _predictions(*[1.0] * len(tried))
 
-    monkeypatch.setattr(Predictor, "predict", predict)
+    monkeypatch.setattr(NetworkPredictor, "predict", predict)
     ticks = iter(range(100))
     problem = make(3, jobs=4)
     COSTREAM.place(problem, problem.all_in_cloud, Budget(2.0, clock=lambda: float(next(ticks))))
@@ -173,7 +173,8 @@ def test_policies_are_found_by_their_entry_points() -> None:
     found = policies()
     assert isinstance(found["flatvec"], LearnedPolicy)
     assert found["costream"] is COSTREAM
-    assert "install" not in found["costream"].about
+    assert found["costream-trees"] is TREES
+    assert not [name for name in ("costream", "costream-trees") if "install" in found[name].about]
 
 
 def test_the_names_of_policies_load_neither_numpy_nor_a_model() -> None:
@@ -187,7 +188,7 @@ def test_the_names_of_policies_load_neither_numpy_nor_a_model() -> None:
 
 def test_costream_predicts_better_than_counts_and_flat_features_cannot_rank() -> None:
     """The q-error of the age over 15 problems that no model was trained on."""
-    errors: dict[str, list[float]] = {"flatvec": [], "costream": []}
+    errors: dict[str, list[float]] = {"flatvec": [], "costream-trees": [], "costream": []}
     for seed in range(UNSEEN, UNSEEN + 15):
         problem = world(seed)
         record = simulated(problem, next(candidates(problem, seed)))
@@ -197,20 +198,22 @@ def test_costream_predicts_better_than_counts_and_flat_features_cannot_rank() ->
             age = predictors()[name].predict(problem, [record.placement])[0].age
             found.append(max(age / record.measured["age"], record.measured["age"] / age))
     medians = {name: sorted(found)[len(found) // 2] for name, found in errors.items()}
-    assert medians["costream"] < 1.5
-    assert medians["flatvec"] > 2 * medians["costream"]
+    for name in ("costream-trees", "costream"):
+        assert medians[name] < 1.5
+        assert medians["flatvec"] > 2 * medians[name]
 
 
-def test_rates_are_of_the_problem() -> None:
+@pytest.mark.parametrize("name", ["costream-trees", "costream"])
+def test_rates_are_of_the_problem(name: str) -> None:
     problem = line()
-    found = predictors()["costream"].predict(problem, [problem.placement((0, 0))])[0]
+    found = predictors()[name].predict(problem, [problem.placement((0, 0))])[0]
     assert found.rate == pytest.approx(sum(offered(problem).values()), rel=0.2)
     assert evaluate(problem, problem.placement((0, 0))).feasible == found.sustained
-    assert predictors()["costream"].predict(problem, []) == []
+    assert predictors()[name].predict(problem, []) == []
 
 
 def test_a_model_of_other_features_is_refused(tmp_path: Path) -> None:
-    shipped = predictors()["flatvec"]
+    shipped = trees()["flatvec"]
     other = Predictor("flatvec", (*FLAT, "price"), flat, relative=False, models=shipped.path("age").parent)
     with pytest.raises(InvalidInput, match=r"flatvec-age.txt' has 11 features, and 'flatvec' extracts 12"):
         other.predict(line(), [line().all_in_cloud])
@@ -226,18 +229,14 @@ def test_a_model_of_other_features_is_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import as if LightGBM were not installed."""
-    find = builtins.__import__
 
-    def lacking(name: str, *rest: Any, **options: Any) -> Any:
-        if name.partition(".")[0] == "lightgbm":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return find(name, *rest, **options)
+    def lacking(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr(builtins, "__import__", lacking)
+    monkeypatch.setattr(extra, "import_module", lacking)
     monkeypatch.setattr(extra, "find_spec", lambda name: None)
-    monkeypatch.setattr(
-        predictor, "predictors", lambda: {"flatvec": Predictor("flatvec", FLAT, flat, relative=False)}
-    )
+    unloaded = {"flatvec": Predictor("flatvec", FLAT, flat, relative=False)}
+    monkeypatch.setattr(predictor, "predictors", lambda: predictors() | unloaded)
 
 
 @pytest.mark.usefixtures("without")
@@ -246,6 +245,14 @@ def test_without_the_extra_the_answer_is_the_command_that_installs_it() -> None:
     with pytest.raises(InvalidInput, match=r"policy 'flatvec' needs .*pip install 'speck\[learned\]'"):
         place(problem, problem.all_in_cloud, FLATVEC, Budget())
     assert FLATVEC.about.endswith("needs pip install 'speck[learned]'")
+    assert TREES.about.endswith("needs pip install 'speck[learned]'")
+
+
+@pytest.mark.usefixtures("without")
+def test_the_network_predicts_without_any_extra() -> None:
+    problem = line()
+    assert "pip" not in COSTREAM.about
+    assert not problem.faults(place(problem, problem.all_in_cloud, COSTREAM, Budget()).sites)
 
 
 @pytest.mark.usefixtures("without")
@@ -262,4 +269,4 @@ def test_the_benchmark_names_an_unknown_policy(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["benchmarks.placement", "--policies", "costeam"])
     assert benchmark.main() == 1
-    assert "did you mean 'costream'?" in capsys.readouterr().err
+    assert "did you mean 'costream" in capsys.readouterr().err
