@@ -78,6 +78,7 @@ class _JobSchema(Schema):
     stateful = fields.Boolean(metadata={"description": "true if the job has state"})
     batch_overhead = _number("overhead of a batch of Spark, s")
     trigger = _number("least time between batches of Spark, s")
+    real_time = fields.Boolean(metadata={"description": "true if Spark handles each message as it arrives"})
 
 
 class _ChannelSchema(Schema):

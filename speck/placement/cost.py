@@ -98,7 +98,7 @@ def load(job: PlacedJob, rate: float, site: Site) -> float:
 def service(job: PlacedJob, rate: float, site: Site, utilisation: float) -> tuple[float, float]:
     """The mean time, s, that a message takes in a job, and its variance."""
     per_message = job.cost / site.speed
-    if job.engine is EngineModel.FLINK or job.prompt:
+    if job.engine is EngineModel.FLINK or job.real_time:
         busy = min(SATURATION, max(utilisation, rate * per_message / job.parallelism))
         queueing = per_message * busy / (1 - busy)
         return FLINK_DELAY + per_message + queueing, queueing**2

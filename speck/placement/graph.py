@@ -307,7 +307,7 @@ class _Builder:
             stateful=state > 0,
             batch_overhead=_value(profile.batch_overhead, BATCH_OVERHEAD),
             trigger=interval_seconds(job.trigger),
-            prompt=job.trigger == REAL_TIME,
+            real_time=job.trigger == REAL_TIME,
         )
 
     def _allowed(self, index: int, name: str) -> tuple[int, ...]:

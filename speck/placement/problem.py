@@ -62,7 +62,7 @@ class PlacedJob:
     ``cost`` is processor time per message, s; ``fixed`` a number of cores that it uses without messages;
     ``selectivity`` messages out per message in; ``memory`` and ``state`` bytes.  Spark runs batches every
     ``trigger`` seconds at least, each with an overhead of ``batch_overhead`` seconds.  A
-    ``prompt`` one works on each message as it arrives, as all jobs on Flink do.
+    ``real_time`` one works on each message as it arrives, as all jobs on Flink do.
     """
 
     name: str
@@ -80,7 +80,7 @@ class PlacedJob:
     stateful: bool = False
     batch_overhead: float = 0.047
     trigger: float = 0.0
-    prompt: bool = False
+    real_time: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

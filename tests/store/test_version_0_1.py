@@ -153,7 +153,7 @@ def world_of(data: Mapping[str, Any]) -> World:
             running = RunningJob(
                 Job.from_dict(each["job"]), attempt, JobState(each["state"]), each["message"]
             )
-            there.jobs[attempt.id] = running
+            world.add(address, running)
     for address, broker in data["brokers"].items():
         here = world.broker(address)
         here.reachable = broker["reachable"]

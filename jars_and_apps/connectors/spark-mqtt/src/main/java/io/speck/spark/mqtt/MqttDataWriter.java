@@ -78,7 +78,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
             if (sink == null) {
                 sink = new MqttSink(settings.sink());
             }
-            if (settings.prompt()) {
+            if (settings.realTime()) {
                 bytes += sink.send(row.topic(), row.value(), row.key(), job, sequence);
                 messages++;
                 sink.sendSoon();

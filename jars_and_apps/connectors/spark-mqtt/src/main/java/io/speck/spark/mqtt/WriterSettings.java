@@ -12,12 +12,12 @@ import java.nio.charset.StandardCharsets;
  * @param run lineage in counted stamps
  * @param edgeRun lineage in the stamps of rows that come from messages without a stamp
  * @param mode kind of the stamps
- * @param prompt true if rows come as their messages arrive: each is sent at once
+ * @param realTime true if rows come as their messages arrive: each is sent at once
  * @param sorted true to sort the rows of a partition by their bytes before they are counted
  * @param layout indexes of the columns in a row
  */
 record WriterSettings(SinkSettings sink, String topic, String job, String run, String edgeRun,
-        StampMode mode, boolean prompt, boolean sorted, RowLayout layout)
+        StampMode mode, boolean realTime, boolean sorted, RowLayout layout)
         implements Serializable {
     /** The name in the stamps, in UTF-8; null for none. */
     byte[] jobBytes() {
