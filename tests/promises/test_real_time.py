@@ -107,6 +107,7 @@ def chain(directory: Path, server: SparkServer) -> Iterator[Chain]:
         coordinator.start()
         try:
             yield Chain(coordinator, near, far)
+            assert coordinator.delete_composition("chain").wait(60)
         finally:
             coordinator.close()
 

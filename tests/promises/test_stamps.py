@@ -35,7 +35,7 @@ from tests.support.trials import trial
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 RATE = 200.0  # messages/s
-POISON = 200  # one message of so many ends the new form
+POISON = 40  # one message of so many ends the new form: one of its first batch, which ends the watch
 # The sink sends 64 KB at once, so that a task has mostly sent some of its messages when it ends.
 PADDING = "x" * 4000
 IMPATIENT = {"heartbeat.interval": "1 s", "heartbeat.timeout": "8 s"}

@@ -332,7 +332,7 @@ def test_a_killed_server_and_counts_that_go_on(tmp_path: Path) -> None:
             assert engine.status(first).state is JobState.UNKNOWN
             bench.mqtt.send(job.source_topic, ["a"] * 25)
             server.start()
-            assert engine.status(first).state is JobState.LOST
+            await_state(engine, first, JobState.LOST)  # once the client has tried to connect again
             assert engine.find(attempt_of(job)) is None
             state = engine.stop(first, keep_state=True)
             engine.check(job, state)
