@@ -25,6 +25,8 @@ MARK = "SPECK_LOCAL_MARK"
 _GRACE = 20.0
 _KILL = 10.0
 _POLL = 0.02
+_NEW = 60.0  # s
+_KTHREADD = 2  # the parent of the kernel's threads
 _EXEC_TRIES = 10  # to read an environment, with a pause of _POLL between them
 
 
@@ -74,8 +76,14 @@ def marked(marks: Set[str]) -> Iterator[psutil.Process]:
     """All living processes with one of these marks, including children of the started ones."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if _mark(process) in marks and alive(process):
+            read = _mark_after_exec if _is_new(process) else _mark
+            if read(process) in marks and alive(process):
                 yield process
+
+
+def _is_new(process: psutil.Process) -> bool:
+    """True for a process that a server may still replace; a thread of the kernel never has an environment."""
+    return time.time() - process.create_time() < _NEW and process.ppid() != _KTHREADD
 
 
 def alive(process: psutil.Process) -> bool:

@@ -87,9 +87,11 @@ def test_jobs_fill_one_engine_after_the_other(
             apply(services, [*jobs[1:], jobs[0]])  # in another order: nothing moves
             assert {each["job_name"]: each["attempt"] for each in services.queries.jobs()} == attempts
             (shown,) = eventually(
-                lambda: services.sites.workers("A"), lambda found: found[0]["present"] == 2, PATIENCE
+                lambda: services.sites.workers("A"),
+                lambda found: found[0]["message"] == "3 instances fill 2 of 2 engines",
+                PATIENCE,
             )
-            assert shown["message"] == "3 instances fill 2 of 2 engines"
+            assert shown["present"] == 2
             assert [each["free"] for each in shown["workers"]] == [False, False]
 
             # Without its job the second engine is free again.

@@ -219,6 +219,9 @@ def test_a_process_that_replaces_its_program_is_found(
         monkeypatch.setattr(psutil.Process, "environ", lambda self: {} if next(reads) < 2 else environ(self))
         assert processes.find(process.pid, process.create_time(), "m") == process
         assert processes.find(process.pid, process.create_time(), "another") is None
+        reads = iter(range(100))
+        monkeypatch.setattr(psutil, "process_iter", lambda: iter([psutil.Process(process.pid)]))
+        assert list(processes.marked({"m"})) == [process]
     finally:
         process.kill()
         process.wait()
