@@ -11,7 +11,7 @@ import hashlib
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, repeat
@@ -153,35 +153,39 @@ def _load(found: Bench) -> Iterator[None]:
     client = paho.Client(CallbackAPIVersion.VERSION2, "burn-load", protocol=paho.MQTTv5)
     client.connect("127.0.0.1", found.broker.port)
     client.loop_start()
-    ended = threading.Event()
 
-    def send() -> None:
+    def send(ended: threading.Event) -> None:
         due = time.monotonic()
         while not ended.wait(max(0.0, due - time.monotonic())):
             due += 1 / RATE
             for number in range(found.running):
                 client.publish(f"in/{number}", b"picture", 1)
 
-    thread = threading.Thread(target=send, daemon=True)
-    thread.start()
     try:
-        yield
+        with _in_background(send):
+            yield
     finally:
-        ended.set()
-        thread.join()
         client.disconnect()
         client.loop_stop()
 
 
 @contextmanager
 def _sampling(found: Bench, samples: list[Sample]) -> Iterator[None]:
-    begin, ended = time.monotonic(), threading.Event()
+    begin = time.monotonic()
 
-    def sample() -> None:
+    def sample(ended: threading.Event) -> None:
         while not ended.wait(1.0):
             samples.append(found.sample(begin))
 
-    thread = threading.Thread(target=sample, daemon=True)
+    with _in_background(sample):
+        yield
+
+
+@contextmanager
+def _in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run ``work`` in a thread until the block ends, which sets its event."""
+    ended = threading.Event()
+    thread = threading.Thread(target=work, args=[ended], daemon=True)
     thread.start()
     try:
         yield

@@ -25,6 +25,7 @@ from speck.placement.packing import (
     spare_workers,
     target_workers,
 )
+from speck.placement.pools import instances
 
 ARRIVAL = 120.0  # s, in which the workers that a hook has reported must be registered
 
@@ -140,7 +141,7 @@ class WorkerGroup:
             name = load.job.job_name
             if load.cores is not None and load.measured > self._measured.get(name, 0.0):
                 self._measured[name] = load.measured
-                share = load.cores / self.scale.cores / _instances(load.job)
+                share = load.cores / self.scale.cores / instances(load.job)
                 average = self.shares.get(code_of(load.job))
                 self.shares[code_of(load.job)] = (
                     Average(share) if average is None else average.with_next(share)
@@ -167,7 +168,7 @@ class WorkerGroup:
         items = [
             Item(name, self.share(jobs[name]))
             for name in self._arrivals
-            for _ in range(_instances(jobs[name]))
+            for _ in range(instances(jobs[name]))
         ]
         predicted = [
             Item(name, self.share(jobs[name]))
@@ -358,10 +359,6 @@ class WorkerGroup:
             "memory": worker.memory,
             "memory_free": worker.memory_free,
         }
-
-
-def _instances(job: Job) -> int:
-    return max(1, job.parallelism or 1)
 
 
 def code_of(job: Job) -> str:
