@@ -236,9 +236,11 @@ _PHASES: dict[type, frozenset[AttemptPhase]] = {
 def transition(job: JobLifecycle, event: Event) -> JobLifecycle:
     """The job after an event.
 
-    Raises :class:`ValueError` when the event does not fit the phase of the attempt that it names.
+    Raises :class:`ValueError` when the event does not fit the phase of the attempt that it names, or names a
+    new attempt whose number another one has had.
     """
     _check_phase(job, event)
+    _check_number(job.record, event)
     return JobLifecycle(_record(job.record, event), _attempts(job.attempts, event))
 
 
@@ -252,6 +254,15 @@ def _check_phase(job: JobLifecycle, event: Event) -> None:
         raise ValueError(
             f"job {job.record.name!r}: {type(event).__name__} of attempt {attempt.number}, whose phase is "
             f"{phase or 'none'} (expected {' or '.join(sorted(expected))})"
+        )
+
+
+def _check_number(record: JobRecord, event: Event) -> None:
+    """Fences and stamps rest on it that no number is given twice."""
+    if isinstance(event, AttemptIntended) and event.attempt.number <= record.attempts:
+        raise ValueError(
+            f"job {record.name!r}: number {event.attempt.number} of a new attempt is not free "
+            f"(expected one above {record.attempts})"
         )
 
 
@@ -404,7 +415,18 @@ def _without(values: Iterable[_T], gone: Collection[_T]) -> tuple[_T, ...]:
 def lifecycle_of(store: Store, name: str, composition: str) -> JobLifecycle:
     """A job as the store has it; of a new one, nothing yet."""
     record = store.job(name) or JobRecord(name, composition, store.first_attempt)
-    return JobLifecycle(record, tuple(store.attempts(name)))
+    attempts = tuple(store.attempts(name))
+    return JobLifecycle(_above_all(record, attempts), attempts)
+
+
+def _above_all(record: JobRecord, attempts: Iterable[AttemptRecord]) -> JobRecord:
+    """The record with a number of attempts that none of its attempts exceeds.
+
+    Stores of before 0.2 may have lost the write of a record while that of an attempt was kept: the next
+    attempt then counts anew, since its incarnation may have been given as well.
+    """
+    highest = max((each.attempt.number for each in attempts), default=0)
+    return record if highest <= record.attempts else replace(record, attempts=highest, renumbers=True)
 
 
 def write(transaction: Transaction, before: JobLifecycle, *events: Event) -> JobLifecycle:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from speck.apply import job_state
-from speck.apply.job_state import JobLifecycle, OrphanAdopted
+from speck.apply.job_state import OrphanAdopted, lifecycle_of
 from speck.apply.operations import Operations
 from speck.binder.pool import BinderPool
 from speck.controller.drift import Drifted, EngineCopy, Orphan, Verdict
@@ -88,10 +88,10 @@ class Orphans:
         handle = self.pool.engine_at(snapshot.desired[name].engine, copy.address).find(attempt)
         if handle is None or not attempt.session:
             return
-        stored = JobLifecycle(snapshot.records[name], tuple(snapshot.attempts.get(name, ())))
         message = f"job {name!r}: attempt {attempt.number} was found at {copy.address}, and adopted"
         with self.operations.idle_transaction(snapshot.head.name, generation) as transaction:
             if transaction is not None:
+                stored = lifecycle_of(self.store, name, snapshot.head.name)
                 job_state.write(transaction, stored, OrphanAdopted(attempt, snapshot.head.revision, handle))
                 transaction.add_event(self._event(EventKind.STARTED, name, message, snapshot.head.name))
 

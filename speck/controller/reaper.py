@@ -281,10 +281,8 @@ class _Reaping:
         """
         if state is None or not isinstance(engine, DisposableState) or self._is_needed(abandoned, state):
             return
-        if self.store.job(abandoned.attempt.job_name) is None or self._has_own_state(abandoned):
+        if self._has_own_state(abandoned) or not self._keep(abandoned, state):
             self._drop(engine, abandoned, state)
-        else:
-            self._keep(abandoned, state)
 
     def _has_own_state(self, abandoned: AbandonedAttempt) -> bool:
         """True if a copy of the job runs whose state can be found."""
@@ -298,12 +296,16 @@ class _Reaping:
                     return True
         return False
 
-    def _keep(self, abandoned: AbandonedAttempt, state: State) -> None:
-        """Keep the state that a copy has left like that of any stop."""
+    def _keep(self, abandoned: AbandonedAttempt, state: State) -> bool:
+        """Keep the state that a copy has left like that of any stop; False if its job is gone by now."""
         name = abandoned.attempt.job_name
         recovered = StateRecovered(abandoned.attempt, replace(state, address=abandoned.address))
         with self.store.transaction() as transaction:
+            job = self.store.job(name)
+            if job is None or job.composition != abandoned.composition:
+                return False
             write(transaction, lifecycle_of(self.store, name, abandoned.composition), recovered)
+        return True
 
     def _drop(self, engine: DisposableState, abandoned: AbandonedAttempt, state: State) -> None:
         self._count("dispose_state")

@@ -329,15 +329,15 @@ class Measures:
 
     # --- writing
 
-    def put_link(self, link: Link, measured: MeasuredLink) -> None:
-        """Write the measurements of a link."""
+    def put_active(self, link: Link, profile: LinkProfile) -> None:
+        """Write the result of a probe of a link; its other measurements stay."""
         with self.deployments.store.transaction() as transaction:
-            transaction.put_link(*link, measured)
+            transaction.put_link(*link, replace(self.measured_link(link), active=profile))
 
     def put_site(self, profile: SiteProfile) -> None:
         """Write measured values of a site; its other stored values stay."""
-        stored = self.deployments.store.site_profiles().get(profile.name)
         with self.deployments.store.transaction() as transaction:
+            stored = self.deployments.store.site_profiles().get(profile.name)
             transaction.put_site_profile(replace(stored, speed=profile.speed) if stored else profile)
 
     def write(self, at_once: bool = False) -> bool:
@@ -364,10 +364,10 @@ class Measures:
             for copy in copies
             if (found := self._estimate(copy, stored.get(_key(copy.job)), speeds)).profile.rate_in is not None
         }
-        links = {link: each for link, each in self._measured_links().items() if each.passive is not None}
-        if not fresh and not links:
-            return
         with store.transaction() as transaction:
+            links = {link: each for link, each in self._measured_links().items() if each.passive is not None}
+            if not fresh and not links:
+                return
             known, forms = {each.name for each in store.jobs()}, dict(fresh.keys())
             for name, form in stored:
                 if name not in known or forms.get(name, form) != form:

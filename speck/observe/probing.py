@@ -127,8 +127,7 @@ class Prober:
 
     def _link(self, probe: Probe) -> str:
         link = (probe.site, probe.target)
-        stored = self.measures.measured_link(link)
-        self._refuse_link(link, stored)
+        self._refuse_link(link, self.measures.measured_link(link))
         broker = next(each.broker_address for each in self.inventory.places() if each.name == probe.target)
         found = self._first(self.inventory.sites[probe.site], lambda engine: engine.probe_link(broker))
         now = self.clock()
@@ -138,7 +137,7 @@ class Prober:
             round_trip=Value(found.rtt, Known.MEASURED, now, 1),
             bandwidth=Value(found.bandwidth, Known.MEASURED, now, 1),
         )
-        self.measures.put_link(link, replace(stored, active=active))
+        self.measures.put_active(link, active)
         return f"{found.rtt * 1000:.3g} ms, {found.bandwidth * 8 / 1e6:.3g} Mbit/s"
 
     def _refuse_link(self, link: Link, stored: MeasuredLink) -> None:

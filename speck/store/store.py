@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
@@ -22,6 +22,7 @@ from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
+from speck.store.isolation import Isolation
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
 from speck.store.profiles import MeasuredLink
@@ -78,6 +79,7 @@ class Store:
         default_factory=dict, init=False, repr=False
     )  # by prefix: the records of the last scan, by key, as bytes and decoded
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _isolation: Isolation = field(default_factory=Isolation, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._database = Database(self.directory)
@@ -122,16 +124,20 @@ class Store:
     def transaction(self) -> Iterator[Transaction]:
         """Everything put inside is written when the block ends without an error; then it is on disk.
 
-        Blocks exclude each other; their writes do not, and several go to disk at once.  So a record that one
-        thread reads in its block may not be changed by another: each job is one thread's at a time.
+        Blocks exclude each other; their writes do not, and several go to disk at once.  A record that is read
+        inside the block is the last one written (:mod:`~speck.store.isolation`), so a change that is made
+        from it undoes no other.  A change made from what was read before the block may.
         """
-        with self._lock:
-            transaction = Transaction(self._database.keys)
+        with self._isolation.block():
+            transaction = Transaction(self._keys)
             yield transaction
             changes = [*transaction.changes(), *self._events_of(transaction)]
-        if not changes:
-            return
-        self._database.write(changes)
+            keys = [key for key, _ in changes]
+            self._isolation.announce(keys)
+        try:
+            self._database.write(changes)
+        finally:
+            self._isolation.complete(keys)
         self._forget_cached(changes)
         for event in transaction.events:
             _log_event(event)
@@ -170,7 +176,7 @@ class Store:
                     transaction.delete_operation(identifier)
 
     def _operation_ids(self, kind: str) -> list[str]:
-        return [key.decode().split("/")[1] for key in self._database.keys(key_of(kind, ""))]
+        return [key.decode().split("/")[1] for key in self._keys(key_of(kind, ""))]
 
     def compact(self) -> None:
         """Give back the space of what was overwritten or deleted."""
@@ -178,8 +184,22 @@ class Store:
 
     # --- reading
 
+    def _get(self, key: bytes) -> bytes | None:
+        self._isolation.await_key(key)
+        return self._database.get(key)
+
+    def _keys(self, prefix: bytes) -> list[bytes]:
+        self._isolation.await_prefix(prefix)
+        return self._database.keys(prefix)
+
+    def _scanned_from(
+        self, prefix: bytes, *, reverse: bool = False
+    ) -> AbstractContextManager[Iterator[Record]]:
+        self._isolation.await_prefix(prefix)
+        return self._database.scan(prefix, reverse=reverse)
+
     def _scan(self, prefix: bytes, decode: Callable[[str, bytes], _T]) -> list[_T]:
-        with self._database.scan(prefix) as found:
+        with self._scanned_from(prefix) as found:
             return [self._decoded(key, decode, key[len(prefix) :].decode(), value) for key, value in found]
 
     def _scan_all(self, prefix: bytes, decode: Callable[[str, bytes], _T]) -> list[_T]:
@@ -188,7 +208,7 @@ class Store:
         A record whose bytes are those of the scan before is not decoded again.
         """
         before, now = self._scanned.get(prefix, {}), dict[bytes, tuple[bytes, Any]]()
-        with self._database.scan(prefix) as found:
+        with self._scanned_from(prefix) as found:
             for key, value in found:
                 last = before.get(key)
                 if last is None or last[0] != value:
@@ -213,7 +233,7 @@ class Store:
     def head(self, name: str) -> Head | None:
         """A composition's head."""
         key = key_of("composition", name)
-        value = self._database.get(key)
+        value = self._get(key)
         return None if value is None else self._decoded(key, codec.decode_head, name, value)
 
     def deletions(self) -> list[DeletedComposition]:
@@ -223,7 +243,7 @@ class Store:
     def deleted(self, name: str) -> DeletedComposition | None:
         """A deleted composition; ``None`` if there is one of its name again, or there never was one."""
         key = key_of("deleted", name)
-        value = self._database.get(key)
+        value = self._get(key)
         return None if value is None else self._decoded(key, codec.decode_deleted, name, value)
 
     def outcomes(self, composition: str) -> dict[int, Outcome]:
@@ -238,7 +258,7 @@ class Store:
     def outcome(self, composition: str, number: int) -> Outcome | None:
         """The outcome of one revision."""
         key = key_of("outcome", composition, number_part(number))
-        value = self._database.get(key)
+        value = self._get(key)
         return None if value is None else self._decoded(key, codec.decode_outcome, value)
 
     def revision(self, composition: str, number: int) -> Revision:
@@ -254,20 +274,20 @@ class Store:
     def revision_once(self, composition: str, number: int) -> Revision:
         """One revision, not kept in memory, as for a look at the past."""
         key = key_of("revision", composition, number_part(number))
-        value = self._database.get(key)
+        value = self._get(key)
         if value is None:
             raise NotFound(f"composition {composition!r} has no revision {number}")
         return self._decoded(key, codec.decode_revision, composition, number, value)
 
     def revision_numbers(self, composition: str) -> list[int]:
         """The numbers of the revisions that are kept, oldest first."""
-        found = self._database.keys(key_of("revision", composition, ""))
+        found = self._keys(key_of("revision", composition, ""))
         return [int(key.rsplit(b"/", 1)[1]) for key in found]
 
     def job(self, name: str) -> JobRecord | None:
         """The record of a job."""
         key = key_of("job", name)
-        value = self._database.get(key)
+        value = self._get(key)
         return None if value is None else self._decoded(key, codec.decode_job, name, value)
 
     def jobs(self, composition: str | None = None) -> list[JobRecord]:
@@ -287,7 +307,7 @@ class Store:
     def operation(self, identifier: str) -> dict[str, Any] | None:
         """An operation as plain data."""
         for key in (key_of(kind, identifier) for kind in OPERATION_KINDS):
-            value = self._database.get(key)
+            value = self._get(key)
             if value is not None:
                 return self._decoded(key, codec.decode_operation, value)
         return None
@@ -335,7 +355,7 @@ class Store:
         """
         kinds = [key_of(kind, "") for kind in OPERATION_KINDS]
         with ExitStack() as open_scans:
-            scans = [open_scans.enter_context(self._database.scan(kind, reverse=True)) for kind in kinds]
+            scans = [open_scans.enter_context(self._scanned_from(kind, reverse=True)) for kind in kinds]
             newest_first = merge(*scans, key=lambda record: record[0].rpartition(b"/")[2], reverse=True)
             older = (
                 self._decoded(key, codec.decode_operation, value)
@@ -351,7 +371,7 @@ class Store:
     def adaptation(self, name: str) -> Memory:
         """The memory of a composition's adaptation; empty if there is none."""
         key = key_of("adapt", name)
-        value = self._database.get(key)
+        value = self._get(key)
         return Memory() if value is None else self._decoded(key, codec.decode_adaptation, value)
 
     def job_profiles(self) -> dict[tuple[str, str], JobProfile]:
@@ -380,8 +400,8 @@ class Store:
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
         """The last ``limit`` events (of those that ``accept`` answers true for), oldest first."""
         with (
-            self._database.scan(b"event/", reverse=True) as events,
-            self._database.scan(b"loop/", reverse=True) as loop,
+            self._scanned_from(b"event/", reverse=True) as events,
+            self._scanned_from(b"loop/", reverse=True) as loop,
         ):
             numbered = merge(
                 (self._event(key, value) for key, value in events),

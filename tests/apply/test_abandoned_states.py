@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +18,7 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.core.settings import Settings
 from speck.errors import BinderError
-from speck.store import Store
+from tests.support.delayed_store import DelayedStore
 from tests.support.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
 from tests.support.sessions import named
@@ -95,7 +96,7 @@ def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
     kinds = double_kinds(world)
     flink = next(each for each in kinds.engines if each.engine == "flink")
     registry = replace(kinds, engines=(replace(flink, connect=connect),))
-    with Store(tmp_path / "store") as store:
+    with DelayedStore(tmp_path / "store") as store:
         settings = Settings(roots=(write_code(tmp_path),), period=0)
         made = build(store, registry, settings=settings).coordinator
         made.start()
@@ -179,6 +180,30 @@ def test_a_job_whose_start_failed_is_tried_on_from_the_newest_state(
     (new,) = world.running("a")
     assert new.attempt.state is not None
     assert new.attempt.state.location == place(old)
+
+
+def test_a_copy_that_ends_while_another_one_is_noted_takes_its_number_from_none(
+    coordinator: Coordinator, world: World, old: str
+) -> None:
+    """The site comes back while the note of the next attempt is on its way to disk."""
+    store = coordinator.store
+    assert isinstance(store, DelayedStore)
+    store.key = b"attempt/a/0000000002"
+    operation, _ = coordinator.apply(composition(MOVED), leave_behind=[ENGINE])
+    assert store.reached.wait(30)
+    complete(world, old)
+    world.up(ENGINE)
+    with ThreadPoolExecutor(1) as thread:
+        reaped = thread.submit(coordinator.reconciler.reaper.reap)
+        wait([reaped], 0.5)
+        store.released.set()
+        reaped.result(30)
+    assert operation.wait(30)
+    record, (attempt,) = store.job("a"), [each.attempt for each in store.attempts("a")]
+    assert record is not None
+    assert record.attempts == attempt.number
+    assert record.incarnation == attempt.incarnation
+    assert place(old) in [each.location for each in record.retained_states]
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["engine answers", "engine was restarted"])

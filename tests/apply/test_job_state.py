@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,11 +31,12 @@ from speck.apply.job_state import (
     StopRequested,
     TransferBegun,
     TransferCompleted,
+    lifecycle_of,
     transition,
 )
 from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
-from speck.store import AttemptRecord, JobRecord, SessionRecord
+from speck.store import AttemptRecord, JobRecord, SessionRecord, Store
 
 SESSION = SessionRecord("tcp://b1:1883", "speck-a", "in")
 OTHER = SessionRecord("tcp://b2:1883", "speck-a", "in")
@@ -202,3 +204,23 @@ def test_what_holds_after_any_events(events: list[Any]) -> None:
         assert not set(record.garbage_states) & set(record.retained_states)
         assert len(set(record.sessions)) == len(record.sessions)
         assert len(job.attempts) <= 1
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_number_that_an_attempt_has_had_is_not_given_again(number: int) -> None:
+    job = after(AttemptIntended(SECOND, 1, SESSION))
+    again = replace(FIRST, id="3" * 32, number=number)
+    with pytest.raises(
+        ValueError, match=rf"job 'a': number {number} of a new attempt is not free \(expected"
+    ):
+        transition(job, AttemptIntended(again, 1, SESSION))
+
+
+def test_the_number_of_an_attempt_that_its_record_has_lost_counts(tmp_path: Path) -> None:
+    """Stores of before 0.2 may have records whose last write was undone by another thread's."""
+    with Store(tmp_path / "s") as store:
+        with store.transaction() as transaction:
+            transaction.put_job(JobRecord("a", "traffic", attempts=1, incarnation=1, origin=1))
+            transaction.put_attempt(AttemptRecord(SECOND, 1))
+        found = lifecycle_of(store, "a", "traffic")
+    assert found.record == JobRecord("a", "traffic", attempts=2, incarnation=1, origin=1, renumbers=True)

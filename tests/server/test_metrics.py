@@ -119,7 +119,8 @@ def adapt(rest: RestServer) -> None:
     """Let the adaptation loop look once at a composition whose mode is ``auto``."""
     known = [Value(value, Known.MEASURED, time.time(), 5) for value in (0.04, 1e6, 2e5)]
     link = LinkProfile(source="north", target="south", round_trip=known[0], bandwidth=known[1], load=known[2])
-    rest.services.profiles.measures.put_link(("north", "south"), MeasuredLink(passive=link))
+    with rest.coordinator.store.transaction() as transaction:
+        transaction.put_link("north", "south", MeasuredLink(passive=link))
     rest.services.adaptation.round()
     sight = rest.services.adaptation.sights()["demo"]
     sight.regret, sight.realised = 0.1, 0.9
