@@ -23,6 +23,7 @@ from speck.apply.job_state import CopyAdopted
 from speck.binder import AdoptsSessions, ListsRunning, OwnedSession
 from speck.binder.pool import BinderPool
 from speck.binder.retry import with_retries
+from speck.core.attempt_number import HIGHEST
 from speck.core.job import Job, client_id, form_fingerprint, session_fingerprint
 from speck.core.runtime import Attempt, Found, Handle
 from speck.errors import BinderError, NotAdoptable, Rejected
@@ -263,6 +264,9 @@ def _with_session(
     if session.owner not in (copy.owner, own):
         third = f"session {session.session!r} at {broker} belongs to store {session.owner}"
         return Refusal(name, f"{third}, and {shown} to store {copy.owner}", "adopt it there")
+    if max(copy.number, copy.incarnation or 0, copy.origin) >= HIGHEST:
+        numbers = f"number {copy.number}, incarnation {copy.incarnation}, origin {copy.origin}"
+        return Refusal(name, f"{shown} has {numbers}, which no store gives (expected less than {HIGHEST})")
     if session.fenced > copy.number:
         reason = (
             f"{shown} is number {copy.number}, and the fence of {session.session!r} names {session.fenced}"

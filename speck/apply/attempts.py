@@ -28,7 +28,8 @@ from speck.apply.stamps import next_stamps
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
 from speck.binder import DisposableState, OwnsSessions, ProgressAware
 from speck.binder.retry import FIRST_PAUSE, TRIES, with_retries
-from speck.core.job import Job, form_fingerprint
+from speck.core.attempt_number import next_number
+from speck.core.job import Job, fence_topic, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, OutcomeUnknown, StateLost, Unreachable
@@ -106,17 +107,22 @@ class Attempts:
             self.context.note(job.job_name, AttemptDiscarded(attempt))  # its engine was never asked
             raise
 
+    def check_number(self, job: Job) -> None:
+        """Raise :class:`~speck.errors.Rejected` if the next attempt at a job could have no number."""
+        record = self.context.record(job.job_name)
+        session, _ = session_for(job, record, self.context.store.identity, self.context.operation.revision)
+        self._next_number(record, session)
+
     def _next_number(self, record: JobRecord, session: SessionRecord) -> int:
         """The number of the next attempt, above all that have read through its session.
 
         The fence names others than the store if a session of this name was deleted before, or if the store
         is an older one: copies of those attempts must not keep the new one out.
         """
-        broker, number = self.context.pool.broker(session.broker), record.attempts + 1
-        if not isinstance(broker, OwnsSessions):
-            return number
-        fenced = with_retries(partial(broker.fenced, session.name))
-        return number if fenced <= number else fenced + 1
+        broker = self.context.pool.broker(session.broker)
+        fenced = with_retries(partial(broker.fenced, session.name)) if isinstance(broker, OwnsSessions) else 0
+        topic = fence_topic(session.name)
+        return next_number(record.name, record.attempts, fenced, topic=topic, broker=session.broker)
 
     def submit(self, job: Job, attempt: Attempt) -> None:
         """Submit an attempt that is in the store to its engine.

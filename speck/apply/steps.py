@@ -77,6 +77,8 @@ class Steps:
             self.foreign.refuse(job)
         self._check_startable(job)
         self.sessions.ensure(job, self.context.record(job.job_name))
+        if not isinstance(action, Start):  # a copy is stopped for the next one
+            self.attempts.check_number(job)
         self.writers.admit(job)
 
     def _check_startable(self, job: Job) -> None:

@@ -17,9 +17,11 @@ from speck.apply.job_state import OrphanAdopted, lifecycle_of
 from speck.apply.operations import Operations
 from speck.binder.pool import BinderPool
 from speck.controller.drift import Drifted, EngineCopy, Orphan, Verdict
+from speck.core.attempt_number import FURTHEST, is_believed
 from speck.core.job import session_fingerprint
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Attempt
+from speck.errors import Rejected
 from speck.store import Event, Store
 from speck.store.deployments import Snapshot
 
@@ -85,6 +87,12 @@ class Orphans:
 
     def _adopt(self, snapshot: Snapshot, name: str, copy: EngineCopy, generation: int) -> None:
         attempt = _attempt_of(snapshot, name, copy)
+        known = snapshot.records[name].attempts
+        if not is_believed(attempt.number, known):
+            raise Rejected(
+                f"it runs at {copy.address} as attempt {attempt.number} (expected at most "
+                f"{known + FURTHEST}), and is not adopted (stop it there)"
+            )
         handle = self.pool.engine_at(snapshot.desired[name].engine, copy.address).find(attempt)
         if handle is None or not attempt.session:
             return

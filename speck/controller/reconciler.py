@@ -201,12 +201,12 @@ class Reconciler:
         self._count(snapshot, statuses, drifted)
         self._report(snapshot, statuses, drifted)
         self.orphans.note(snapshot, drifted)
-        self._handle_orphans(snapshot, drifted, generation)
+        refused = self._handle_orphans(snapshot, drifted, generation)
         if not drifted and not head.deleting:
             self._end_allowances(head, generation)
             return
         gated = self._gate(snapshot, plan, observation, drifted)
-        self._note_waits({name: gated.waits.get(name, "") for name in drifted})
+        self._note_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
         if gated.due or (head.deleting and not snapshot.records):
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
             self.backoff.record_attempt([each.job.job_name for each in gated.due], self.clock())
@@ -335,13 +335,18 @@ class Reconciler:
             if name in self._notes:
                 self._notes[name] = replace(self._notes[name], waits=why)
 
-    def _handle_orphans(self, snapshot: Snapshot, drifted: Mapping[str, Drifted], generation: int) -> None:
+    def _handle_orphans(
+        self, snapshot: Snapshot, drifted: Mapping[str, Drifted], generation: int
+    ) -> dict[str, str]:
+        """The reasons why orphans could not be terminated or adopted, by job name."""
+        refused = {}
         for name, each in drifted.items():
             if each.orphan is not None:
                 try:
                     self.orphans.handle(snapshot, name, each.orphan, generation)
                 except SpeckError as error:
-                    self._note_waits({name: str(error)})
+                    refused[name] = str(error)
+        return refused
 
 
 def _never(action: Action) -> bool:

@@ -298,11 +298,14 @@ class Store:
     def attempts(self, job: str | None = None) -> list[AttemptRecord]:
         """The attempts that run or may run (of one job), by job name and number."""
         if job is None:
-            return self._scan_all(b"attempt/", codec.decode_attempt)
-        return self._scan(
-            key_of("attempt", job, ""),
-            lambda number, value: codec.decode_attempt(f"{job}/{number}", value),
-        )
+            found = self._scan_all(b"attempt/", codec.decode_attempt)
+        else:
+            found = self._scan(
+                key_of("attempt", job, ""),
+                lambda number, value: codec.decode_attempt(f"{job}/{number}", value),
+            )
+        # Keys of numbers with more than ten digits sort otherwise.
+        return sorted(found, key=lambda each: (each.attempt.job_name, each.attempt.number))
 
     def operation(self, identifier: str) -> dict[str, Any] | None:
         """An operation as plain data."""

@@ -193,6 +193,11 @@ def _twice(world: World) -> None:
     world.intrude(ENGINE, copy.job, replace(copy.attempt, id="f" * 32))
 
 
+def _absurd_number(world: World) -> None:
+    (copy,) = world.running("a")
+    copy.attempt = replace(copy.attempt, number=10**18)
+
+
 def _other_code(world: World) -> None:
     (copy,) = world.running("a")
     copy.job = replace(copy.job, code_hash="0" * 64)
@@ -241,6 +246,7 @@ def _broker_down(world: World) -> None:
         (_no_owner, "has no mark of its store"),
         (_no_marks, "lists its copy without any mark"),
         (_twice, "2 copies of it run"),
+        (_absurd_number, "which no store gives (expected less than 1000000000000000)"),
         (_other_code, "runs code 000000000000"),
         (_other_arguments, "runs in another form than the file's"),
         (_superseded, "names 7"),

@@ -124,6 +124,16 @@ def test_a_copy_in_the_wanted_form_is_taken_up_when_no_other_runs(bench: Bench, 
     assert numbers(world, "a") == [10]
 
 
+def test_a_copy_whose_number_no_store_gives_is_not_taken_up(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.restart(ENGINE)
+    intrude(bench, number=10**12)
+    bench.round(3)
+    (record,) = [each for each in bench.store.jobs() if each.name == "a"]
+    assert record.attempts == 1
+    assert "as attempt 1000000000000 (expected at most 1000000001)" in str(bench.job("a")["waits"])
+
+
 def test_a_copy_in_another_form_is_told(bench: Bench, world: World) -> None:
     bench.apply(A)
     world.restart(ENGINE)

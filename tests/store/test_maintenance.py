@@ -7,6 +7,7 @@ import shutil
 import sys
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import plyvel
@@ -252,6 +253,24 @@ CHANGES: dict[str, tuple[str, bytes | None, list[str]]] = {
     "key of no kind": ("what/ever", b"x", ["what/ever: cannot be read"]),
     "format gone": ("meta/format", None, ["meta/format: is ''"]),
 }
+
+
+def test_a_number_above_all_that_connectors_read_is_lowered_where_no_attempt_runs(tmp_path: Path) -> None:
+    _sample(tmp_path)
+    place = tmp_path / "store"
+    with Store(place) as store, store.transaction() as transaction:
+        for name in ("a", "b"):
+            record = store.job(name)
+            assert record is not None
+            transaction.put_job(replace(record, attempts=10**18))
+    running, idle = [each for each in check_directory(place) if "the number of" in each.message]
+    assert (running.what, running.mends) == ("job 'a'", ())
+    assert "since an attempt of it may run: delete the job" in running.message
+    assert idle.message == f"the number of its last attempt is {10**18} (expected less than {10**15})"
+    repair(place)
+    with Store(place) as store:
+        (lowered,) = [each for each in store.jobs() if each.name == "b"]
+        assert (lowered.attempts, lowered.renumbers) == (LEAP, True)
 
 
 @pytest.mark.parametrize("case", CHANGES)

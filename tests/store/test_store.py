@@ -194,3 +194,16 @@ def test_store_of_another_format_is_refused(tmp_path: Path) -> None:
         database.put(b"meta/format", b"99")
     with pytest.raises(StoreError, match="has format '99', this SpecK reads '1'"):
         Store(tmp_path)
+
+
+def test_attempts_come_by_their_numbers_however_many_digits_these_have(store: Store) -> None:
+    numbers = [7, 10**10 - 1, 10**10, 10**12]
+    with store.transaction() as transaction:
+        for job, number in ((job, number) for job in ("b", "a") for number in reversed(numbers)):
+            transaction.put_attempt(AttemptRecord(attempt(number, job), 1))
+    assert [each.attempt.number for each in store.attempts("a")] == numbers
+    found = [(each.attempt.job_name, each.attempt.number) for each in store.attempts()]
+    assert found == [(job, number) for job in "ab" for number in numbers]
+    with store.transaction() as transaction:
+        transaction.delete_attempt(attempt(10**12, "a"))
+    assert [each.attempt.number for each in store.attempts("a")] == numbers[:-1]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from speck.core.attempt_number import HIGHEST
 from speck.store.codec import FORMAT, FORMAT_KEY, key_of
 from speck.store.maintenance.contents import Contents
 from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
@@ -28,7 +29,7 @@ class Finding:
 
 def findings(contents: Contents) -> list[Finding]:
     """Everything that is wrong: what cannot be read, and references that lead nowhere."""
-    kinds = (_unreadable, _format, _heads, _jobs, _attempts, _desired_jobs, _profiles)
+    kinds = (_unreadable, _format, _heads, _jobs, _numbers, _attempts, _desired_jobs, _profiles)
     return [found for kind in kinds for found in kind(contents)]
 
 
@@ -82,6 +83,21 @@ def _jobs(contents: Contents) -> Iterator[Finding]:
                 f"forgotten; its sessions stay where they are: {sessions}",
                 _changes(("delete_job", name)),
             )
+
+
+def _numbers(contents: Contents) -> Iterator[Finding]:
+    """Jobs that can have no further attempt, as after the fence of a damaged or forged message."""
+    running = {each.attempt.job_name for each in contents.attempts}
+    for name, record in contents.jobs.items():
+        if record.attempts >= HIGHEST:
+            message = f"the number of its last attempt is {record.attempts} (expected less than {HIGHEST})"
+            lowered = replace(record, attempts=LEAP, renumbers=True)
+            if name in running:
+                remedy = "not lowered, since an attempt of it may run: delete the job"
+                yield Finding(f"job {name!r}", f"{message}; {remedy}")
+            else:
+                remedy = f"lowered to {LEAP}; remove the fence at its broker before its next start"
+                yield Finding(f"job {name!r}", message, remedy, _changes(("put_job", lowered)))
 
 
 def _attempts(contents: Contents) -> Iterator[Finding]:

@@ -56,18 +56,19 @@ final class Fence {
      * @throws BrokerException if it cannot be read
      */
     void check(Duration timeout) throws InterruptedException {
-        if (settings.fenceTopic() == null) {
+        String topic = settings.fenceTopic();
+        if (topic == null) {
             return;
         }
-        String text = retained(settings.fenceTopic(), timeout);
-        FenceText found = text == null ? null : FenceText.parse(text, settings.fenceTopic());
+        String text = retained(topic, timeout);
+        FenceText found = text == null ? null : FenceText.parse(text, topic, settings.attempt());
         if (found == null) {
             forgotten = true;
             restoreNote(timeout);
         }
         if (isToBeRaised(found)) {
             FenceText raised = new FenceText(settings.attempt(), claim, nonce, owner, false);
-            retain(settings.fenceTopic(), raised.toJson(), timeout);
+            retain(topic, raised.toJson(), timeout);
         }
     }
 

@@ -14,6 +14,8 @@ import java.util.regex.Pattern;
  * @param deleted true if the session was deleted
  */
 record FenceText(long attempt, long claim, String nonce, String owner, boolean deleted) {
+    /** The distance above a reader's own attempt within which a number is believed; the coordinator has the same. */
+    private static final long FURTHEST = 1_000_000_000L;
     private static final Pattern ATTEMPT = Pattern.compile("\"attempt\"\\s*:\\s*(\\d{1,18})\\b");
     private static final Pattern CLAIM = Pattern.compile("\"claim\"\\s*:\\s*(\\d{1,18})\\b");
     private static final Pattern NONCE = Pattern.compile("\"nonce\"\\s*:\\s*\"([0-9a-f]{1,64})\"");
@@ -29,6 +31,22 @@ record FenceText(long attempt, long claim, String nonce, String owner, boolean d
         }
         return new FenceText(Long.parseLong(attempt), Long.parseLong(group(CLAIM, text, "0")), group(NONCE, text, ""),
                 group(OWNER, text, ""), DELETED.matcher(text).find());
+    }
+
+    /**
+     * The text as the reader of an attempt takes it: a number far above its own is of a damaged message, or of anybody
+     * who may publish there.
+     *
+     * @throws BrokerException if the text names no attempt, or one that no coordinator gives
+     */
+    static FenceText parse(String text, String topic, long own) {
+        FenceText found = parse(text, topic);
+        if (found.attempt() > own + FURTHEST) {
+            throw new BrokerException("the message at fence topic '" + topic + "' names attempt " + found.attempt()
+                    + " (expected at most " + (own + FURTHEST) + ", as this is attempt " + own
+                    + "): find who may publish there, and remove the retained message", true);
+        }
+        return found;
     }
 
     private static String group(Pattern pattern, String text, String otherwise) {

@@ -299,6 +299,25 @@ class FenceTest {
     }
 
     @Test
+    void aNumberFarAboveItsOwnEndsAReaderWithTheTopicAndChangesNothing() throws Exception {
+        String forged = "{\"attempt\": 999999999999999999, \"owner\": \"0a1b\"}";
+        prepare(forged);
+        BrokerException refused = assertThrows(BrokerException.class, () -> open(broker.url(), 4));
+        assertTrue(refused.getMessage().contains("'" + FENCE + "' names attempt 999999999999999999 (expected at most "
+                + "1000000004, as this is attempt 4)"), refused.getMessage());
+        assertEquals(forged, retained(FENCE));
+        Topic.retain(broker.url(), FENCE, OWNED);
+        assertReads(open(broker.url(), 4), "a");
+    }
+
+    @Test
+    void theFurthestNumberThatIsBelievedEndsAReader() {
+        String text = "{\"attempt\": 1000000004}";
+        assertEquals(1_000_000_004L, FenceText.parse(text, FENCE, 4).attempt());
+        assertThrows(BrokerException.class, () -> FenceText.parse(text, FENCE, 3));
+    }
+
+    @Test
     void theTextsOfOtherVersions() {
         assertEquals(new FenceText(7, 0, "", "", false), FenceText.parse("{\"attempt\": 7}", FENCE));
         FenceText full = new FenceText(7, 12, "ab", "0a1b", false);
