@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from speck.binder import CountsDropped, OfflineState, StateLocator
 from speck.binder.pool import BinderPool
+from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
 from speck.errors import Rejected, SpeckError
@@ -58,8 +59,13 @@ class Doctor:
     sampler: Sampler
     losses: LossRecorder
 
+    _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
+
     def diagnose(self) -> list[dict[str, Any]]:
-        """All findings as plain data, by kind and place."""
+        """All findings as plain data, by kind and place; a diagnosis that is under way is shared."""
+        return self._calls.of("", self._diagnose)
+
+    def _diagnose(self) -> list[dict[str, Any]]:
         snapshots = self.deployments.snapshots()
         brokers = {form.source_broker for each in snapshots for form in each.forms.values()}
         brokers |= {site.broker_address for site in self.inventory.places()}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from speck.binder import PlanReader
 from speck.binder.pool import BinderPool
+from speck.coordinator.shared_calls import SharedCalls
 from speck.errors import Conflict
 from speck.observe.measures import Measures
 from speck.observe.profile.estimates import VertexLoad
@@ -25,13 +27,19 @@ class EnginePlans:
     sampler: Sampler
     measures: Measures
     clock: Callable[[], float]
+    _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
     def of_job(self, name: str) -> dict[str, Any]:
         """The plan of a job that runs, and its features; sampling goes on for a minute.
 
+        An engine that is asked for the plan of a job already is not asked again.
+
         Raises :class:`~speck.errors.NotFound` for an unknown job, :class:`~speck.errors.Conflict` for one
         without a plan, and the :class:`~speck.errors.BinderError` of an engine that does not give it.
         """
+        return self._calls.of(name, partial(self._of_job, name))
+
+    def _of_job(self, name: str) -> dict[str, Any]:
         snapshot = self.deployments.snapshot(
             self.deployments.head(self.deployments.known_job(name).composition)
         )

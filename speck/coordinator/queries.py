@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import speck
@@ -15,6 +15,7 @@ from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
 from speck.controller.splits import SplitWatch
 from speck.coordinator.code_changes import CodeChanges
+from speck.coordinator.shared_calls import SharedCalls
 from speck.core.code import changes_data
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
@@ -51,6 +52,7 @@ class Queries:
     inventory: Inventory
     clock: Callable[[], float]
     code: CodeChanges
+    _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
     # --- compositions
 
@@ -298,7 +300,7 @@ class Queries:
         return sizes(self.deployments.store.directory)
 
     def check_store(self) -> list[dict[str, str]]:
-        """The faults of the store as it is now."""
+        """The faults of the store as it is now; a check that is under way is shared, as it reads all code."""
         store = self.deployments.store
-        found = check(store.records(), store.directory)
+        found = self._calls.of("check", lambda: check(store.records(), store.directory))
         return [{"what": each.what, "message": each.message} for each in found]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.binder.pool import BinderPool
 from speck.controller.orphans import FoundOrphan, Orphans
 from speck.controller.workers import WorkerController
+from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Broker, Inventory, Site
 from speck.errors import NotFound, SpeckError
 from speck.observe.healthcheck import examine
@@ -29,6 +30,7 @@ class SiteQueries:
     inventory: Inventory
     orphans: Orphans
     controller: WorkerController
+    _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
     def workers(self, site: str | None = None) -> list[dict[str, Any]]:
         """The workers of each engine whose workers come and go, of one site or of all.
@@ -42,8 +44,12 @@ class SiteQueries:
     def sites(self) -> list[dict[str, Any]]:
         """The inventory, each engine and broker with whether it can be reached now.
 
-        Brokers that belong to no site come last, as sites without engines.
+        Brokers that belong to no site come last, as sites without engines.  A query that is under way is
+        shared.
         """
+        return self._calls.of("sites", self._sites)
+
+    def _sites(self) -> list[dict[str, Any]]:
         sites = self.inventory.places()
         if not sites:
             return []
@@ -51,8 +57,12 @@ class SiteQueries:
             return list(threads.map(self._site_data, sites))
 
     def checkups(self) -> list[dict[str, Any]]:
-        """Each engine and each broker of the inventory as it describes itself now, with its faults."""
-        return [each.to_dict() for each in examine(self.inventory, self.pool)]
+        """Each engine and each broker of the inventory as it describes itself now, with its faults.
+
+        An examination that is under way is shared.
+        """
+        found = self._calls.of("checkups", lambda: list(examine(self.inventory, self.pool)))
+        return [each.to_dict() for each in found]
 
     def site_at(self, address: str) -> str:
         """The site, or the broker of no site, that is at this address; of none, the address."""

@@ -26,6 +26,7 @@ NOT_ACCEPTED = "this server accepts no code from clients (speck serve --sent-cod
 _PARTIAL, _COMPLETE = ".partial", ".complete"
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 _CHUNK = 1 << 20  # bytes
+_MOST_PROVEN = 1000  # files whose hashes are remembered
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,17 @@ class Uploads:
     accepted: Path
     clock: Callable[[], float]
     most_bytes: int
+    _proven: dict[Path, os.stat_result] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def received(self, sha256: str) -> tuple[int, bool]:
         """The number of bytes that are there of a content, and true if that is all of it."""
         check_hash(sha256)
         whole = self._whole(sha256)
-        if whole is not None:
-            return whole.stat().st_size, True
-        partial = self.directory / sha256 / _PARTIAL
-        return (partial.stat().st_size, False) if partial.is_file() else (0, False)
+        if whole is not None and (found := _stat_of(whole)) is not None:
+            return found.st_size, True
+        partial = _stat_of(self.directory / sha256 / _PARTIAL)
+        return (0, False) if partial is None else (partial.st_size, False)
 
     def receive(self, sha256: str, content: BinaryIO, offset: int = 0, size: int | None = None) -> int:
         """Take a part of a content that begins at ``offset``; returns the number of bytes that are there.
@@ -131,25 +133,35 @@ class Uploads:
         if sent.is_file():
             return sent
         folders = (self.directory / sha256, self.accepted / sha256)
-        files = (each for folder in folders if folder.is_dir() for each in sorted(folder.iterdir()))
+        files = (each for folder in folders for each in sorted(_entries(folder)))
         found = (each for each in files if not each.name.startswith(".") and each.is_file())
-        return next((each for each in found if hash_of(each) == sha256), None)
+        return next((each for each in found if self._has_hash(each, sha256)), None)
+
+    def _has_hash(self, path: Path, sha256: str) -> bool:
+        """True if a file has this hash; it is computed again only when the file was changed."""
+        now, before = _stat_of(path), self._proven.get(path)
+        if now is not None and before is not None and _state(before) == _state(now):
+            return True
+        if now is None or hash_of(path) != sha256:
+            return False
+        if len(self._proven) >= _MOST_PROVEN:
+            self._proven.clear()
+        self._proven[path] = now
+        return True
 
     def _prune(self, needed: int) -> None:
         """Delete what nobody named for long; raises StoreFull if there is no room for so many bytes more."""
-        oldest = self.clock() - LIFETIME
-        for folder in self._folders():
-            if folder.stat().st_mtime < oldest:
+        now = self.clock()
+        for folder in _entries(self.directory):
+            # In both directions: the clock may have been set back since.
+            if (found := _stat_of(folder)) is not None and abs(now - found.st_mtime) > LIFETIME:
                 shutil.rmtree(folder, ignore_errors=True)
-        used = sum(_size(each) for each in self._folders())
+        used = sum(_size(each) for each in _entries(self.directory))
         if used + needed > self.most_bytes:
             raise StoreFull(
                 f"{used:,} bytes of code were sent to this server in the last hour and are not applied "
                 f"(at most {self.most_bytes:,} are kept; try again later)"
             )
-
-    def _folders(self) -> list[Path]:
-        return list(self.directory.iterdir()) if self.directory.is_dir() else []
 
     def _forget(self, sha256: str) -> None:
         shutil.rmtree(self.directory / sha256, ignore_errors=True)
@@ -165,6 +177,27 @@ def _refused(predicate: str, sha256: str) -> InvalidInput:
     return InvalidInput([Fault(f"artifact {sha256[:80]!r} {predicate}")], "artifact")
 
 
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def _size(folder: Path) -> int:
     """The bytes of a folder's files; those with several names count once."""
-    return max((each.stat().st_size for each in folder.iterdir()), default=0)
+    found = (_stat_of(each) for each in _entries(folder))
+    return max((each.st_size for each in found if each is not None), default=0)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """The entries of a folder; of one that is not there, or is deleted meanwhile, none."""
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _stat_of(path: Path) -> os.stat_result | None:
+    """The state of a file; ``None`` if it is not there, or is deleted meanwhile."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None

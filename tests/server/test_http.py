@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ import pytest
 import requests
 from waitress.adjustments import Adjustments
 
+from speck.core.inventory import Inventory
 from speck.server.api import MAX_BODY
+from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.request_parser import LONGEST_LINE, StrictParser
 from speck.server.wsgi import MAX_HEADER, THREADS
+from tests.support.binder_contract import eventually
+from tests.support.examples import one_site
 from tests.support.rest_server import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}
@@ -343,6 +348,54 @@ def test_a_hundred_open_event_streams_starve_nobody_and_end_with_the_operation(r
     for stream in streams:
         assert b'"state": "succeeded"' in read_all(stream)
         stream.close()
+
+
+@pytest.mark.parametrize("path", ["/doctor", "/sites/check"])
+def test_requests_for_what_takes_long_share_it_and_take_no_thread_of_others(
+    tmp_path: Path, path: str
+) -> None:
+    """More of them than there are threads, while the engine of a site does not answer."""
+    inventory = Inventory({"A": one_site("A", FIELDS["spe_address"], FIELDS["source_broker"])})
+    with rest_server(tmp_path, inventory) as rest, ThreadPoolExecutor(2 * THREADS) as threads:
+        hold = rest.world.hold("checkup")
+        answers = [threads.submit(ask, rest, "GET", path) for _ in range(2 * THREADS)]
+        assert hold.reached.wait(30)
+        eventually(lambda: rest.concurrency_limit.now, lambda now: now == 2 * THREADS)
+        for quick in ("/healthz", "/metrics", "/jobs"):
+            assert requests.get(rest.url + quick, timeout=10).ok, quick
+        hold.release()
+        assert len({each.result().text for each in answers}) == 1
+        assert rest.world.calls.count(("checkup", FIELDS["spe_address"], "")) == 1
+        assert ask(rest, "GET", path).ok
+        assert rest.world.calls.count(("checkup", FIELDS["spe_address"], "")) == 2
+
+
+def test_a_route_is_counted_unless_it_is_declared_quick(rest: RestServer) -> None:
+    """One that is added and forgotten takes no thread of the others."""
+    hold, begun = threading.Event(), threading.Semaphore(0)
+
+    def forgotten() -> str:
+        begun.release()
+        hold.wait(60)
+        return "late"
+
+    rest.app.add_url_rule("/forgotten", "forgotten", forgotten)
+    with ThreadPoolExecutor(2 * THREADS) as threads:
+        answers = [threads.submit(ask, rest, "GET", "/forgotten") for _ in range(2 * THREADS)]
+        try:
+            assert all(begun.acquire(timeout=30) for _ in answers)
+            assert requests.get(rest.url + "/healthz", timeout=10).ok
+        finally:
+            hold.set()
+        assert [each.result().text for each in answers] == ["late"] * len(answers)
+
+
+def test_requests_that_read_leave_room_for_those_that_change_something() -> None:
+    limit = ConcurrencyLimit(most=3, most_reading=2)
+    assert [limit.enter(reads=True) for _ in range(3)] == [True, True, False]
+    assert [limit.enter(reads=False) for _ in range(2)] == [True, False]
+    limit.leave(reads=True)
+    assert [limit.enter(reads=False), limit.enter(reads=True)] == [True, False]
 
 
 def test_more_waiting_requests_than_threads_may_be_taken_for_are_told_to_come_back(tmp_path: Path) -> None:

@@ -414,11 +414,19 @@ def test_another_page_changes_nothing(door: Door, headers: dict[str, str], statu
     assert (deleted.status_code == 404) == (status == 200), deleted.text
 
 
-def test_another_page_reads_nothing_but_may_lead_here(door: Door) -> None:
+def test_another_page_reads_nothing_but_may_lead_to_the_dashboard(door: Door) -> None:
     embedded = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
     problem_of(door.ask("GET", "/jobs", door.anna, headers=embedded), 403)
+    problem_of(door.ask("GET", "/", headers=embedded), 403)
     followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    assert door.ask("GET", "/jobs", door.anna, headers=followed).ok
+    assert door.ask("GET", "/", headers=followed).ok
+    for path in (
+        "/jobs",
+        "/doctor",
+        "/store/check",
+        "/metrics",
+    ):  # a frame there would request them without end
+        problem_of(door.ask("GET", path, door.anna, headers=followed), 403)
 
 
 def test_a_page_behind_a_proxy_that_speaks_tls_is_the_server_s_own() -> None:

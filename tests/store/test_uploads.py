@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from speck.errors import Conflict, InvalidInput, StoreFull
-from speck.store.artifacts import Artifacts
+from speck.store.artifacts import Artifacts, hash_of
 from speck.store.jobfile import LARGEST, BadFile
 from speck.store.uploads import LIFETIME, Uploads
 from tests.support.jobs_by_hand import make_job
@@ -138,3 +142,56 @@ def test_a_damaged_copy_counts_as_none(tmp_path: Path, uploads: Uploads) -> None
     place.parent.mkdir(parents=True)
     place.write_bytes(TWO)
     assert uploads.received(sha256(ONE)) == (0, False)
+    place.write_bytes(ONE)
+    assert uploads.received(sha256(ONE)) == (len(ONE), True)
+    place.write_bytes(TWO)
+    assert uploads.received(sha256(ONE)) == (0, False)
+
+
+def test_accepted_code_that_has_not_changed_is_hashed_once(
+    tmp_path: Path, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file may have 512 MiB, and each client with a token may ask for it."""
+    place = tmp_path / "artifacts" / sha256(ONE) / "air.py"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(ONE)
+    hashed: list[Path] = []
+
+    def counted(path: Path) -> str | None:
+        hashed.append(path)
+        return hash_of(path)
+
+    monkeypatch.setattr("speck.store.uploads.hash_of", counted)
+    assert [uploads.received(sha256(ONE)) for _ in range(5)] == [(len(ONE), True)] * 5
+    assert hashed == [place]
+
+
+def test_a_file_that_goes_while_it_is_looked_at_counts_as_none(tmp_path: Path, uploads: Uploads) -> None:
+    """As code that no composition names any more, or an upload that another one pushes out."""
+    over = threading.Event()
+    places = [tmp_path / folder / sha256(ONE) / "air.py" for folder in ("artifacts", "uploads")]
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            for place in places:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # pruned
+                    place.write_bytes(ONE)
+                shutil.rmtree(place.parent, ignore_errors=True)
+
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(come_and_go)
+        try:
+            for number in range(400):
+                assert uploads.received(sha256(ONE)) in [(0, False), (len(ONE), True)]
+                send(uploads, b"x = %d" % number)
+        finally:
+            over.set()
+        other.result(30)
+
+
+def test_uploads_last_no_longer_after_the_clock_was_set_back(uploads: Uploads, clock: Clock) -> None:
+    one = send(uploads, ONE)
+    clock.now -= 2 * LIFETIME
+    send(uploads, TWO)
+    assert uploads.received(one) == (0, False)

@@ -1,7 +1,8 @@
-"""Limits the requests that wait: for an operation's end or progress, or for an engine's answer.
+"""Limits the requests that may take long: for an operation's end, an engine's answer, or much of the disk.
 
-Each holds a thread for as long as it waits.  So that other requests are answered meanwhile, the server adds a
-thread for each such request.
+Each holds a thread for as long as it takes.  So that other requests are answered meanwhile, the server adds a
+thread for each such request.  A request is one of them unless its route is declared quick: a route that
+nobody has thought of takes no thread of the others.
 """
 
 from __future__ import annotations
@@ -9,21 +10,44 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from flask import Flask, Response, g, request
 
 from speck.server.api import problems
 
 MOST = 200  # at once
-_AT_ONCE = frozenset(("GET", "HEAD", "OPTIONS"))
-_WAITING = frozenset(
+MOST_READING = 150  # of those; the rest is for requests that change something
+_READING = frozenset(("GET", "HEAD", "OPTIONS"))
+# The routes that read memory, or a bounded part of the store, and call no engine or broker.
+_QUICK = frozenset(
     (
-        "speck.show_job",
-        "speck.show_log",
-        "speck.list_sites",
-        "speck.check_sites",
-        "speck.follow_operation",
-        "speck.follow_live",
+        "dashboard.asset",
+        "dashboard.page",
+        "openapi",
+        "speck.healthz",
+        "speck.list_adaptations",
+        "speck.list_compositions",
+        "speck.list_deleted_compositions",
+        "speck.list_events",
+        "speck.list_jobs",
+        "speck.list_left_behind",
+        "speck.list_operations",
+        "speck.list_placements",
+        "speck.list_policies",
+        "speck.list_revisions",
+        "speck.list_splits",
+        "speck.readyz",
+        "speck.show_adaptation",
+        "speck.show_composition",
+        "speck.show_curves",
+        "speck.show_metrics",
+        "speck.show_operation",
+        "speck.show_owner",
+        "speck.show_placement",
+        "speck.show_rates",
+        "speck.show_revision",
+        "speck.show_split",
     )
 )
 
@@ -34,47 +58,61 @@ def _ignore(count: int) -> None:
 
 @dataclass
 class ConcurrencyLimit:
-    """Counts the requests that wait now.  ``on_more`` is called with each new greatest number of them."""
+    """Counts the requests that are not quick.  ``on_more`` is called with each new greatest number of them.
+
+    ``most`` bounds their number, ``most_reading`` that of those among them that change nothing.
+    """
 
     most: int = MOST
+    most_reading: int = MOST_READING
     on_more: Callable[[int], None] = _ignore
     _now: int = 0
+    _reading: int = 0
     _greatest: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def enter(self) -> bool:
+    @property
+    def now(self) -> int:
+        """The number of those that are under way."""
+        return self._now
+
+    def enter(self, *, reads: bool) -> bool:
         """Count one more; False if there are too many already."""
         with self._lock:
-            if self._now >= self.most:
+            if self._now >= self.most or (reads and self._reading >= self.most_reading):
                 return False
             self._now += 1
+            self._reading += reads
             if self._now > self._greatest:
                 self._greatest = self._now
                 self.on_more(self._greatest)
             return True
 
-    def leave(self) -> None:
+    def leave(self, *, reads: bool) -> None:
         """Count one less."""
         with self._lock:
             self._now -= 1
+            self._reading -= reads
 
 
 def register(app: Flask) -> None:
-    """Make the application count its requests that wait, and refuse those beyond the limit."""
+    """Make the application count its requests that are not quick, and refuse those beyond the limit."""
     limit = app.extensions["concurrency_limit"] = ConcurrencyLimit()
 
     @app.before_request
     def enter() -> Response | None:
-        if request.method in _AT_ONCE and request.endpoint not in _WAITING:
+        reads = request.method in _READING
+        if request.endpoint is None or (reads and request.endpoint in _QUICK):
             return None
-        g.waits = limit.enter()
-        if g.waits:
+        g.counted = limit.enter(reads=reads)
+        if g.counted:
             return None
-        detail = f"{limit.most} requests wait for operations or engines already (try again)"
+        most = limit.most_reading if reads else limit.most
+        detail = f"{most} requests wait for operations, engines or the disk already (try again)"
         return problems.problem(503, detail, headers={"Retry-After": "5"})
 
     @app.after_request
     def leave(response: Response) -> Response:
-        if g.pop("waits", False):
-            response.call_on_close(limit.leave)
+        if g.pop("counted", False):
+            response.call_on_close(partial(limit.leave, reads=request.method in _READING))
         return response

@@ -43,6 +43,8 @@ HEADERS: Mapping[str, str] = {
 }
 _NOT_STORED = {"Cache-Control": "no-store"}  # unless a route sets its own, as the dashboard's does
 
+_PAGE = "dashboard.page"
+
 # Content types that a page of another origin may send without a preflight request.
 _FORM = "multipart/form-data"
 _SIMPLE = frozenset(("text/plain", "application/x-www-form-urlencoded", _FORM))
@@ -62,7 +64,8 @@ def register(app: Flask, names: Collection[str]) -> None:
         host = request.environ.get("HTTP_HOST", "")
         if host and not is_ours(host, names):
             return problems.problem(421, _MISDIRECTED.format(show(host_of(host))))
-        if (why := foreign(request.headers, host, request.method)) is not None:
+        page = request.endpoint == _PAGE
+        if (why := foreign(request.headers, host, request.method, page=page)) is not None:
             return problems.problem(403, why)
         simple = request.mimetype in _SIMPLE and not (request.mimetype == _FORM and _ASKED in request.headers)
         if request.method not in READING and simple:
@@ -91,15 +94,17 @@ def is_ours(host: str, names: Collection[str]) -> bool:
     return name in names or name == "localhost" or name.endswith(".localhost") or _is_number(name)
 
 
-def foreign(headers: Headers, host: str, method: str) -> str | None:
+def foreign(headers: Headers, host: str, method: str, *, page: bool = False) -> str | None:
     """The reason why a request counts as another page's; ``None`` if it does not.
 
-    Browsers send the origin of a request, other clients send none.  A link on another page may be followed
-    to read its target.
+    Browsers send the origin of a request, other clients send none.  A link on another page may lead to the
+    dashboard's page (``page``), which contains nothing.  It may not lead to other paths: a frame of that page
+    would request them as well, without end, in the name of its visitor.
     """
     changes = method not in READING
     site = headers.get("Sec-Fetch-Site", "none")
-    if site not in ("none", "same-origin") and (changes or headers.get("Sec-Fetch-Mode") != "navigate"):
+    follows = page and not changes and headers.get("Sec-Fetch-Mode") == "navigate"
+    if site not in ("none", "same-origin") and not follows:
         return f"the request comes from another page (Sec-Fetch-Site: {show(site)})"
     origin = headers.get("Origin")
     if changes and origin is not None and not _same(origin, host):
