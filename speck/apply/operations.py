@@ -63,6 +63,7 @@ class Operations:
     _planning: dict[str, threading.RLock] = field(default_factory=dict, init=False)
     _generations: Counter[str] = field(default_factory=Counter, init=False)
     _users: Counter[str] = field(default_factory=Counter, init=False)
+    _last_time: int | None = field(default=None, init=False)  # ms, of the last id; None: that of the store
     _closing: bool = field(default=False, init=False)
 
     @property
@@ -201,11 +202,20 @@ class Operations:
     ) -> Operation:
         """An operation that is about to begin."""
         now = self.clock()
-        # Ids sort by time, so that the store finds the oldest without reading them all.
-        identifier = f"{int(now * 1000):011x}{self.mint()[:9]}"
         return Operation(
-            identifier, composition, revision, kind, now, self.clock, list(warnings), author, message
+            self._next_id(now), composition, revision, kind, now, self.clock, list(warnings), author, message
         )
+
+    def _next_id(self, now: float) -> str:
+        """The id of the next operation; ``now`` is Unix time, s.
+
+        Ids sort by the order of the operations, so that the store finds the oldest without reading them all:
+        a clock that was set back must not make the next one older than the last.
+        """
+        with self._lock:
+            last = self.store.last_operation_time() if self._last_time is None else self._last_time
+            self._last_time = max(int(now * 1000), last + 1)
+            return f"{self._last_time:011x}{self.mint()[:9]}"
 
     def _put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
         """Write the intent of an operation, with its author and reason, before any of it is done."""

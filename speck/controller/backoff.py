@@ -1,6 +1,7 @@
-"""Delays the retries of a failing job: exponential back-off with jitter, on the caller's clock.
+"""Delays the retries of a failing job: exponential back-off with jitter, on the caller's steady clock.
 
-The tries are kept in the store, so that a coordinator which dies with each try does not begin anew.
+The tries are kept in the store, by Unix time, so that a coordinator which dies with each try does not begin
+anew.
 """
 
 from __future__ import annotations
@@ -33,23 +34,28 @@ def exponential(tries: int) -> float:
 
 @dataclass
 class Backoff:
-    """The tries of each job, by name; times are those of the caller's clock, s.
+    """The tries of each job, by name; times are those of the caller's clock, s, which is never set back.
 
     While the store cannot be written, they are kept in memory.
     """
 
     wait: Callable[[int], float] = exponential
     _store: Store | None = field(default=None, init=False)
+    _offset: Callable[[], float] = field(default=float, init=False)  # of Unix time from the caller's clock
     _entries: dict[str, RetryState] = field(default_factory=dict, init=False)
     _well_since: dict[str, float] = field(default_factory=dict, init=False)
 
-    def keep_in(self, store: Store, now: float) -> None:
-        """Go on from the tries in a store, and keep later ones in it."""
-        self._store = store
-        # A clock that was set back since must not delay a job for longer than any try would.
+    def keep_in(self, store: Store, now: float, offset: Callable[[], float] = float) -> None:
+        """Go on from the tries in a store, and keep later ones in it.
+
+        ``offset`` gives the difference of Unix time, which is stored, from the caller's clock.
+        """
+        self._store, self._offset = store, offset
+        # Unix time that was set back since must not delay a job for longer than any try would.
         latest = now + LONGEST + JITTER
         self._entries = {
-            name: replace(each, next_try=min(each.next_try, latest)) for name, each in store.tries().items()
+            name: replace(each, next_try=min(each.next_try - offset(), latest))
+            for name, each in store.tries().items()
         }
 
     def record_attempt(self, names: Iterable[str], now: float) -> None:
@@ -111,9 +117,11 @@ class Backoff:
             self._entries.pop(name, None)
         if self._store is None:
             return
+        offset = self._offset()
         try:
             with self._store.transaction() as transaction:
                 for name, tries in changes.items():
-                    transaction.put_tries(name, tries)
+                    stored = None if tries is None else replace(tries, next_try=tries.next_try + offset)
+                    transaction.put_tries(name, stored)
         except StoreError as error:
             _log.error("the tries of %s could not be stored: %s", ", ".join(changes), error)

@@ -24,6 +24,7 @@ from speck.controller.drift import GONE, Drifted, EngineCopy, copies_by_job, fin
 from speck.controller.gate import GatedPlan, brokers_of, engines_of, gate_actions
 from speck.controller.orphans import Orphans
 from speck.controller.reaper import Reaper
+from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
@@ -63,6 +64,7 @@ class Reconciler:
     backoff: Backoff = field(default_factory=Backoff)
     metrics: Metrics = field(default_factory=Metrics)
     patience: float = STUCK
+    steady: Clock = field(init=False)  # that of the times of the back-off
     _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
     orphans: Orphans = field(init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
@@ -72,6 +74,7 @@ class Reconciler:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self.steady = steady_beside(self.clock)
         self.orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
         self.operations.on_end.append(self._record_end)
 
@@ -124,13 +127,18 @@ class Reconciler:
         """The time of the next try of a failed job (Unix time, s)."""
         note = self._notes.get(job)
         waits_for_user = note is None or note.waits == NEVER or self.backoff.suspended(job) is not None
-        return None if waits_for_user else self.backoff.next_try(job)
+        due = None if waits_for_user else self.backoff.next_try(job)
+        return None if due is None else due + self.offset()
+
+    def offset(self) -> float:
+        """The difference of Unix time from the steady clock, s."""
+        return self.clock() - self.steady()
 
     # --- ends of operations
 
     def _record_end(self, operation: Operation, plan: Plan, state: OperationState) -> None:
         """Record the outcome of each action, so that failed ones are tried again in due time."""
-        now = self.clock()
+        now = self.steady()
         for action in plan.actions:
             name = action.job.job_name
             progress = operation.actions[name]
@@ -209,7 +217,7 @@ class Reconciler:
         self._note_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
         if gated.due or (head.deleting and not snapshot.records):
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
-            self.backoff.record_attempt([each.job.job_name for each in gated.due], self.clock())
+            self.backoff.record_attempt([each.job.job_name for each in gated.due], self.steady())
             due = replace(plan, actions=gated.due, consequences=stamp_notes(plan, {}))
             self.operations.heal(snapshot, due, generation)
 
@@ -227,7 +235,7 @@ class Reconciler:
     def _count(
         self, snapshot: Snapshot, statuses: Mapping[str, JobStatus], drifted: Mapping[str, Drifted]
     ) -> None:
-        now = self.clock()
+        now = self.steady()
         for name in snapshot.records:
             state = statuses[name].state if name in statuses else None
             if state is JobState.RUNNING:
@@ -298,7 +306,7 @@ class Reconciler:
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:
         """The reasons of jobs that wait by themselves, by job name."""
-        now = self.clock()
+        now = self.steady()
         for action in plan.actions:
             name = action.job.job_name
             drift, when = drifted.get(name), self.backoff.next_try(name)

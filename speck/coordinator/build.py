@@ -33,6 +33,7 @@ from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
+from speck.core.clocks import steady_beside
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.observe.curves import Curves
@@ -176,7 +177,7 @@ def build(
     sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
     proposals = Proposals(coordinator, placer, mint, clock)
-    plans = PlannedCompositions(mint, clock)
+    plans = PlannedCompositions(mint, steady_beside(clock))
     return Services(
         coordinator=coordinator,
         queries=queries,

@@ -90,7 +90,7 @@ class Coordinator:
 
     def start(self) -> None:
         """Resume the operations that a crash or a stop interrupted, and begin to reconcile."""
-        self.backoff.keep_in(self.store, self.clock())
+        self.backoff.keep_in(self.store, self.reconciler.steady(), self.reconciler.offset)
         clear_scratch(self.store.directory)
         self.retention.sweep_code()  # code that was stored, but not accepted
         for data in self.operations.interrupted():
@@ -463,12 +463,12 @@ class Coordinator:
         for name in waiting:
             operation.finish(name, ActionState.WAITING, "was broken off, and waits for its next try")
         plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name not in waiting))
-        self.backoff.record_attempt([each.job.job_name for each in _acting(plan)], self.clock())
+        self.backoff.record_attempt([each.job.job_name for each in _acting(plan)], self.reconciler.steady())
         self.operations.begin(operation, snapshot.desired, plan)
 
     def _waiting(self, plan: Plan) -> list[str]:
         """The names of the jobs to act on whose next try is not due yet."""
-        now = self.clock()
+        now = self.reconciler.steady()
         due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
         return [name for name, when in due.items() if when > now]
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from speck.core.clocks import Clock
 from speck.errors import Expired, NotFound
 from speck.schema.compositions import Loaded
 
@@ -17,17 +18,17 @@ LIFETIME = 15 * 60.0  # s
 class PlannedCompositions:
     """The last compositions that were planned, by id.  Safe for several threads.
 
-    ``mint`` makes ids, ``clock`` gives Unix time, s.
+    ``mint`` makes ids, ``steady`` gives the time of a clock that is never set back, s.
     """
 
     mint: Callable[[], str]
-    clock: Callable[[], float]
+    steady: Clock
     _planned: dict[str, tuple[Loaded, float]] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def add(self, loaded: Loaded) -> str:
         """Keep a composition; returns its id."""
-        identifier, until = self.mint(), self.clock() + LIFETIME
+        identifier, until = self.mint(), self.steady() + LIFETIME
         with self._lock:
             self._planned[identifier] = (loaded, until)
             while len(self._planned) > CAPACITY:
@@ -44,6 +45,6 @@ class PlannedCompositions:
         if found is None:
             raise NotFound(f"there is no plan {identifier!r} (expected the composition's text)")
         loaded, until = found
-        if self.clock() > until:
+        if self.steady() > until:
             raise Expired(f"plan {identifier!r} has expired (expected the composition's text)")
         return loaded

@@ -11,6 +11,7 @@ from speck.apply.operation import Operation
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.placer import Placed, Placer, Wishes
 from speck.coordinator.proposal_data import proposal_data
+from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Composition
 from speck.core.plan import Plan
 from speck.errors import Conflict, Expired, NotFound, StaleRevision
@@ -39,6 +40,7 @@ class Proposal:
     plan: Plan
     created: float
     until: float
+    expires: float  # of the steady clock
     warnings: tuple[dict[str, Any], ...] = ()
     operation: str | None = None
 
@@ -51,8 +53,12 @@ class Proposals:
     placer: Placer
     mint: Callable[[], str]
     clock: Callable[[], float]
+    steady: Clock = field(init=False)
     _proposals: dict[str, Proposal] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self.steady = steady_beside(self.clock)
 
     def propose(
         self,
@@ -68,7 +74,9 @@ class Proposals:
         placed = self.placer.place(composition, wishes)
         plan = self.coordinator.plan(placed.composition, placed.base_revision)
         now = self.clock()
-        proposal = Proposal(self.mint()[:_ID_LENGTH], placed, plan, now, now + LIFETIME, tuple(warnings))
+        expires = self.steady() + LIFETIME
+        identifier = self.mint()[:_ID_LENGTH]
+        proposal = Proposal(identifier, placed, plan, now, now + LIFETIME, expires, tuple(warnings))
         with self._lock:
             self._proposals[proposal.id] = proposal
             while len(self._proposals) > CAPACITY:
@@ -124,7 +132,7 @@ class Proposals:
                 f"placement {proposal.id!r} was accepted already, by operation {proposal.operation} "
                 "(expected a new one: speck advise)"
             )
-        if self.clock() > proposal.until:
+        if self.steady() > proposal.expires:
             raise Expired(f"placement {proposal.id!r} has expired (expected a new one: speck advise)")
         base = proposal.placed.base_revision
         head = self.coordinator.deployments.head(proposal.placed.composition.name)
@@ -146,7 +154,7 @@ class Proposals:
         return found
 
     def _data(self, proposal: Proposal) -> dict[str, Any]:
-        expired = self.clock() > proposal.until
+        expired = self.steady() > proposal.expires
         state = "accepted" if proposal.operation else "expired" if expired else "open"
         placed = proposal_data(proposal.placed, proposal.plan, self.clock())
         return {

@@ -31,7 +31,7 @@ from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History
 from speck.store.maintenance.backup import archive
 from speck.store.maintenance.repair import check
-from speck.store.retention import Retention
+from speck.store.retention import Retention, deletion_order
 from speck.store.store import sizes
 
 
@@ -76,7 +76,7 @@ class Queries:
 
     def deleted_compositions(self) -> list[dict[str, Any]]:
         """The deleted compositions whose history is retained, the last deleted first."""
-        deletions = sorted(self.deployments.store.deletions(), key=lambda each: each.at, reverse=True)
+        deletions = sorted(self.deployments.store.deletions(), key=deletion_order, reverse=True)
         return [asdict(each) for each in deletions]
 
     def composition(self, name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 ENTRIES = 50  # of the decisions that are remembered
+LONGEST_PAUSE = 30 * 86_400.0  # s
 
 
 class Decision(StrEnum):

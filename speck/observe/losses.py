@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Scalar
 from speck.core.lifecycle import EventKind
 from speck.store import Event
@@ -113,12 +114,16 @@ def counts_of(details: Mapping[str, Scalar]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class _Count:
-    """The messages of one job and reason: since when and until when (Unix time, s), and not yet reported."""
+    """The messages of one job and reason: since when and until when (Unix time, s), and not yet reported.
+
+    ``seen`` and ``reported_at`` are times of the steady clock.
+    """
 
     total: int = 0
     first: float = 0.0
     last: float = 0.0
     unreported: int = 0
+    seen: float = float("-inf")
     reported_at: float = float("-inf")
 
 
@@ -151,11 +156,15 @@ class LossRecorder:
 
     clock: Callable[[], float]
     write: Callable[[list[Event]], None]
+    steady: Clock = field(init=False)
     _jobs: OrderedDict[str, _JobLosses] = field(default_factory=OrderedDict, init=False)
     _dropped: dict[str, _Count] = field(default_factory=dict, init=False)
     _seen: dict[str, int] = field(default_factory=dict, init=False)  # the last report of each broker
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _reporting: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self.steady = steady_beside(self.clock)
 
     def take(self, composition: str, job: str, copy: str, details: Mapping[str, Scalar]) -> None:
         """Add what a copy of a job has counted since its last report; ``copy`` is its engine's id of it."""
@@ -194,7 +203,7 @@ class LossRecorder:
                 _growth(self._seen.get(broker, 0), total),
             )
             self._seen[broker] = total
-            _count(count, grown, self.clock())
+            self._count(count, grown)
         self.report()
 
     def dropped(self) -> dict[str, int]:
@@ -212,7 +221,15 @@ class LossRecorder:
 
     def _add(self, known: _JobLosses, reason: str, number: int, *, reported: bool = False) -> None:
         if number > 0:
-            _count(known.counts.setdefault(reason, _Count()), number, self.clock(), reported=reported)
+            self._count(known.counts.setdefault(reason, _Count()), number, reported=reported)
+
+    def _count(self, count: _Count, number: int, *, reported: bool = False) -> None:
+        """Add to a count; ``reported``: by an event of its own."""
+        if number > 0:
+            now, count.seen = self.clock(), self.steady()
+            count.first, count.last = count.first or now, now
+            count.total += number
+            count.unreported += 0 if reported else number
 
     def report(self) -> None:
         """Write the events that are due; those that the store does not take are due again."""
@@ -223,18 +240,19 @@ class LossRecorder:
                 return
             self.write([event for _, _, event in due])
             with self._lock:
-                for count, number, event in due:
-                    count.unreported, count.reported_at = count.unreported - number, event.at
+                now = self.steady()
+                for count, number, _ in due:
+                    count.unreported, count.reported_at = count.unreported - number, now
 
     def _due(self) -> Iterator[tuple[_Count, int, Event]]:
-        now = self.clock()
+        now, oldest = self.clock(), self.steady() - EVENT_PERIOD
         for job, known in self._jobs.items():
             for name, count in known.counts.items():
-                if count.unreported and now - count.reported_at >= EVENT_PERIOD:
+                if count.unreported and count.reported_at <= oldest:
                     event = _event(now, job, known.composition, REASONS[name], count)
                     yield count, count.unreported, event
         for broker, count in self._dropped.items():
-            if count.unreported and now - count.reported_at >= EVENT_PERIOD:
+            if count.unreported and count.reported_at <= oldest:
                 message = f"broker {broker}: {count.unreported} messages dropped, since a session was full"
                 yield count, count.unreported, Event(now, EventKind.LOST, message, by_loop=True)
 
@@ -254,7 +272,7 @@ class LossRecorder:
         with self._lock:
             known = self._jobs.get(job)
             counts = [(REASONS[name], each) for name, each in known.counts.items()] if known else []
-            recent = self.clock() - RECENT
+            recent = self.steady() - RECENT
         return [
             {
                 "kind": reason.kind.value,
@@ -264,18 +282,10 @@ class LossRecorder:
                 "count": count.total,
                 "first": count.first,
                 "last": count.last,
-                "alarm": reason.alarms and count.last >= recent,
+                "alarm": reason.alarms and count.seen >= recent,
             }
             for reason, count in sorted(counts, key=lambda each: list(LossKind).index(each[0].kind))
         ]
-
-
-def _count(count: _Count, number: int, now: float, *, reported: bool = False) -> None:
-    """Add to a count; ``reported``: by an event of its own."""
-    if number > 0:
-        count.first, count.last = count.first or now, now
-        count.total += number
-        count.unreported += 0 if reported else number
 
 
 def _growth(before: int, after: int) -> int:

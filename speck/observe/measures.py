@@ -17,6 +17,7 @@ from functools import cached_property
 
 from speck.binder import ENGINE_OF_SCHEME, Profiles, scheme_of
 from speck.binder.pool import BinderPool
+from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory, Site, choose_site
 from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
@@ -93,31 +94,35 @@ class Measures:
     on_oddities: Callable[[Oddities], None] = _ignore
     on_request: Callable[[], None] = lambda: None
     pace: Pace = field(default_factory=Pace)
+    steady: Clock = field(init=False)
     _until: float = field(default=0.0, init=False)
-    _written: float = field(default=0.0, init=False)
+    _written: float = field(default=float("-inf"), init=False)
     _copies: dict[str, _Copy] = field(default_factory=dict, init=False)
     _crossings: Crossings = field(default_factory=Crossings, init=False)
     _capacities: dict[str, tuple[float, Capacity]] = field(default_factory=dict, init=False)
     _asked: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
+    def __post_init__(self) -> None:
+        self.steady = steady_beside(self.clock)
+
     # --- attention
 
     def request(self, seconds: float = ATTENTION) -> None:
         """Have the engines asked for so many seconds from now on."""
         was_attended = self.is_attended()
-        self._until = max(self._until, self.clock() + seconds)
+        self._until = max(self._until, self.steady() + seconds)
         if not was_attended:
             self.on_request()
 
     @property
     def until(self) -> float:
         """The time (Unix, s) until which the engines are asked."""
-        return self._until
+        return self._until + self.clock() - self.steady()
 
     def is_attended(self) -> bool:
         """True while the engines are to be asked."""
-        return self.clock() <= self._until
+        return self.steady() <= self._until
 
     # --- asking, by the threads of the sampler
 
@@ -345,9 +350,9 @@ class Measures:
 
         Returns true if it was due.
         """
-        if not self._copies or not (at_once or self.clock() - self._written >= WRITE_PERIOD):
+        if not self._copies or not (at_once or self.steady() - self._written >= WRITE_PERIOD):
             return False
-        self._written = self.clock()
+        self._written = self.steady()
         try:
             self._write()
         except SpeckError as error:

@@ -7,6 +7,7 @@ hour, and not while jobs use more than half of its bandwidth.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -142,8 +143,9 @@ class Prober:
 
     def _refuse_link(self, link: Link, stored: MeasuredLink) -> None:
         active = stored.active.round_trip if stored.active is not None else None
-        if active is not None and self.clock() - active.until < ACTIVE:
-            minutes = (self.clock() - active.until) / 60
+        age = math.inf if active is None else self.clock() - active.until
+        if 0 <= age < ACTIVE:  # of one in the future nothing is known: the clock was set back since
+            minutes = age / 60
             raise _Refusal(f"it was probed {minutes:.0f} min ago (once an hour is enough)")
         known = self.measures.links()[link]
         if known.load is not None and known.bandwidth is not None:

@@ -134,6 +134,8 @@ class SplitMeter:
 
     def advance(self, now: float) -> WorkWindow | None:
         """End the slides that are over; the window of the last of them, ``None`` if none ended."""
+        if now < self._end - self._seconds:  # the clock was set back: this slide begins now
+            self._end = now + self._seconds
         if now < self._end:
             return None
         over = int((now - self._end) // self._seconds) + 1

@@ -7,9 +7,14 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from speck.store import Head, Store
+from speck.store import DeletedComposition, Head, Store
 from speck.store.artifacts import Artifacts
 from speck.store.history import History, surplus
+
+
+def deletion_order(deleted: DeletedComposition) -> str:
+    """The key by which deletions are sorted, the first one first: ids of operations follow no clock."""
+    return deleted.operation or f"{int(deleted.at * 1000):011x}"
 
 
 @dataclass
@@ -72,7 +77,7 @@ class Retention:
 
     def _trim_deleted(self) -> bool:
         """Forget the compositions beyond the bound that were deleted first, with their revisions."""
-        deletions = sorted(self.store.deletions(), key=lambda each: each.at)
+        deletions = sorted(self.store.deletions(), key=deletion_order)
         gone = [each.name for each in deletions[: -self.store.bounds.deleted]]
         if gone:
             with self.store.transaction() as transaction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -43,6 +44,8 @@ _log = logging.getLogger("speck.audit")
 _T = TypeVar("_T")
 
 _BEFORE = 1 << 62  # more than there are entries: those of the loop come before the event that follows them
+
+_TIMED_ID = re.compile("[0-9a-f]{20}")  # of an operation: 11 digits of its time, and others
 
 # The kinds of events that are warnings in the server's log.
 _TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect"))
@@ -177,6 +180,11 @@ class Store:
 
     def _operation_ids(self, kind: str) -> list[str]:
         return [key.decode().split("/")[1] for key in self._keys(key_of(kind, ""))]
+
+    def last_operation_time(self) -> int:
+        """The time in the id of the last operation, ms; 0: there is none."""
+        last = [each[-1] for kind in OPERATION_KINDS if (each := self._operation_ids(kind))]
+        return max((int(each[:11], 16) for each in last if _TIMED_ID.match(each)), default=0)
 
     def compact(self) -> None:
         """Give back the space of what was overwritten or deleted."""

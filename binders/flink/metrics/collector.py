@@ -105,7 +105,7 @@ class _Series:
     restored: int = 0  # how often the job had been restored from a checkpoint by then
     last: Rates | None = None
     checkpoints: Mapping[str, Any] | None = None
-    checkpoints_at: float = 0.0  # Unix time at which they were read, s
+    checkpoints_at: float = 0.0  # monotonic time at which they were read, s
     reading: _Reading | None = None  # not profiled yet
     profiled: Mapping[str, VertexReading] = field(default_factory=dict)  # by id, as last reported
     began: float | None = None  # Unix time at which the clock of its sources was 0, s
@@ -185,7 +185,7 @@ class MetricsCollector:
     def _recent(self, job: str) -> tuple[_Series, _Reading] | None:
         with self._guard:
             series = self._series.get(job)
-        if series is None or series.reading is None or time.time() - series.reading.at > RECENT:
+        if series is None or series.reading is None or abs(time.time() - series.reading.at) > RECENT:
             return None
         return series, series.reading
 
@@ -194,8 +194,8 @@ class MetricsCollector:
         with self._guard:
             series = self._series.setdefault(job, _Series())
         checkpoints, holding = series.checkpoints, CHECKPOINTS if for_profile else 0.0
-        if checkpoints is None or time.time() - series.checkpoints_at >= holding:
-            checkpoints, series.checkpoints_at = rest.checkpoints(job), time.time()
+        if checkpoints is None or time.monotonic() - series.checkpoints_at >= holding:
+            checkpoints, series.checkpoints_at = rest.checkpoints(job), time.monotonic()
             series.checkpoints = checkpoints
         if checkpoints is None:
             self.forget(job)

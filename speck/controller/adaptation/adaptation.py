@@ -8,6 +8,7 @@ it if this one ends.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.sight import Sight
 from speck.controller.reconciler import Reconciler
 from speck.core.adaptation import Memory, Outcome, StepRecord, Trigger
+from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import BY_LOOP, EventKind, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
@@ -64,6 +66,7 @@ class Adaptation:
     period: float = 60.0
     patience: float = STUCK
     mover: Mover = field(init=False)
+    steady: Clock = field(init=False)  # that of what is in memory alone
     _sights: dict[str, Sight] = field(default_factory=dict, init=False)
     _silent: dict[str, float] = field(default_factory=dict, init=False)
     _healed: dict[str, float] = field(default_factory=dict, init=False)
@@ -76,8 +79,9 @@ class Adaptation:
 
     def __post_init__(self) -> None:
         """Follow the ends of operations; heals of the minute before are unknown."""
+        self.steady = steady_beside(self.clock)
         self.operations.on_end.append(self._note_end)
-        self._healed = dict.fromkeys((head.name for head in self.store.heads()), self.clock())
+        self._healed = dict.fromkeys((head.name for head in self.store.heads()), self.steady())
 
     @property
     def store(self) -> Store:
@@ -131,7 +135,7 @@ class Adaptation:
 
     def is_fallen(self, name: str) -> bool:
         """True if steps of a composition are only advised, as those of an hour or a day are made."""
-        return self.store.adaptation(name).fell > self.clock()
+        return self._memory(name).fell > self.clock()
 
     def show(self, name: str) -> dict[str, Any]:
         """The decisions on a composition.  Raises :class:`~speck.errors.NotFound`."""
@@ -158,7 +162,7 @@ class Adaptation:
         return self._shown(head)
 
     def _shown(self, head: Head) -> dict[str, Any]:
-        memory, options, now = self.store.adaptation(head.name), self._options(head), self.clock()
+        memory, options, now = self._memory(head.name), self._options(head), self.clock()
         sight, last = self._sights.get(head.name), next(reversed(memory.entries), None)
         acts = self.period > 0 and options.mode == "auto"
         return {
@@ -168,7 +172,7 @@ class Adaptation:
             "revision": head.revision,
             "paused_until": memory.paused if memory.paused > now else None,
             "advises_until": memory.fell if memory.fell > now else None,
-            "next": sight.decided + self.period if acts and sight and sight.decided else None,
+            "next": self._next(sight) if acts and sight is not None else None,
             "steps_last_hour": len(limits.steps_since(memory, now - limits.HOUR)),
             "steps_per_hour": options.steps_per_hour,
             "steps_last_day": len(limits.steps_since(memory, now - limits.DAY)),
@@ -177,6 +181,16 @@ class Adaptation:
             "steps": [asdict(each) for each in reversed(memory.steps)],
             "bans": [asdict(each) for each in memory.bans if each.until > now],
         }
+
+    def _next(self, sight: Sight) -> float | None:
+        """The time of the next decision (Unix, s); ``None`` before the first."""
+        if not math.isfinite(sight.decided):
+            return None
+        return sight.decided + self.period + self.clock() - self.steady()
+
+    def _memory(self, name: str) -> Memory:
+        """The memory of a composition, with no time further ahead than it may be."""
+        return limits.bounded(self.store.adaptation(name), self.clock())
 
     def _state(self, memory: Memory, options: PlacementOptions, now: float) -> str:
         if options.mode == "off" or (options.mode == "auto" and not self.period):
@@ -225,7 +239,7 @@ class Adaptation:
         except SpeckError as error:
             self._hold(name, f"its placement cannot be computed: {error}")
             return
-        sight, now = self._sight(name), self.clock()
+        sight, now = self._sight(name), self.steady()
         sight.take(present, self.sampler.waiting(), self.store.adaptation(name).rates, now)
         # Each decision has samples of its own.
         period = max(self.period, present.inputs.interval) if present.inputs.interval > LEAST else self.period
@@ -238,12 +252,12 @@ class Adaptation:
 
     def _note_silence(self) -> None:
         """Note since when each engine is silent."""
-        silent, now = self.reconciler.observer.silent, self.clock()
+        silent, now = self.reconciler.observer.silent, self.steady()
         self._silent = {address: self._silent.get(address, now) for address in silent}
 
     def _silent_sites(self, name: str) -> dict[str, str]:
         """The sites of a composition's jobs that have been silent for long, with the reasons."""
-        jobs, now = self._jobs(name), self.clock()
+        jobs, now = self._jobs(name), self.steady()
         used = {job.spe_address for job in jobs.values()}
         long = {each for each, since in self._silent.items() if now - since >= SILENCE and each in used}
         inventory = self.measures.inventory
@@ -258,7 +272,7 @@ class Adaptation:
 
     def _note_end(self, operation: Operation, plan: Plan, state: OperationState) -> None:
         if operation.kind == OperationKind.HEAL:
-            self._healed[operation.composition] = self.clock()
+            self._healed[operation.composition] = self.steady()
         elif operation.kind not in BY_LOOP:
             self._applied.add(operation.composition)
         else:
@@ -271,7 +285,7 @@ class Adaptation:
         now = self.clock()
         sight = self._sight(name)
         if trigger is not Trigger.VERDICT:  # a judged step is followed by a decision at once
-            sight.decided = now
+            sight.decided = self.steady()
         try:
             seen = self._situation(name, trigger, present)
         except SpeckError as error:
@@ -296,7 +310,7 @@ class Adaptation:
             self._write(name, with_hold(memory, reason, Situation(revision=memory.revision), self.clock()))
 
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
-        memory, head, now = self.store.adaptation(name), self.deployments.head(name), self.clock()
+        memory, head, now = self._memory(name), self.deployments.head(name), self.clock()
         options, figures, sight = self._options(head), present.figures, self._sight(name)
         hold = self._obstacle(name, present)
         pending = memory.pending
@@ -333,7 +347,7 @@ class Adaptation:
 
     def _obstacle(self, name: str, present: Present) -> str:
         """The reason why nothing of a composition may be moved now; empty if it may."""
-        jobs, since_heal = self._jobs(name), self.clock() - self._healed.get(name, 0.0)
+        jobs, since_heal = self._jobs(name), self.steady() - self._healed.get(name, -math.inf)
         stale = sorted(jobs.keys() - present.inputs.fresh)
         drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
         waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]

@@ -15,14 +15,14 @@ _ORDER = list(Trigger)
 
 @dataclass
 class Sight:
-    """``decided`` is the time of the last decision, ``baseline`` has the links at that time.
+    """``decided`` is the time of the last decision (steady, s), ``baseline`` has the links at that time.
 
     ``lagging`` are the jobs that fall behind, ``draining`` those that work off a backlog; ``resumed`` is set
     when a pause ends early.  ``regret`` is the excess of the objective over that of the last advice,
     ``realised`` the realised share of the predicted gain of the last step (``None``: unknown).
     """
 
-    decided: float = 0.0
+    decided: float = float("-inf")
     resumed: bool = False
     baseline: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
     lagging: list[str] = field(default_factory=list)

@@ -23,6 +23,7 @@ from speck.controller.backoff import Backoff, exponential
 from speck.controller.workers.group import JobLoad, WorkerGroup
 from speck.controller.workers.hooks import BOUND, HookCall
 from speck.controller.workers.pool import EnginePool
+from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.lifecycle import EventKind
@@ -62,6 +63,7 @@ class WorkerController:
     clock: Callable[[], float] = time.time
     delay: Callable[[int], float] = exponential
     bound: float = BOUND
+    steady: Clock = field(init=False)
     groups: dict[str, WorkerGroup] = field(default_factory=dict, init=False)
     pools: list[EnginePool] = field(default_factory=list, init=False)
     _calls: dict[str, HookCall] = field(default_factory=dict, init=False)
@@ -76,6 +78,7 @@ class WorkerController:
     )
 
     def __post_init__(self) -> None:
+        self.steady = steady_beside(self.clock)
         self.pools = [EnginePool(each) for each in self.inventory.pools]
         for site in self.inventory.sites.values():
             for engine in site.engines:
@@ -157,7 +160,7 @@ class WorkerController:
         try:
             workers = self._workers_at(address)
             with self._lock:
-                pool.observe(address, workers, self.clock())
+                pool.observe(address, workers, self.steady())
         except SpeckError as error:
             with self._lock:
                 pool.fail(address, " ".join(str(error).split()))
@@ -173,7 +176,7 @@ class WorkerController:
                 raise SpeckError(f"{group.address} is of a kind of engine without workers")
             workers = engine.workers()
             with self._lock:
-                group.observe(workers, self.clock())
+                group.observe(workers, self.steady())
                 self._report(self._follow_hook(group))
                 self._decide(group, loads)
         except SpeckError as error:
@@ -185,7 +188,7 @@ class WorkerController:
                 group.silent = f"internal error: {error!r}"
 
     def _follow_hook(self, group: WorkerGroup) -> list[Note]:
-        now, call, notes = self.clock(), self._calls.get(group.address), list[Note | None]()
+        now, call, notes = self.steady(), self._calls.get(group.address), list[Note | None]()
         if call is not None and call.is_done():
             del self._calls[group.address]
             self.metrics.hook_ended(bool(call.fault))
@@ -194,7 +197,7 @@ class WorkerController:
         return [each for each in notes if each is not None]
 
     def _decide(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> None:
-        now = self.clock()
+        now = self.steady()
         group.learn(loads)
         group.decide(loads)
         ended = group.note_state(now)
@@ -230,8 +233,8 @@ class WorkerController:
                     jobs[name] = job
         if jobs:
             self.sampler.measure()
-        if self.clock() - self._loaded_at >= MEASURING:
-            self._loaded_at = self.clock()
+        if self.steady() - self._loaded_at >= MEASURING:
+            self._loaded_at = self.steady()
             self._loads = self._measured(jobs)
         loads = {name: self._loads.get(name, JobLoad(job)) for name, job in jobs.items()}
         return [replace(load, job=jobs[name]) for name, load in loads.items()]
@@ -261,10 +264,11 @@ class WorkerController:
 
     def data(self, site: str | None = None) -> list[dict[str, Any]]:
         """The engines with workers, then the pools, of one site or of all, as plain data."""
-        now = self.clock()
+        now = self.steady()
+        offset = self.clock() - now
         found: list[WorkerGroup | EnginePool] = [*self.groups.values(), *self.pools]
         with self._lock:
-            return [each.data(now) for each in found if site in (None, each.site)]
+            return [each.data(now, offset) for each in found if site in (None, each.site)]
 
     def cores_of(self, job: Job) -> float | None:
         """The measured cores of an instance of a job in a pool; ``None``: not measured, or in no pool."""

@@ -139,7 +139,7 @@ class WorkerGroup:
         """Take new measurements into the profiles of code, and new counts into the predictions."""
         for load in loads:
             name = load.job.job_name
-            if load.cores is not None and load.measured > self._measured.get(name, 0.0):
+            if load.cores is not None and load.measured != self._measured.get(name):
                 self._measured[name] = load.measured
                 share = load.cores / self.scale.cores / instances(load.job)
                 average = self.shares.get(code_of(load.job))
@@ -310,8 +310,8 @@ class WorkerGroup:
 
     # --- plain data
 
-    def data(self, now: float) -> dict[str, Any]:
-        """The group as plain data."""
+    def data(self, now: float, offset: float = 0.0) -> dict[str, Any]:
+        """The group as plain data; ``offset`` is that of Unix time from the clock of ``now``, s."""
         decision, due = self.decision, self.backoff.next_try(self.address)
         return {
             "site": self.site,
@@ -328,8 +328,8 @@ class WorkerGroup:
             "predicted": None if decision is None else decision.predicted,
             "state": self.state(),
             "message": self.silent or self.fault or ("" if decision is None else decision.reason),
-            "next_try": due if self.fault and due is not None else None,
-            "observed_at": self.seen_at,
+            "next_try": due + offset if self.fault and due is not None else None,
+            "observed_at": None if self.seen_at is None else self.seen_at + offset,
             "workers": [self._worker_data(each, now) for each in self.workers],
             "filled": [] if decision is None else list(decision.packing.loads),
         }

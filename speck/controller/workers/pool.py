@@ -107,11 +107,7 @@ class EnginePool:
         for load in found:
             name, code = load.job.job_name, code_of(load.job)
             factor = factors[load.job.spe_address]
-            if (
-                factor is not None
-                and load.cores is not None
-                and load.measured > self._measured.get(name, 0.0)
-            ):
+            if factor is not None and load.cores is not None and load.measured != self._measured.get(name):
                 self._measured[name] = load.measured
                 sample = load.cores * factor / instances(load.job)
                 self._cores[code] = _with(self._cores.get(code), sample)
@@ -160,7 +156,7 @@ class EnginePool:
 
     # --- plain data
 
-    def data(self, now: float) -> dict[str, Any]:
+    def data(self, now: float, offset: float = 0.0) -> dict[str, Any]:
         """The pool as plain data, in the form of :meth:`WorkerGroup.data`; its workers are the engines."""
         used = [each for each in self.engines if each.jobs]
         answering = [each for each in self._seen.values() if each.at is not None and not each.silent]
@@ -184,7 +180,7 @@ class EnginePool:
             "state": "idle" if len(answering) == count else "short" if answering else "silent",
             "message": faults or reason,
             "next_try": None,
-            "observed_at": max((each.at for each in answering if each.at is not None), default=None),
+            "observed_at": max((each.at + offset for each in answering if each.at is not None), default=None),
             "workers": [self._engine_data(index, each, now) for index, each in enumerate(self.engines)],
             "filled": [each.load for each in used],
         }

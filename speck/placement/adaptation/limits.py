@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from speck.core.adaptation import Ban, Memory, StepRecord
+from speck.core.adaptation import LONGEST_PAUSE, Ban, Memory, StepRecord
 from speck.core.placement import PlacementOptions
 from speck.placement.adaptation.situation import Candidate
+from speck.placement.adaptation.verdict import LONGEST_DELAY
 
 HOUR, DAY = 3600.0, 86_400.0  # s
 PER_DAY = 20  # steps of a composition
@@ -32,8 +33,29 @@ def limited_until(memory: Memory, options: PlacementOptions, now: float) -> floa
     return found
 
 
+def bounded(memory: Memory, now: float) -> Memory:
+    """The memory with no time further ahead than it can be; ``now`` is Unix time, which may be set back.
+
+    A step that was made after ``now`` was made now; a ban, a pause and the time until steps are advised only
+    last no longer than they can from now on.
+    """
+    return replace(
+        memory,
+        steps=tuple(_bounded(each, now) for each in memory.steps),
+        bans=tuple(replace(each, until=min(each.until, now + _length(each.times))) for each in memory.bans),
+        paused=min(memory.paused, now + LONGEST_PAUSE),
+        fell=min(memory.fell, now + DAY),
+    )
+
+
+def _bounded(step: StepRecord, now: float) -> StepRecord:
+    latest = now + LONGEST_DELAY
+    return replace(step, at=min(step.at, now), due=min(step.due, latest), looked=min(step.looked, latest))
+
+
 def trimmed(memory: Memory, now: float) -> Memory:
     """The memory without steps of more than a day ago, and bans that ended a day ago."""
+    memory = bounded(memory, now)
     steps = tuple(each for each in memory.steps if each.at > now - DAY or each is memory.pending)
     bans = tuple(each for each in memory.bans if each.until > now - DAY)
     bans = tuple(sorted(bans, key=lambda each: each.until)[-REMEMBERED:])
@@ -65,8 +87,13 @@ def ban_of(memory: Memory, step: StepRecord, reason: str, now: float) -> Ban:
     """The ban that follows a step which did not hold: twice as long as the one before."""
     former = [each for each in memory.bans if (each.jobs, each.target) == (step.jobs, step.target)]
     times = 1 + max((each.times for each in former), default=0)
-    seconds = min(LONGEST_BAN, BAN * 2.0 ** (times - 1))
-    return Ban(jobs=step.jobs, target=step.target, until=now + seconds, times=times, reason=reason[:LONGEST])
+    until = now + _length(times)
+    return Ban(jobs=step.jobs, target=step.target, until=until, times=times, reason=reason[:LONGEST])
+
+
+def _length(times: int) -> float:
+    """The length of the ban of a group that was banned from a site so many times, s."""
+    return min(LONGEST_BAN, BAN * 2.0 ** (min(times, 20) - 1))
 
 
 def with_ban(memory: Memory, ban: Ban) -> Memory:

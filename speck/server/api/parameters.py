@@ -7,12 +7,12 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
+from speck.core.adaptation import LONGEST_PAUSE
 from speck.observe.profile.estimates import LEAST_SPAN
 from speck.schema.fault_report import show
 from speck.schema.schemas import check_name
 from speck.store.jobfile import LARGEST
 
-_LONGEST_PAUSE = 30 * 86_400.0  # s
 _LAST_NUMBER = 9_999_999_999  # what the store has digits for
 _NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
 
@@ -267,7 +267,7 @@ class AdaptationQuery(Schema):
     pause = fields.Float(
         load_default=None,
         allow_nan=False,
-        validate=validate.Range(1, _LONGEST_PAUSE),
+        validate=validate.Range(1, LONGEST_PAUSE),
         metadata={"description": "make no step for so many seconds, up to 30 days"},
     )
     resume = fields.Boolean(
