@@ -49,6 +49,8 @@ _OPTIONS = (
     # Otherwise a channel that failed repeats its old failure for up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # A proxy for web pages (http_proxy) would have to resolve and reach the engine itself.
+    ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )

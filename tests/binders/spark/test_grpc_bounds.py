@@ -20,11 +20,14 @@ from speck.errors import OutcomeUnknown
 
 SESSION = str(uuid.UUID(int=1))
 RELATION = pb2.Relation(range=pb2.Range(start=0, end=1, step=1))
+PLAN = pb2.Plan(root=RELATION)
 
 
 @contextmanager
-def connected(size: int, pause: float) -> Iterator[ConnectClient]:
-    """A client of a server that sends messages of this size (bytes) without an end."""
+def connected(
+    size: int, pause: float, *, end: bool = False, host: str = "127.0.0.1"
+) -> Iterator[ConnectClient]:
+    """A client of a server that sends messages of this size (bytes) without an end, or (``end``) one."""
     message = pb2.ExecutePlanResponse(
         session_id=SESSION, arrow_batch=pb2.ExecutePlanResponse.ArrowBatch(row_count=1, data=bytes(size))
     )
@@ -32,6 +35,8 @@ def connected(size: int, pause: float) -> Iterator[ConnectClient]:
     def answer(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         while context.is_active():
             yield message
+            if end:
+                return
             time.sleep(pause)
 
     handler = grpc.unary_stream_rpc_method_handler(
@@ -45,7 +50,7 @@ def connected(size: int, pause: float) -> Iterator[ConnectClient]:
     )
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    address = f"sc://127.0.0.1:{port}"
+    address = f"sc://{host}:{port}"
     try:
         with closing(ConnectClient(address, endpoint_of(address))) as client:
             yield client
