@@ -6,6 +6,7 @@ Requests is imported at the first request: it takes a quarter of the start of a 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ class Client:
     """A client of one server.  Answers are plain data, as in the OpenAPI document.
 
     ``token`` is a bearer token, or a function that returns it; ``ca`` a PEM file of the authorities that are
-    trusted instead of the system's.
+    trusted instead of the system's; ``proxy`` the URL of a proxy.  Those of the environment are not used.
 
     Methods raise :class:`~speck.errors.ServerError` if there is no answer, and :class:`RequestRefused` if the
     answer is an error.
@@ -74,11 +75,13 @@ class Client:
         url: str = DEFAULT_URL,
         token: str | Callable[[], str | None] | None = None,
         ca: Path | None = None,
+        proxy: str | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self.read_timeout = _READ
         self._login = _Login(token if callable(token) else lambda: token)
         self._ca = str(ca) if ca is not None else None
+        self._proxy = proxy
 
     def plan(
         self,
@@ -445,6 +448,12 @@ class Client:
         import requests
 
         session = requests.Session()
+        # Proxies of the environment are for web pages: few reach a server on this machine or in a local net.
+        session.trust_env = False
+        if self._proxy is not None:
+            session.proxies = {"http": self._proxy, "https": self._proxy}
+        authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+        session.verify = authorities or True
         session.auth = self._login
         session.headers["X-Requested-By"] = "speck"
         return session
@@ -458,7 +467,7 @@ class Client:
     @contextmanager
     def _translated(self, waited: float) -> Iterator[None]:
         import requests
-        from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
+        from requests.exceptions import InvalidProxyURL, InvalidSchema, InvalidURL, MissingSchema
         from urllib3.exceptions import LocationValueError
 
         try:
@@ -468,12 +477,24 @@ class Client:
             raise ServerError(message) from error
         except requests.exceptions.SSLError as error:
             raise ServerError(f"{self.url}: {_distrust(error)}") from error
+        except requests.exceptions.ProxyError as error:
+            message = (
+                f"the proxy {_shown(self._proxy or '')} does not connect to {self.url} (--proxy, SPECK_PROXY)"
+            )
+            raise ServerError(message) from error
         except requests.ConnectionError as error:
             raise NoServer(
                 f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
             ) from error
         except requests.JSONDecodeError as error:
-            raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)") from error
+            through = f", through the proxy {_shown(self._proxy)}," if self._proxy else ""
+            message = f"{self.url} is not a SpecK server (its answer{through} has another format)"
+            raise ServerError(message) from error
+        except InvalidProxyURL as error:
+            message = (
+                f"{_shown(self._proxy or '')!r} is not the address of a proxy (expected http://HOST:PORT)"
+            )
+            raise ServerError(message) from error
         except (InvalidURL, InvalidSchema, MissingSchema, LocationValueError, UnicodeError) as error:
             message = f"{self.url!r} is not the address of a server (expected http://HOST:PORT)"
             raise ServerError(message) from error
@@ -497,6 +518,11 @@ def _body(text: bytes, code: Code) -> dict[str, Any]:
         return {"data": text, "headers": {"Content-Type": "application/yaml"}}
     parts = [("composition", ("composition.yaml", text, "application/yaml"))]
     return {"files": parts, "data": {path: f"sha256:{sha256}" for path, sha256 in code.items()}}
+
+
+def _shown(proxy: str) -> str:
+    """The address of a proxy without the login in it."""
+    return re.sub(r"//[^/\s]*@", "//***@", proxy)
 
 
 def _distrust(error: Exception) -> str:

@@ -46,6 +46,13 @@ _POLL = 0.5
 _CALLBACKS = ("on_connect", "on_disconnect", "on_message", "on_subscribe", "on_unsubscribe", "on_publish")
 
 
+class _DirectClient(Client):
+    """Connects to the broker itself: paho uses the proxy of ``mqtt_proxy`` where PySocks is installed."""
+
+    def _get_proxy(self) -> None:
+        return None
+
+
 class Connection:
     """A connection that is open during its ``with`` block; every call may raise a ``BinderError``.
 
@@ -331,7 +338,7 @@ class Connection:
     # --- internals ---------------------------------------------------------------------------------
 
     def _make_client(self, login: Login) -> Client:
-        client = Client(
+        client = _DirectClient(
             CallbackAPIVersion.VERSION2,
             client_id=self.client_id,
             protocol=MQTTProtocolVersion.MQTTv5,

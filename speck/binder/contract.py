@@ -6,6 +6,11 @@ binder by name.
 
 All methods may be called from several threads at once.  They raise only errors of :mod:`speck.errors`,
 mostly :class:`~speck.errors.BinderError` and its subclasses, with the cause chained.
+
+Each method returns or raises within a bounded time, whatever the other side sends: those that check, build,
+start or stop a job or transfer its state within :data:`LONGEST_ACTION`, the others within
+:data:`LONGEST_QUERY`.  An answer takes a bounded amount of memory.  :mod:`speck.binder.bounded_http` makes
+such requests; :func:`speck.binder.deadline.limited` gives the time that remains for one.
 """
 
 from __future__ import annotations
@@ -22,6 +27,9 @@ from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMet
 from speck.errors import BinderError
 
 MOST_COUNTED = 1000  # messages of a session
+
+LONGEST_QUERY = 300.0  # s: some hundred requests, of which one alone may have the limit of 30 s
+LONGEST_ACTION = 900.0  # s: a savepoint may take 300 s, a large file minutes over a slow link
 
 
 class EngineBinder(Protocol):

@@ -1,4 +1,4 @@
-"""Binders whose calls are reported to a listener: address, method, duration and outcome."""
+"""Binders whose calls have a deadline, and are reported to a listener: method, duration and outcome."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
+from speck.binder.contract import LONGEST_ACTION, LONGEST_QUERY
+from speck.binder.deadline import within
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import DrainTimeout, OutcomeUnknown, Rejected, SecretUnavailable, StateLost, Unreachable
 
@@ -28,6 +30,14 @@ _OFFLINE = frozenset(
         "take_artifacts",
         "take_owner",
         "warnings",
+    )
+)
+
+# Calls that start, stop, build or check a job, or transfer a state.
+_ACTIONS = frozenset(
+    (
+        *("check", "submit", "stop", "build_job", "probe_link", "probe_core"),
+        *("state_size", "read_state", "check_state_place", "write_state", "delete_state", "dispose_state"),
     )
 )
 
@@ -83,7 +93,8 @@ class _Instrumented:
     def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
         started, error, answered = time.monotonic(), "", False
         try:
-            answer = getattr(self._binder, method)(*arguments, **named)
+            with within(LONGEST_ACTION if method in _ACTIONS else LONGEST_QUERY):
+                answer = getattr(self._binder, method)(*arguments, **named)
             error = _returned_error(answer)
             answered = not error and method not in _OFFLINE
             return answer

@@ -89,10 +89,18 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="PEM file of the authority that signed the server's certificate [or SPECK_CA].",
 )
+@click.option(
+    "--proxy",
+    envvar="SPECK_PROXY",
+    metavar="URL",
+    help="Proxy to reach the server through; none by default [or SPECK_PROXY].",
+)
 @click.pass_context
-def cli(context: click.Context, server: str, token_file: Path | None, ca: Path | None) -> None:
+def cli(
+    context: click.Context, server: str, token_file: Path | None, ca: Path | None, proxy: str | None
+) -> None:
     """Compose one streaming application out of jobs on different engines at different sites."""
-    context.obj = Client(server, partial(token_of, os.environ, token_file), ca)
+    context.obj = Client(server, partial(token_of, os.environ, token_file), ca, proxy)
 
 
 def main() -> None:

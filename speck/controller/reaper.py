@@ -39,7 +39,7 @@ from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 
 _log = logging.getLogger(__name__)
 
-PATIENCE = 3.0  # s, that a round of the reconciler waits for addresses that may be silent
+PATIENCE = 3.0  # s, that a round of the reconciler, or an operation, waits for addresses that may be silent
 EAGER = 30  # rounds in which an address is asked each time, some minutes; after that:
 SELDOM = 6  # it is asked every so many rounds
 
@@ -52,6 +52,8 @@ class Reaper:
     pool: BinderPool
     clock: Callable[[], float]
     _at_work: threading.Lock = field(default_factory=threading.Lock, init=False)
+    # While records are compared and written, by a pass or by a user; never during a call.
+    _records: threading.RLock = field(default_factory=threading.RLock, init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _rounds: int = field(default=0, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -68,8 +70,11 @@ class Reaper:
             return
         seldom = self._rounds % SELDOM != 0
         rest = {address for address, missed in self._missed.items() if missed >= EAGER and seldom}
-        spared = frozenset((*silent, *rest))
-        self._thread = threading.Thread(target=self._reap_once, args=(spared,), name="reaper", daemon=True)
+        self._begin(lambda: self._reap_once(frozenset((*silent, *rest))))
+
+    def _begin(self, work: Callable[[], object]) -> None:
+        """Reap in a thread, and wait a moment for its end."""
+        self._thread = threading.Thread(target=work, name="reaper", daemon=True)
         self._thread.start()
         self._thread.join(PATIENCE)
 
@@ -93,8 +98,19 @@ class Reaper:
             self._thread.join()
 
     def reap_after(self, operation: Operation) -> None:
-        """Reap once an operation is applied; addresses that are known to be silent are not asked."""
-        self.reap(operation, {*operation.left_behind, *self._missed})
+        """Reap once an operation is applied; addresses that are known to be silent are not asked.
+
+        What an address that does not answer holds up ends in the background, or in a later round.
+        """
+        spared = {*operation.left_behind, *self._missed}
+        if not self._is_busy():
+            self._begin(lambda: self._reap_after(operation, spared))
+
+    def _reap_after(self, operation: Operation, spared: Iterable[str]) -> None:
+        try:
+            self.reap(operation, spared)
+        except Exception:
+            _log.exception("abandoned attempts and sessions could not be reaped")
 
     def reap(self, operation: Operation | None = None, spared: Iterable[str] = ()) -> set[str] | None:
         """End what answers, but for the addresses that are ``spared``; answers those that are silent.
@@ -104,7 +120,9 @@ class Reaper:
         if not self._at_work.acquire(blocking=False):
             return None
         try:
-            return _Reaping(self.store, self.pool, self.clock, operation, set(spared)).run()
+            return _Reaping(
+                self.store, self.pool, self.clock, operation, set(spared), records=self._records
+            ).run()
         finally:
             self._at_work.release()
 
@@ -113,16 +131,17 @@ class Reaper:
     def forget(self, names: Iterable[str], author: str = "") -> int:
         """Forget what is abandoned at sites or addresses that never come back; answers its number.
 
-        Raises :class:`~speck.errors.InvalidInput` when nothing is abandoned there.
+        Does not wait for a pass that is under way, which may be held up by just these places.  Raises
+        :class:`~speck.errors.InvalidInput` when nothing is abandoned there.
         """
-        with self._at_work:
+        with self._records:
             attempts, sessions = self.store.abandoned_attempts(), self.store.abandoned_sessions()
             used = {*(each.address for each in attempts), *(each.broker for each in sessions)}
             there = addresses_of(names, self.pool.inventory, used)
             if not there & used:
                 fault = Fault(f"nothing was left behind at {', '.join(sorted(there)) or 'no place'}")
                 raise InvalidInput([fault], "what is to be forgotten")
-            reaping = _Reaping(self.store, self.pool, self.clock, None, set(), author)
+            reaping = _Reaping(self.store, self.pool, self.clock, None, set(), author, self._records)
             gone = [each for each in attempts if each.address in there]
             for attempt in gone:
                 reaping.forget_attempt(attempt, spared=there)
@@ -144,6 +163,7 @@ class _Reaping:
     operation: Operation | None
     silent: set[str]
     author: str | None = None
+    records: threading.RLock = field(default_factory=threading.RLock)
 
     def run(self) -> set[str]:
         """Reap all; answers the addresses that turned out silent."""
@@ -176,8 +196,9 @@ class _Reaping:
             except SessionOfAnother as error:
                 self._forget_session(session, EventKind.FORGOTTEN, f"not deleted: {error}")
                 return
-            with self.store.transaction() as transaction:
-                transaction.put_abandoned_session(replace(session, fenced=True))
+            with self.records, self.store.transaction() as transaction:
+                if self._has_session(session):
+                    transaction.put_abandoned_session(replace(session, fenced=True))
 
     def _delete(self, session: AbandonedSession, fenced: Collection[str]) -> None:
         """Delete a session and its fence, once the abandoned copies have had time to read it."""
@@ -200,9 +221,14 @@ class _Reaping:
     def _forget_session(
         self, session: AbandonedSession, kind: EventKind, message: str, messages: int = 0
     ) -> None:
-        with self.store.transaction() as transaction:
+        with self.records, self.store.transaction() as transaction:
+            if not self._has_session(session):  # a user has forgotten it during a call
+                return
             transaction.delete_abandoned_session(session)
             self._report(transaction, kind, session.composition, session.job, message, messages)
+
+    def _has_session(self, session: AbandonedSession) -> bool:
+        return session.key in {each.key for each in self.store.abandoned_sessions()}
 
     def forget_session(self, session: AbandonedSession) -> None:
         """Forget a session whose broker never comes back, as a user declares."""
@@ -255,7 +281,9 @@ class _Reaping:
     ) -> None:
         name, broker = abandoned.attempt.job_name, abandoned.source_broker
         message = f"attempt {abandoned.attempt.number}, left behind at {abandoned.address}, {end}"
-        with self.store.transaction() as transaction:
+        with self.records, self.store.transaction() as transaction:
+            if abandoned.key not in {each.key for each in self.store.abandoned_attempts()}:
+                return  # a user has forgotten it during a call
             transaction.delete_abandoned_attempt(abandoned)
             if broker not in spared and self._is_last(abandoned):
                 # Its fence has served its purpose.

@@ -12,12 +12,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.stamps import stamp_notes
+from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.drift import GONE, Drifted, EngineCopy, copies_by_job, find_drifts
@@ -37,7 +38,7 @@ from speck.store.deployments import Deployments, EngineKey, Snapshot
 _log = logging.getLogger(__name__)
 
 STUCK = 300.0  # s; many times the duration of a round in which all engines and brokers are silent
-PROBES = 16  # engines and brokers that are probed side by side
+PATIENCE = 3.0  # s, that a round waits for the engines and brokers that it probes, and for orphans to end
 
 NEVER = "restart: never (apply it again to start it)"
 
@@ -67,6 +68,8 @@ class Reconciler:
     steady: Clock = field(init=False)  # that of the times of the back-off
     _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
     orphans: Orphans = field(init=False)
+    _probes: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("probe"), init=False)
+    _ends: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("orphan"), init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _begun: float | None = field(default=None, init=False)  # monotonic, s: of the round at work
     _rounds: int = field(default=0, init=False)
@@ -330,13 +333,17 @@ class Reconciler:
         known = observation.found.keys() | observation.silent.keys()
         unknown = [key for key in engines if key[1] not in known]
         brokers = {address for action in actions for address in brokers_of(action)}
-        asked: list[tuple[str, Callable[[], object]]] = [
-            *((key[1], lambda key=key: self.pool.engine_at(*key).capacity()) for key in unknown),
-            *((address, lambda address=address: self.pool.broker(address).check()) for address in brokers),
-        ]
-        with ThreadPoolExecutor(min(PROBES, max(1, len(asked))), thread_name_prefix="probe") as threads:
-            answers = threads.map(lambda each: (each[0], _reason(each[1])), asked)
-            return {address: reason for address, reason in answers if reason}
+        probes = {key[1]: partial(_reason, partial(self._probe_engine, key)) for key in unknown}
+        probes |= {address: partial(_reason, partial(self._probe_broker, address)) for address in brokers}
+        answers = self._probes.results(probes, PATIENCE)
+        reasons = {address: answers.get(address, f"{address}: has not answered yet") for address in probes}
+        return {address: reason for address, reason in reasons.items() if reason}
+
+    def _probe_engine(self, key: EngineKey) -> None:
+        self.pool.engine_at(*key).capacity()
+
+    def _probe_broker(self, address: str) -> None:
+        self.pool.broker(address).check()
 
     def _note_waits(self, waits: Mapping[str, str]) -> None:
         for name, why in waits.items():
@@ -347,14 +354,14 @@ class Reconciler:
         self, snapshot: Snapshot, drifted: Mapping[str, Drifted], generation: int
     ) -> dict[str, str]:
         """The reasons why orphans could not be terminated or adopted, by job name."""
-        refused = {}
-        for name, each in drifted.items():
-            if each.orphan is not None:
-                try:
-                    self.orphans.handle(snapshot, name, each.orphan, generation)
-                except SpeckError as error:
-                    refused[name] = str(error)
-        return refused
+        handle = self.orphans.handle
+        ends = {
+            name: partial(_reason, partial(handle, snapshot, name, each.orphan, generation))
+            for name, each in drifted.items()
+            if each.orphan is not None
+        }
+        faults = self._ends.results(ends, PATIENCE) if ends else {}
+        return {name: fault for name, fault in faults.items() if fault}
 
 
 def _never(action: Action) -> bool:
@@ -367,6 +374,6 @@ def _reason(ask: Callable[[], object]) -> str:
     except SpeckError as error:
         return str(error)
     except Exception as error:
-        _log.exception("a probe failed")
+        _log.exception("a call of the reconciler failed")
         return f"internal error: {error!r}"
     return ""

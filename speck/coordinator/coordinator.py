@@ -454,7 +454,7 @@ class Coordinator:
             self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
-        plan = self.planner.plan(snapshot, snapshot.desired, operation.left_behind)
+        plan = self.planner.resumed(snapshot, operation.left_behind)
         if operation.kind in (OperationKind.HEAL, OperationKind.ADOPT):  # the other jobs were not due
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))

@@ -19,9 +19,10 @@ from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Plan, Start, make_plan, refused_splits, stranded_state
+from speck.core.runtime import JobStatus
 from speck.core.settings import Settings
 from speck.errors import InvalidInput, JobsOfAnother, StaleRevision
-from speck.observe.observer import Observer
+from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
 from speck.observe.sampler import Sampler
 from speck.store import Head, Store
 from speck.store.deployments import Deployments, Snapshot
@@ -83,15 +84,31 @@ class Planner:
 
         ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.
         """
-        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
-        head, observed = snapshot.head, self.observer.observe(asked)
-        code = {**elsewhere, **self.code.of_forms(snapshot.forms, desired.values())}
-        plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code)
+        plan, observed = self._compared(snapshot, desired, left_behind, elsewhere)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
         leaves = undrained.of(plan, snapshot, desired, observed)
         return replace(
             plan, leaves=leaves, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps())
         )
+
+    def resumed(self, snapshot: Snapshot, left_behind: Collection[str]) -> Plan:
+        """The plan of an operation that was interrupted; waits only a moment for each engine."""
+        plan, _ = self._compared(snapshot, snapshot.desired, left_behind, patience=PATIENCE)
+        return replace(plan, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps()))
+
+    def _compared(
+        self,
+        snapshot: Snapshot,
+        desired: Mapping[str, Job],
+        left_behind: Collection[str],
+        elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
+        patience: float = PLAN_PATIENCE,
+    ) -> tuple[Plan, Mapping[str, JobStatus]]:
+        """The actions of a plan, and the statuses that it is made from."""
+        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
+        head, observed = snapshot.head, self.observer.observe(asked, patience)
+        code = {**elsewhere, **self.code.of_forms(snapshot.forms, desired.values())}
+        return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
 
     def with_reachability(self, plan: Plan, left_behind: Collection[str]) -> Plan:
         """A plan with the engines and brokers that do not answer now."""

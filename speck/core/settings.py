@@ -247,8 +247,8 @@ class ServerSettings:
     """The settings of a server process, and those of its coordinator.
 
     ``rate`` is in requests/s of one client (0: any number; ``None``: any on loopback, :data:`CLIENT_RATE`
-    beyond).  ``token_file`` holds one token, ``tokens`` names several; ``tls_cert`` and ``tls_key`` are PEM
-    files.
+    beyond), ``ending`` in s.  ``token_file`` holds one token, ``tokens`` names several; ``tls_cert`` and
+    ``tls_key`` are PEM files.
     """
 
     host: str = setting(HOST, "--host", "Address to listen on.")
@@ -284,6 +284,16 @@ class ServerSettings:
         kind=float,
         unit="REQUESTS",
         least=0,
+    )
+
+    ending: float = setting(
+        120.0,
+        "--shutdown",
+        "Time that the running operations may take at shutdown; the others resume at the next start.",
+        kind=float,
+        unit="SECONDS",
+        least=0,
+        most=86_400,
     )
 
     def __post_init__(self) -> None:

@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from speck.binder import BatchStatus, EngineBinder, ListsRunning
+from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Found, Handle, JobState, JobStatus
 from speck.errors import SpeckError
 from speck.store.deployments import Deployment, EngineKey, by_engine
 
 PATIENCE = 3.0  # s, that a round waits for the slowest engine
+PLAN_PATIENCE = 20.0  # s, that a plan does
+_LATE = 0.15  # the part of its time that a plan waits for an engine which was late the last time
 _MOMENT = 0.25  # s
 THREADS = 16  # engines that are asked at a time
 
@@ -37,6 +41,7 @@ class Observation:
     silent: Mapping[str, str] = field(default_factory=dict)
 
 
+_Question = tuple[EngineKey, frozenset[tuple[str, str]]]  # an engine, and jobs there with their handles' ids
 _Asked = tuple[Sequence[Deployment], Future[Observation]]
 
 
@@ -50,6 +55,10 @@ class Observer:
     _seen: dict[str, JobStatus] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asked] = field(default_factory=dict, init=False)
     _silent: Mapping[str, str] = field(default_factory=dict, init=False)
+    _now: PatientCalls[_Question, dict[str, JobStatus]] = field(
+        default_factory=lambda: PatientCalls("observe-now", fresh=0.0), init=False
+    )
+    _late: set[EngineKey] = field(default_factory=set, init=False)
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="observe"), init=False
     )
@@ -67,15 +76,25 @@ class Observer:
         """Ask no more, and wait for the calls that are under way."""
         self._threads.shutdown()
 
-    def observe(self, deployed: Iterable[Deployment]) -> dict[str, JobStatus]:
-        """Ask the engines now, and wait for them all; returns the statuses of these jobs by name."""
-        grouped = by_engine(deployed)
-        if not grouped:
-            return {}
-        # Threads of its own: those of the rounds may all be waiting for silent engines.
-        with ThreadPoolExecutor(min(len(grouped), THREADS), thread_name_prefix="observe-now") as threads:
-            answers = list(threads.map(lambda each: self._statuses(each[0], each[1]), grouped.items()))
-        found = {name: status for statuses in answers for name, status in statuses.items()}
+    def observe(
+        self, deployed: Iterable[Deployment], patience: float = PLAN_PATIENCE
+    ) -> dict[str, JobStatus]:
+        """Ask the engines now, and wait ``patience`` seconds for them; returns the statuses by job name.
+
+        Of an engine that has not answered in time, all jobs are UNKNOWN; the next plan waits less for it.
+        """
+        asked = {_question(key, jobs): (key, jobs) for key, jobs in by_engine(deployed).items()}
+        calls = {question: partial(self._statuses, *each) for question, each in asked.items()}
+        late = [question for question, (key, _) in asked.items() if key in self._late]
+        answers = self._now.results(calls, patience, late, moment=_LATE * patience)
+        found: dict[str, JobStatus] = {}
+        for question, (key, jobs) in asked.items():
+            if question in answers:
+                self._late.discard(key)
+                found |= answers[question]
+            else:
+                self._late.add(key)
+                found |= self._silence(key[1], jobs, f"has not answered in {patience:g} s").statuses
         self._seen.update(found)
         return found
 
@@ -165,6 +184,10 @@ class Observer:
             return binder.status(handle)
         except SpeckError as error:
             return JobStatus(JobState.UNKNOWN, self.clock(), str(error))
+
+
+def _question(key: EngineKey, jobs: Iterable[Deployment]) -> _Question:
+    return key, frozenset((job.job_name, handle.engine_id) for job, handle in jobs)
 
 
 def until_silent(

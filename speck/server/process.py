@@ -6,7 +6,10 @@ import errno
 import logging
 import os
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import replace
 
 from speck.binder import installed
@@ -26,6 +29,8 @@ from speck.store import Store
 
 _log = logging.getLogger(__name__)
 
+_CLOSING = 10.0  # s, for the calls of loops, and for disconnecting, once no operation runs
+
 
 def serve(
     settings: ServerSettings,
@@ -38,7 +43,8 @@ def serve(
 
     ``variables`` are the values of the inventory's variables.  Without any token every request is accepted,
     on loopback only.  Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when the server
-    cannot start.
+    cannot start.  Ends the process itself if calls to engines and brokers are still under way at the end of
+    the time for a shutdown.
     """
     host, sites = settings.host, settings.sites
     tokens, certificate = _tokens(settings), _certificate(settings)
@@ -62,11 +68,13 @@ def serve(
         server = WebServer(create_app(services, protection), listener, certificate=certificate)
         try:
             coordinator.start()
-            signals.on_first = lambda: _end(coordinator, server)
+            signals.on_first = lambda: _end(coordinator, server, settings.ending)
             ready(f"{scheme}://{_url_host(host)}:{port}", inventory)
             server.run()
         finally:
-            coordinator.close()
+            closed = ends_within(_CLOSING, coordinator.close)
+    if not closed:
+        _exit_at_once()
 
 
 def _tokens(settings: ServerSettings) -> Tokens | None:
@@ -89,12 +97,44 @@ def _client_rate(settings: ServerSettings) -> float:
     return 0.0 if is_loopback(settings.host) else CLIENT_RATE
 
 
-def _end(coordinator: Coordinator, server: WebServer) -> None:
-    """End the server after the running operations, so that those who follow one see its end."""
+def _end(coordinator: Coordinator, server: WebServer, seconds: float) -> None:
+    """End the server after the running operations, so that those who follow one see its end.
+
+    Those that take longer than ``seconds`` resume at the next start.
+    """
     try:
-        coordinator.finish_operations()
+        if not ends_within(seconds, coordinator.finish_operations):
+            running = len(coordinator.operations.running())
+            print_error(
+                f"operations still running after {seconds:g} s: {running} (resumed at the next start)"
+            )
     finally:
         server.end()
+
+
+def ends_within(seconds: float, work: Callable[[], None]) -> bool:
+    """True if ``work`` ends in time.  Otherwise it continues in a daemon thread.  Raises its error."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+            future.set_result(None)
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="shutdown", daemon=True).start()
+    done, _ = wait([future], seconds)
+    if done:
+        future.result()
+    return bool(done)
+
+
+def _exit_at_once() -> None:
+    """End the process, whose threads still wait for engines: Python would wait for them, too."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 _NO_PORT = {

@@ -35,6 +35,7 @@ from tests.support.doubles import World, double_kinds
 from tests.support.http_server import Handler, http_server
 from tests.support.jobs_by_hand import composition, make_job, write_code
 from tests.support.reconciler_bench import Clock
+from tests.support.wire_trouble import BrokenServer, Trouble
 
 ENGINE = "http://e1:8081/"
 SCALE = Scale(least=1, most=4, cores=2, slots=2, url="http://127.0.0.1:1/")
@@ -336,10 +337,17 @@ def test_a_url_that_fails_or_is_not_there(hook: Hook, monkeypatch: pytest.Monkey
     assert call(scale).fault == "answered 503: no machine is left"
     body = {"site": "A", "engine": ENGINE, "workers": 3, "stop": ["w-1", "w-2"]}
     assert hook.asked == [(body, "Bearer sesame")]
-    assert call(replace(scale, url="http://127.0.0.1:1/")).fault == "cannot be reached (ConnectionError)"
+    assert call(replace(scale, url="http://127.0.0.1:1/")).fault == "cannot be reached (NewConnectionError)"
     monkeypatch.delenv("HOOK_TOKEN")
     assert "HOOK_TOKEN" in call(scale).fault
     assert len(hook.asked) == 1
+
+
+def test_a_url_that_sends_its_answer_byte_by_byte_ends_its_call() -> None:
+    with BrokenServer(Trouble.DRIPPING) as server:
+        scale = replace(SCALE, url=f"http://127.0.0.1:{server.port}/")
+        assert call(scale, bound=0.5).fault == "did not answer within 0.5 s"
+    assert "worker-hook" not in {each.name for each in threading.enumerate()}
 
 
 def test_a_url_that_does_not_answer() -> None:

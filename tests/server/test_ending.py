@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from speck.store import Store
+from tests.support.binder_contract import eventually
 from tests.support.rest_server import yaml_of
 from tests.support.served_process import Served, served
 
@@ -53,6 +54,26 @@ def test_an_operation_at_work_is_finished_and_shown_to_its_end(
         data = store.operation(operation)
         assert data is not None
         assert data["state"] == "succeeded"
+
+
+def test_an_operation_that_does_not_end_is_interrupted_and_resumed(tmp_path: Path) -> None:
+    with served(tmp_path, "--shutdown", 0.5) as server:
+        process = server.process
+        operation = apply(server, "one").json()["id"]
+        process.terminate()
+        begun = time.monotonic()
+        assert process.wait(60) == 0
+        assert time.monotonic() - begun < 20
+        assert process.stderr is not None
+        assert "operations still running after 0.5 s: 1 (resumed at the next start)" in process.stderr.read()
+    with Store(tmp_path / "store") as store:
+        data = store.operation(operation)
+        assert data is not None
+        assert data["state"] == "running"
+    (tmp_path / "go").touch()
+    with served(tmp_path) as server:
+        url = f"{server.url}/operations/{operation}"
+        eventually(lambda: requests.get(url, timeout=120).json()["state"], lambda state: state == "succeeded")
 
 
 def test_an_idle_server_ends_with_connections_open(tmp_path: Path) -> None:

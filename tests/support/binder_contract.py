@@ -51,6 +51,9 @@ from tests.support.sessions import OWNER
 from tests.support.wire_trouble import Trouble
 
 PATIENCE = 60.0
+# s, in which each call of an engine in trouble ends: the binders of the benches wait half a second for an
+# answer, and 10 s for the process that starts a query.
+IN_TROUBLE = 20.0
 
 # What an engine says of a job that was stopped: some remember it for a while.
 GONE = frozenset({JobState.LOST, JobState.STOPPED})
@@ -174,9 +177,11 @@ def assert_useless(
         calls["has_worked"] = lambda: engine.has_worked(handle)
     if isinstance(engine, BuildsJobs):
         calls["build_job"] = lambda: engine.build_job(job)
-    for call in calls.values():
+    for method, call in calls.items():
+        begun = time.monotonic()
         with pytest.raises(errors) as caught:
             call()
+        assert time.monotonic() - begun < IN_TROUBLE, method
         assert isinstance(caught.value, BinderError)
         assert caught.value.address
         assert caught.value.address in str(caught.value)

@@ -57,6 +57,10 @@ class FlinkBench:
     def binder(self, inventory: Inventory | None = None) -> FlinkEngine:
         return self._binder(self.server.address, inventory)
 
+    def at(self, address: str) -> FlinkEngine:
+        """A binder of the cluster under another of its addresses."""
+        return self._binder(address)
+
     def dead_binder(self) -> FlinkEngine:
         return self._binder(f"http://127.0.0.1:{free_port()}")
 

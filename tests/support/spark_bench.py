@@ -57,6 +57,10 @@ class SparkBench:
     def binder(self) -> ConnectEngine:
         return self._binder(self.server.address)
 
+    def at(self, address: str) -> ConnectEngine:
+        """A binder of the server under another of its addresses."""
+        return self._binder(address)
+
     def dead_binder(self) -> ConnectEngine:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -19,6 +19,7 @@ from typing import Any
 from tests.support.binder_contract import eventually
 from tests.support.forked import Forked
 
+_OF_PROCESS = ("cwd", "stdin", "stdout", "stderr")
 COLOUR = "\x1b["
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x07")
 _DECIDING = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM", "SPECK_TOKEN")
@@ -40,8 +41,8 @@ def command(url: str, *arguments: str) -> list[str]:
 
 
 def started(url: str, *arguments: str, **others: Any) -> Forked:
-    """A command; ``others`` are streams, the directory, and variables of its environment."""
-    variables = {name: others.pop(name) for name in [*others] if name.isupper()}
+    """A command; ``others`` are streams (``stdin`` and so on), ``cwd``, and variables of its environment."""
+    variables = {name: others.pop(name) for name in [*others] if name not in _OF_PROCESS}
     return Forked("speck.cli", ["--server", url, *arguments], env=environment(**variables), **others)
 
 

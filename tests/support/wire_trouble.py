@@ -25,8 +25,16 @@ class Trouble(Enum):
     SILENT = "silent"  # it takes connections and sends nothing
     RUBBISH = "rubbish"  # it answers in no protocol
     UNAVAILABLE = "unavailable"  # it answers as an HTTP proxy does whose server is down
+    DRIPPING = "dripping"  # it sends its answer byte by byte, without an end
+    ENDLESS = "endless"  # it sends its answer as fast as it can, without an end
 
 
+_CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+# By trouble: the chunk that is sent again and again, and the pause after each, s.
+_UNENDING = {
+    Trouble.DRIPPING: (b"1\r\n \r\n", 0.1),
+    Trouble.ENDLESS: (b"10000\r\n%s\r\n" % (b" " * 0x10000), 0.0),
+}
 _PAGE = b"<html><body>the server is down</body></html>"
 _ANSWERS = {
     Trouble.RUBBISH: b"rubbish, and more rubbish\r\n\r\n",
@@ -129,9 +137,17 @@ class BrokenServer(Listener):
     def serve(self, connection: socket.socket) -> None:
         answer = _ANSWERS.get(self.trouble)
         while connection.recv(1 << 16):
+            if self.trouble in _UNENDING:
+                self._send_without_end(connection, *_UNENDING[self.trouble])
             if answer is not None:
                 connection.sendall(answer)
                 connection.shutdown(socket.SHUT_WR)
+
+    def _send_without_end(self, connection: socket.socket, chunk: bytes, pause: float) -> None:
+        connection.sendall(_CHUNKED)
+        while True:
+            connection.sendall(chunk)
+            time.sleep(pause)
 
 
 class Relay(Listener):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-
-import requests
 
 from binders.common import class_archive, process_group
 from binders.flink.local.cluster import PORTS, LocalCluster
 from speck.binder import WorkersEngine
+from speck.binder.bounded_http import FAILURE, HttpClient
 from speck.binder.devserver import heap_bytes
 from speck.errors import LocalError
 
@@ -115,9 +117,11 @@ class FlinkCluster:
     def ready(self, ports: Sequence[int]) -> bool:
         """True if the cluster has slots: REST answers seconds before the TaskManager is registered."""
         try:
-            answer = requests.get(f"{self.address(ports)}overview", timeout=2)
-            return answer.ok and (self.alone or int(answer.json()["slots-total"]) > 0)
-        except (requests.RequestException, ValueError, KeyError, TypeError):
+            with closing(HttpClient()) as client:
+                answer = client.request("GET", f"{self.address(ports)}overview", seconds=2)
+            slots = int(json.loads(answer.body)["slots-total"])
+            return answer.status == HTTPStatus.OK and (self.alone or slots > 0)
+        except (FAILURE, ValueError, KeyError, TypeError):
             return False
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:

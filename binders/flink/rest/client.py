@@ -13,24 +13,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from urllib3 import BaseHTTPResponse, encode_multipart_formdata
+from urllib3 import encode_multipart_formdata
 
 from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
-from binders.flink.rest.connections import CUT, FAILURE, LATE, NEVER_SENT, TLS, Connections, to_json
+from binders.flink.rest.connections import Connections, to_json
 from binders.flink.rest.overviews import JobLine, Overview
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import Aggregate, text
+from speck.binder.bounded_http import CUT, FAILURE, LATE, NEVER_SENT, TLS, Answer, TooLarge
 from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 QUICK = 30.0  # s, for an answer that Flink has in memory
-SLOW = 120.0  # s, for running a job's main method, and for uploading a jar
+SLOW = 120.0  # s, for running a job's main method, and for a file
+SLOWEST = 128 << 10  # bytes/s; the slowest link over which a jar is uploaded
 
 MAX_LOG = 4 << 20  # bytes of a log's end that are retained
 MAX_DOWNLOAD = 256 << 20  # bytes
 
-_CHUNK = 256 << 10  # bytes read at once
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 _NOT_READY = "UnavailableDispatcherOperationException"
 _AVAILABILITY = ("high-availability.type", "high-availability")
@@ -142,7 +143,8 @@ class FlinkRest:
         except OSError as error:
             raise Rejected(f"{content!s} cannot be read: {error.strerror}", address=self.address) from error
         part = {"jarfile": (name, archive, "application/java-archive")}
-        answer = self._ask("POST", "/jars/upload", *encode_multipart_formdata(part), timeout=self.slow)
+        seconds = self.slow + len(archive) / SLOWEST
+        answer = self._ask("POST", "/jars/upload", *encode_multipart_formdata(part), timeout=seconds)
         with self._validated("/jars/upload"):
             return str(answer["filename"]).replace("\\", "/").rpartition("/")[2]
 
@@ -224,20 +226,16 @@ class FlinkRest:
 
         Flink sends the whole file; the download of one of more than ``MAX_DOWNLOAD`` bytes is aborted.
         """
-        end, size = b"", 0
         try:
-            with self._connections.request("GET", path, self.quick, preload_content=False) as response:
-                if not _is_ok(response) or "json" in response.headers.get("Content-Type", ""):
-                    self._read(response)
-                    raise self._unexpected(path)
-                for chunk in response.stream(_CHUNK):
-                    end, size = (end + chunk)[-MAX_LOG:], size + len(chunk)
-                    if size > MAX_DOWNLOAD:
-                        raise Rejected(f"{self.address}{path} is too large", address=self.address)
-                response.release_conn()
+            answer = self._connections.request("GET", path, self.slow, most=MAX_DOWNLOAD, tail=MAX_LOG)
+        except TooLarge as error:
+            raise Rejected(f"{self.address}{path} is too large", address=self.address) from error
         except FAILURE as error:
-            raise self._unanswered(error, self.quick) from error
-        return end.decode(errors="replace")
+            raise self._unanswered(error, self.slow) from error
+        if not _is_ok(answer) or "json" in answer.headers.get("Content-Type", ""):
+            self._read(answer)
+            raise self._unexpected(path)
+        return answer.text
 
     def vertex_values(self, job: str, vertex: str, names: str) -> dict[str, Aggregate]:
         """Metrics (names with commas) over a vertex's subtasks, as far as they are known yet."""
@@ -342,9 +340,9 @@ class FlinkRest:
             raise self._unanswered(error, timeout) from error
         return self._read(response)
 
-    def _read(self, response: BaseHTTPResponse) -> Any:
+    def _read(self, response: Answer) -> Any:
         try:
-            body = json.loads(response.data)
+            body = json.loads(response.body)
         except (ValueError, RecursionError) as error:
             body = None
             cause: Exception | None = error
@@ -393,6 +391,8 @@ class FlinkRest:
         if isinstance(error, NEVER_SENT):
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
         hint = "" if self._answered else f" ({_HINT})"
+        if isinstance(error, TooLarge):
+            return OutcomeUnknown(f"{self.address}: {error}{hint}", address=self.address)
         if isinstance(error, LATE):
             return OutcomeUnknown(
                 f"{self.address} did not answer in {timeout:g} s{hint}", address=self.address
@@ -406,7 +406,7 @@ def _line(job: Mapping[str, Any]) -> JobLine:
     return JobLine(text(job["jid"]), name, state, validation.number(job["duration"]) / 1000, tasks)
 
 
-def _is_ok(response: BaseHTTPResponse) -> bool:
+def _is_ok(response: Answer) -> bool:
     return response.status < 400
 
 

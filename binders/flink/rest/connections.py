@@ -14,27 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import certifi
-from urllib3 import BaseHTTPResponse, HTTPConnectionPool, Timeout, connection_from_url
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    LocationParseError,
-    ProtocolError,
-    SSLError,
-    TimeoutError,
-)
-
 from binders.common.bearer import checked_token
+from speck.binder.bounded_http import Answer, HttpClient
 from speck.core.inventory import Login
 from speck.errors import Rejected
-
-CONNECT = 5.0  # s, to open a connection
-# The errors of a request: of its connection (TLS, an early end, no answer in time) or of its address.
-FAILURE, CUT, LATE, TLS = HTTPError, ProtocolError, TimeoutError, SSLError
-NEVER_SENT = (ConnectTimeoutError, LocationParseError)  # nothing has reached the other side
-
-_POOLED = 32  # more than concurrent actions on one engine
 
 
 class Connections:
@@ -42,43 +25,33 @@ class Connections:
 
     def __init__(self, address: str, login: Login) -> None:
         self.address = address
-        base = base_of(address)
-        self._path = urlsplit(base).path
-        self._base, self._login = base, login
-        self._pool: HTTPConnectionPool | None = None
+        self._base, self._login = base_of(address), login
+        self._client: HttpClient | None = None
         self._guard = threading.Lock()
 
     def request(
-        self, method: str, path: str, timeout: float, body: bytes | None = None, kind: str = "", **how: Any
-    ) -> BaseHTTPResponse:
+        self, method: str, path: str, seconds: float, body: bytes | None = None, kind: str = "", **how: Any
+    ) -> Answer:
         """The answer to a request with a ``body`` of this ``kind`` (a media type).
 
-        ``timeout`` is s between two parts of the answer.  Raises :data:`FAILURE`.
+        ``how`` is as of :meth:`speck.binder.bounded_http.HttpClient.request`, which raises the errors.
         """
-        return self._opened().urlopen(
-            method,
-            f"{self._path}{path}",
-            body=body,
-            headers={**self._authorization(), **({"Content-Type": kind} if kind else {})},
-            timeout=Timeout(connect=CONNECT, read=timeout),
-            retries=False,
-            redirect=False,  # the login is for this address only
-            assert_same_host=False,  # a path has no host
-            **how,
-        )
+        headers = {**self._authorization(), **({"Content-Type": kind} if kind else {})}
+        url = f"{self._base}{path}"
+        return self._opened().request(method, url, seconds=seconds, body=body, headers=headers, **how)
 
     def close(self) -> None:
         """Close all connections."""
         with self._guard:
-            if self._pool is not None:
-                self._pool.close()
-                self._pool = None
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
-    def _opened(self) -> HTTPConnectionPool:
+    def _opened(self) -> HttpClient:
         with self._guard:
-            if self._pool is None:
-                self._pool = _pool(self._base, self.address, self._login)
-            return self._pool
+            if self._client is None:
+                self._client = _client(self._base, self.address, self._login)
+            return self._client
 
     def _authorization(self) -> Mapping[str, str]:
         """The header of the login, with the secret's current value."""
@@ -114,19 +87,13 @@ def base_of(address: str) -> str:
     return address.rstrip("/")
 
 
-def _pool(base: str, address: str, login: Login) -> HTTPConnectionPool:
+def _client(base: str, address: str, login: Login) -> HttpClient:
     if not base.startswith("https"):
-        return connection_from_url(base, maxsize=_POOLED)
+        return HttpClient()
     certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
+    trusted = _file(address, login, "ca_file")
     has_certificate = certificate is not None and key is not None
-    return connection_from_url(
-        base,
-        maxsize=_POOLED,
-        cert_reqs="CERT_REQUIRED",
-        ca_certs=_file(address, login, "ca_file") or certifi.where(),
-        cert_file=certificate if has_certificate else None,
-        key_file=key if has_certificate else None,
-    )
+    return HttpClient(trusted, certificate, key) if has_certificate else HttpClient(trusted)
 
 
 def _file(address: str, login: Login, name: str) -> str | None:

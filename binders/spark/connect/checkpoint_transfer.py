@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pyspark.sql.connect.proto as pb2
 
 from binders.spark.connect.checkpoint_files import needed
-from binders.spark.connect.grpc_client import ConnectClient, ServerRefused
+from binders.spark.connect.grpc_client import LARGEST, ConnectClient, ServerRefused
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.query.options import STATE_KIND
 from speck.binder import Snapshot
@@ -134,7 +134,7 @@ class CheckpointFiles:
         root, lengths = self._needed(location)
         files: dict[str, bytes] = {}
         for group in _groups(lengths):
-            files |= self._contents(root, group)
+            files |= self._contents(root, group, sum(lengths[name] for name in group))
         if missing := sorted(name for name in lengths if len(files.get(name, b"")) != lengths[name]):
             reason = f"{self.address} did not return {missing[0]} of {location!r} completely"
             raise OutcomeUnknown(reason, address=self.address)
@@ -155,12 +155,13 @@ class CheckpointFiles:
                 raise
         return root, {row["path"].removeprefix(f"{root}/"): row["value"] for row in rows}
 
-    def _contents(self, root: str, names: Sequence[str]) -> dict[str, bytes]:
+    def _contents(self, root: str, names: Sequence[str], size: int) -> dict[str, bytes]:
+        """The files of these names, which have ``size`` bytes together."""
         source = _files(*(f"{root}/{name}" for name in names))
         last = f"cast(greatest(length - 1, 0) div {PART} AS int)"
         cut = ["path", "content", "sha2(content, 256) AS hash", f"explode(sequence(0, {last})) AS part"]
         piece = f"substring(content, part * {PART} + 1, {PART}) AS piece"
-        rows = self._rows(_select(_select(source, cut), ["path", "hash", "part", piece]))
+        rows = self._rows(_select(_select(source, cut), ["path", "hash", "part", piece]), size)
         pieces: dict[str, dict[int, bytes]] = {}
         for row in rows:
             pieces.setdefault(row["path"], {})[row["part"]] = row["piece"]
@@ -172,8 +173,10 @@ class CheckpointFiles:
                 )
         return {path.removeprefix(f"{root}/"): content for path, content in whole.items()}
 
-    def _rows(self, relation: pb2.Relation) -> list[dict[str, Any]]:
-        return self._probe.ask(lambda session: self._client.rows(session, relation, DEADLINE))
+    def _rows(self, relation: pb2.Relation, size: int = 0) -> list[dict[str, Any]]:
+        """The rows of a relation; ``size`` is that of the contents of files in them, bytes."""
+        most = LARGEST + size
+        return self._probe.ask(lambda session: self._client.rows(session, relation, DEADLINE, most))
 
     # -- writing
 

@@ -28,6 +28,7 @@ from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 from binders.spark.connect.credentials import Keys, channel_credentials, connect_failure
 from binders.spark.query.progress import failure_line
 from binders.spark.query.text import first_line
+from speck.binder.deadline import limited
 from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
@@ -36,9 +37,11 @@ DEFAULT_PORT = 15002
 
 QUICK = 10.0  # s, for requests that a server answers from memory
 SLOW = 45.0  # s, for requests that need an analysis, or class loading
+LARGEST = 64 << 20  # bytes of all messages of one answer
 
 _CONNECT_TIMEOUT = 3.0
 _MEGABYTE = 1 << 20
+_MESSAGES = 100_000  # of one answer
 _CHUNK = 256 * 1024  # bytes of an artifact in one message
 
 _OPTIONS = (
@@ -46,6 +49,8 @@ _OPTIONS = (
     # Otherwise a channel that failed repeats its old failure for up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # A proxy for web pages (http_proxy) would have to resolve and reach the engine itself.
+    ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
@@ -222,11 +227,16 @@ class ConnectClient:
             return str(next(iter(row.values())))
         raise OutcomeUnknown(f"{self.address} returned no row (expected one)", address=self.address)
 
-    def rows(self, session: str, relation: pb2.Relation, deadline: float) -> list[dict[str, Any]]:
-        """The rows of a relation, by column name, all in memory; for a command, its result."""
+    def rows(
+        self, session: str, relation: pb2.Relation, deadline: float, most: int = LARGEST
+    ) -> list[dict[str, Any]]:
+        """The rows of a relation, by column name, all in memory; for a command, its result.
+
+        Raises :class:`~speck.errors.OutcomeUnknown` for an answer of more than ``most`` bytes.
+        """
         import pyarrow
 
-        batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline)
+        batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline, most)
         return [row for each in batches for row in pyarrow.ipc.open_stream(each.data).read_all().to_pylist()]
 
     def upload(self, session: str, files: Mapping[str, bytes], deadline: float) -> None:
@@ -238,7 +248,7 @@ class ConnectClient:
         )
         stub = self._stub()
         try:
-            answer = stub.AddArtifacts(requests, timeout=deadline)
+            answer = stub.AddArtifacts(requests, timeout=limited(deadline))
         except grpc.RpcError as error:
             raise self._translated(error) from error
         arrived = {each.name for each in answer.artifacts if each.is_crc_successful}
@@ -302,16 +312,34 @@ class ConnectClient:
             raise OutcomeUnknown(f"{self.address} returned no {result}", address=self.address)
         return results[0]
 
-    def _execute(self, session: str, plan: pb2.Plan, result: str, deadline: float) -> list[Any]:
+    def _execute(
+        self, session: str, plan: pb2.Plan, result: str, deadline: float, most: int = LARGEST
+    ) -> list[Any]:
         # Read to the end: a call that is dropped before is cancelled on the server too.
         request = pb2.ExecutePlanRequest(session_id=session, user_context=_user(), plan=plan)
         stub = self._stub()
         try:
-            answers = list(stub.ExecutePlan(request, timeout=deadline))
+            answers = self._received(stub.ExecutePlan(request, timeout=limited(deadline)), most)
         except grpc.RpcError as error:
             raise self._translated(error) from error
         self._reachable = True
         return [getattr(answer, result) for answer in answers if answer.HasField(result)]
+
+    def _received(self, stream: Any, most: int) -> list[Any]:
+        """All messages of a stream.  One that has more than ``most`` bytes is cancelled."""
+        found: list[Any] = []
+        size = 0
+        for answer in stream:
+            size += answer.ByteSize()
+            if size > most or len(found) >= _MESSAGES:
+                stream.cancel()
+                raise OutcomeUnknown(
+                    f"Spark Connect server {self.address}: its answer is too large "
+                    f"(expected {most:,} bytes at most)",
+                    address=self.address,
+                )
+            found.append(answer)
+        return found
 
     def _analysis(self, session: str, **analysis: Any) -> pb2.AnalyzePlanRequest:
         return pb2.AnalyzePlanRequest(session_id=session, user_context=_user(), **analysis)
@@ -319,7 +347,7 @@ class ConnectClient:
     def _unary(self, method: str, request: Any, deadline: float) -> Any:
         stub = self._stub()
         try:
-            answer = getattr(stub, method)(request, timeout=deadline)
+            answer = getattr(stub, method)(request, timeout=limited(deadline))
         except grpc.RpcError as error:
             raise self._translated(error) from error
         self._reachable = True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from binders.common import class_archive, process_group
 from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command, scala_version
 from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY
 from speck.binder import WorkersEngine
+from speck.binder.bounded_http import FAILURE, HttpClient
 
 JOBS = 4  # that a worker accepts: it counts configured cores and memory, not the machine's
 _CORES = 4  # a job: one for the driver, up to three tasks
@@ -84,7 +85,7 @@ class StandaloneCluster:
         try:
             rest, master = _get(ports[1], "v1/submissions/readyz"), _get(ports[2], "json/")
             return bool(rest["success"] and (self.alone or master["aliveworkers"] > 0))
-        except (OSError, ValueError, KeyError):
+        except (FAILURE, ValueError, KeyError, TypeError):
             return False
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
@@ -124,9 +125,8 @@ def _worker_memory() -> int:
 
 
 def _get(port: int, path: str) -> Any:
-    url = f"http://{_LOOPBACK}:{port}/{path}"
-    with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
-        return json.load(answer)
+    with closing(HttpClient()) as client:
+        return json.loads(client.request("GET", f"http://{_LOOPBACK}:{port}/{path}", seconds=_TIMEOUT).body)
 
 
 STANDALONE_CLUSTER = StandaloneCluster()

@@ -19,7 +19,19 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 LEASES = "speck-attempts"  # folder of the lease files in a checkpoint
 
 _TIMEOUT = 10.0  # s
+_LARGEST = 1 << 20  # bytes of the master's answer
 _REPLACED = frozenset({None, "RELAUNCHING"})  # states of an owner that will not run again
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: the token is for the master only."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none."""
+
+
+# Without the proxies of the worker's environment, which are for web pages.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
 
 
 class OwnerUnknown(Exception):
@@ -97,8 +109,8 @@ class AttemptLease:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http, always
-            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-                content = json.load(answer)
+            with _DIRECT.open(request, timeout=_TIMEOUT) as answer:
+                content = json.loads(answer.read(_LARGEST))
         except (OSError, ValueError) as error:
             raise OwnerUnknown(f"the master does not report the state of {driver}: {error}") from error
         state: str | None = content.get("driverState") if content.get("success") else None

@@ -8,18 +8,18 @@ drivers).  Sources: Spark 4.3, ``deploy/rest/RestSubmissionServer``, ``deploy/Js
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
-
-import requests
+from urllib.parse import urlencode, urlsplit
 
 from binders.common.bearer import checked_token
-from binders.common.http_errors import FAILURES, never_sent
 from binders.spark.query.text import first_line
+from speck.binder.bounded_http import CUT, FAILURE, NEVER_SENT, Answer, HttpClient, TooLarge
 from speck.core.inventory import Engine
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 
@@ -27,8 +27,7 @@ DEFAULT_PORT = 7077
 REST_PORT = 6066
 UI_PORT = 8080
 
-CONNECT_TIMEOUT = 3.0
-ANSWER_TIMEOUT = 10.0  # s
+ANSWER_TIMEOUT = 10.0  # s, for the whole answer
 
 ACTIVE = frozenset({"SUBMITTED", "RUNNING"})  # of a driver's states: it runs, or will
 
@@ -119,8 +118,7 @@ class Master:
         self.ui = f"http://{host}:{engine.ui_port or UI_PORT}"
         self.host = host.strip("[]")
         self._login = engine.engine_login
-        self._web = requests.Session()
-        self._web.trust_env = False  # sites are not reached by a proxy for web pages
+        self._web = HttpClient()
 
     @property
     def token(self) -> str | None:
@@ -201,7 +199,7 @@ class Master:
         query = {"driverId": driver, "logType": kind, "byteLength": str(length)}
         if start is not None:
             query["offset"] = str(start)
-        answer = self._request("GET", f"{worker.url}/log/", f"worker {worker.id}", params=query)
+        answer = self._request("GET", f"{worker.url}/log/?{urlencode(query)}", f"worker {worker.id}")
         head = _LOG_HEAD.match(answer.text)
         if head is None:
             message = f"worker {worker.id} of {self.address} serves no log of {driver} at {worker.url}"
@@ -212,10 +210,10 @@ class Master:
         """Send a driver the request to stop; true if it accepted it."""
         try:
             headers = {"Authorization": f"Bearer {token}"}
-            answer = self._web.post(url, headers=headers, timeout=(CONNECT_TIMEOUT, ANSWER_TIMEOUT))
-        except FAILURES:
+            answer = self._web.request("POST", url, seconds=ANSWER_TIMEOUT, headers=headers)
+        except FAILURE:
             return False
-        return bool(answer.status_code == requests.codes.accepted)
+        return answer.status == HTTPStatus.ACCEPTED
 
     def physical_plan(self, url: str, token: str) -> str:
         """The physical plan of a driver's query, as text.
@@ -229,9 +227,9 @@ class Master:
     def _json(
         self, method: str, url: str, what: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        answer = self._request(method, url, f"{what} of Spark master", json=body)
+        answer = self._request(method, url, what, body=body)
         try:
-            content = answer.json()
+            content = json.loads(answer.body)
         except (ValueError, RecursionError) as error:
             content = error
         if isinstance(content, dict):
@@ -239,27 +237,39 @@ class Master:
         where = f"the {what} of Spark master {self.address} at {_origin(url)}"
         raise OutcomeUnknown(f"{where} returned no JSON object{_advice(where)}", address=self.address)
 
-    def _request(self, method: str, url: str, what: str, **more: Any) -> requests.Response:
+    def _request(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         where = f"the {what} {self.address} at {_origin(url)}"
+        sent = dict(headers or {})
+        if url.startswith(f"{self.rest}/") and (token := self.token) is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        content = None
+        if body is not None:
+            content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
         try:
-            timeout = (CONNECT_TIMEOUT, ANSWER_TIMEOUT)
-            if url.startswith(f"{self.rest}/") and (token := self.token) is not None:
-                more["headers"] = {"Authorization": f"Bearer {token}"}
-            answer = self._web.request(method, url, timeout=timeout, allow_redirects=False, **more)
-        except FAILURES as error:
+            answer = self._web.request(method, url, seconds=ANSWER_TIMEOUT, body=content, headers=sent)
+        except FAILURE as error:
             raise self._unanswered(where, error) from error
-        if answer.status_code >= requests.codes.internal_server_error:
-            raise OutcomeUnknown(f"{where} answered {answer.status_code}", address=self.address)
-        if answer.status_code != requests.codes.ok:
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise OutcomeUnknown(f"{where} answered {answer.status}", address=self.address)
+        if answer.status != HTTPStatus.OK:
             reason = _reason(answer) or _advice(where)
-            raise Rejected(f"{where} answered {answer.status_code}{reason}", address=self.address)
+            raise Rejected(f"{where} answered {answer.status}{reason}", address=self.address)
         return answer
 
     def _unanswered(self, where: str, error: Exception) -> Unreachable | OutcomeUnknown:
-        if never_sent(error):
+        if isinstance(error, NEVER_SENT):
             return Unreachable(f"{where} cannot be reached{_advice(where)}", address=self.address)
-        if isinstance(error, requests.ConnectionError):
+        if isinstance(error, CUT):
             return OutcomeUnknown(f"{where} closed the connection{_advice(where)}", address=self.address)
+        if isinstance(error, TooLarge):
+            return OutcomeUnknown(f"{where}: {error}{_advice(where)}", address=self.address)
         return OutcomeUnknown(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address)
 
 
@@ -323,7 +333,7 @@ def _port(url: str) -> int | None:
         return None
 
 
-def _date(answer: requests.Response) -> float:
+def _date(answer: Answer) -> float:
     try:
         return parsedate_to_datetime(answer.headers["Date"]).timestamp()
     except _ERRORS:
@@ -334,9 +344,9 @@ def _advice(where: str) -> str:
     return next((f" (expected {expected})" for what, expected in _EXPECTED.items() if what in where), "")
 
 
-def _reason(answer: requests.Response) -> str:
+def _reason(answer: Answer) -> str:
     try:
-        message = first_line(str(answer.json()["message"]))
+        message = first_line(str(json.loads(answer.body)["message"]))
     except (*_ERRORS, RecursionError):
         return ""
     return f": {message}"

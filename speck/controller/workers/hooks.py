@@ -7,6 +7,7 @@ that calling it twice changes nothing.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -17,10 +18,10 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import IO
 
-import requests
-
+from speck.binder.bounded_http import FAILURE, LATE, NEVER_SENT, HttpClient
 from speck.core.inventory import Scale
 from speck.errors import SecretUnavailable
 
@@ -28,7 +29,6 @@ _log = logging.getLogger(__name__)
 
 BOUND = 60.0  # s, for one call of a hook
 
-_CONNECT = 5.0  # s
 _GRACE = 2.0  # s, between SIGTERM and SIGKILL
 _POLL = 0.05  # s
 _LONGEST_OUTPUT = 16 << 20  # bytes of a command
@@ -63,7 +63,7 @@ class HookCall:
         threading.Thread(target=self._run, name="worker-hook", daemon=True).start()
 
     def is_done(self) -> bool:
-        """True once it has ended, or its time is over: a server may send its answer byte by byte."""
+        """True once it has ended, or its time is over: looking up a name may take longer."""
         if not self._done.is_set() and time.monotonic() - self._begun > self.bound + 2 * _GRACE:
             self._end(f"did not end within {self.bound:g} s")
         return self._done.is_set()
@@ -97,27 +97,26 @@ class HookCall:
             "workers": request.count,
             "stop": list(request.stop),
         }
+        client = HttpClient()
         try:
-            headers = {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
-            with requests.Session() as session:
-                session.trust_env = False  # sites are not reached by a proxy for web pages
-                answer = session.put(
-                    url,
-                    json=body,
-                    headers=headers,
-                    timeout=(_CONNECT, self.bound),
-                    allow_redirects=False,
-                    stream=True,
-                )
-                if answer.ok and not answer.is_redirect:
-                    return ""
-                return f"answered {answer.status_code}{_last_line(answer.raw.read(_TAIL))}"
+            headers = {"Content-Type": "application/json"}
+            if token is not None:
+                headers["Authorization"] = f"Bearer {token.reveal()}"
+            content = json.dumps(body).encode()
+            answer = client.request("PUT", url, seconds=self.bound, body=content, headers=headers)
         except SecretUnavailable as error:
             return str(error)
-        except requests.Timeout:
-            return f"did not answer within {self.bound:g} s"
-        except (requests.RequestException, OSError, ValueError) as error:
+        except NEVER_SENT as error:
             return f"cannot be reached ({type(error).__name__})"
+        except LATE:
+            return f"did not answer within {self.bound:g} s"
+        except (FAILURE, ValueError) as error:  # ValueError: a token that no header can carry
+            return f"gave no answer ({type(error).__name__})"
+        finally:
+            client.close()
+        if answer.status < HTTPStatus.MULTIPLE_CHOICES:
+            return ""
+        return f"answered {answer.status}{_last_line(answer.body[:_TAIL])}"
 
     # --- a command
 

@@ -43,6 +43,7 @@ from tests.support.flink_server import FlinkServer
 from tests.support.https_proxy import HttpsProxy, https_proxy
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.nginx_server import nginx_before_flink
+from tests.support.web_proxy import web_proxy
 from tests.support.wire_trouble import Mischief, MischiefRelay
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
@@ -853,3 +854,20 @@ def test_a_killed_cluster_and_counts_that_go_on(
     assert 1 < first_after <= before + 1
     assert engine.stop(second, keep_state=True) is not None
     bench.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_no_proxy_of_the_environment_is_used(
+    flink_bench: FlinkBench, job_name: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with web_proxy() as proxy:
+        for name, value in proxy.variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("no_proxy", "")
+        engine = flink_bench.at(flink_bench.server.address.replace("127.0.0.1", host))
+        job = flink_bench.job(job_name)
+        engine.check(job, None)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        engine.stop(handle, keep_state=False)
+        assert proxy.seen == []

@@ -32,6 +32,7 @@ from tests.support.broker_contract import OWNER, BrokerContract
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
+from tests.support.web_proxy import web_proxy
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
 SESSION = "speck-job"
@@ -702,3 +703,15 @@ def test_ports_and_kinds() -> None:
     assert BrokerAddress.parse("mqtt://[::1]:7").host == "::1"
     registry = Registry.of([MQTT])
     assert all(registry.broker_kind(f"{scheme}://h:1") is MQTT for scheme in ("tcp", "mqtt", "mqtts", "ssl"))
+
+
+def test_no_proxy_of_the_environment_is_used(
+    mosquitto: MosquittoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("socks", reason="without PySocks, paho knows no proxy")
+    with web_proxy() as proxy:
+        for name, value in proxy.variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("no_proxy", "")
+        binder(mosquitto).check()
+        assert proxy.seen == []

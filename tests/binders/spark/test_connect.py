@@ -33,6 +33,7 @@ from tests.support.examples import job, one_site
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.spark_bench import JOBS, SparkBench, gone
 from tests.support.spark_server import SparkServer
+from tests.support.web_proxy import web_proxy
 
 
 @pytest.fixture(name="site_bench", scope="module")
@@ -535,3 +536,20 @@ def test_a_machine_that_starts_no_more_processes_is_told(monkeypatch: pytest.Mon
     launcher.close()
     assert answer["kind"] == "refused"
     assert "no process can be started for its code: No such file" in answer["message"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_no_proxy_of_the_environment_is_used(
+    site_bench: SparkBench, job_name: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with web_proxy() as proxy:
+        for name, value in proxy.variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("no_proxy", "")
+        engine = site_bench.at(site_bench.server.address.replace("127.0.0.1", host))
+        job = site_bench.job(job_name)
+        engine.check(job, None)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        engine.stop(handle, keep_state=False)
+        assert proxy.seen == []

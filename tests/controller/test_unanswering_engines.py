@@ -1,0 +1,190 @@
+"""One engine or broker whose calls do not return holds up nothing but its own jobs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from speck.controller import reaper, reconciler
+from speck.controller.backoff import Backoff
+from speck.coordinator import Coordinator, build
+from speck.core.plan import Keep
+from speck.core.runtime import JobState
+from speck.core.settings import Settings
+from speck.errors import InvalidInput
+from speck.observe import observer
+from speck.store import Store
+from tests.support.binder_contract import eventually
+from tests.support.coordinator_bench import world_fixture  # noqa: F401
+from tests.support.doubles import Hold, World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job
+from tests.support.reconciler_bench import Bench, bench_fixture  # noqa: F401
+
+STUCK, OTHER = "sc://stuck:1", "sc://e2:1"
+PATIENCE = 0.3  # s, of all loops here
+LIMIT = 10.0  # s, far below the 60 s after which a call of the double fails
+
+GOOD, BAD = make_job("good", "in", "mid"), make_job("bad", "in2", "mid2", spe_address=STUCK)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(reaper, "PATIENCE", PATIENCE)
+
+
+@contextmanager
+def stuck(world: World, *methods: str, address: str = STUCK) -> Iterator[list[Hold]]:
+    """While the block runs, calls of these methods at an address do not return."""
+    holds = [world.hold(method, address=address) for method in methods]
+    try:
+        yield holds
+    finally:
+        for each in holds:
+            each.release()
+
+
+def test_others_are_healed_while_a_job_waits_for_an_engine_that_does_not_answer(
+    bench: Bench, world: World
+) -> None:
+    world.down(STUCK)
+    for job, name in ((GOOD, "good"), (BAD, "bad")):
+        operation, _ = bench.coordinator.apply(composition(job, name=name))
+        assert operation.wait(30)
+    world.up(STUCK)
+    bench.coordinator.observer.patience = PATIENCE
+    with stuck(world, "submit", "check", "capacity", "statuses", "status"):
+        world.crash("good")
+        begun = time.monotonic()
+        bench.clock.now += 10
+        bench.coordinator.reconciler.round()
+        assert time.monotonic() - begun < LIMIT
+        assert world.counts()["capacity"] > 0
+        eventually(lambda: [each.job.job_name for each in world.running()], lambda found: found == ["good"])
+
+
+def test_a_probe_that_is_late_is_neither_repeated_nor_lost(bench: Bench, world: World) -> None:
+    reconciling = bench.coordinator.reconciler
+    key, nothing = ("spark", STUCK), observer.Observation({})
+    with stuck(world, "capacity"):
+        for _ in range(3):
+            assert reconciling._probe([key], [], nothing) == {STUCK: f"{STUCK}: has not answered yet"}
+        assert world.counts()["capacity"] == 1
+    eventually(lambda: reconciling._probe([key], [], nothing), lambda found: found == {})
+    assert world.counts()["capacity"] <= 2
+
+
+def test_a_plan_waits_for_an_engine_for_a_limited_time(bench: Bench, world: World) -> None:
+    bench.apply(GOOD, BAD)
+    with stuck(world, "statuses", "status"):
+        for patience in (PATIENCE, LIMIT):  # the second one waits less, since the engine was late
+            begun = time.monotonic()
+            deployed = bench.coordinator.deployments.snapshots()[0].deployed()
+            found = bench.coordinator.observer.observe(deployed, patience)
+            assert time.monotonic() - begun < LIMIT / 2
+            assert (found["good"].state, found["bad"].state) == (JobState.RUNNING, JobState.UNKNOWN)
+            assert found["bad"].message == f"{STUCK}: has not answered in {patience:g} s"
+    deployed = bench.coordinator.deployments.snapshots()[0].deployed()
+    eventually(
+        lambda: bench.coordinator.observer.observe(deployed)["bad"].state,
+        lambda state: state is JobState.RUNNING,
+    )
+
+
+def started_again(world: World, store: Store, directory: Path) -> Coordinator:
+    services = build(
+        store,
+        double_kinds(world),
+        settings=Settings(roots=(directory,), period=0.2),
+        backoff=Backoff(lambda tries: 0.1),
+    )
+    services.coordinator.observer.patience = PATIENCE
+    return services.coordinator
+
+
+@pytest.mark.usefixtures("known_owner")
+def test_a_start_with_an_interrupted_operation_heals_the_others(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.coordinator.planner.PATIENCE", PATIENCE)
+    bench = Bench.begin(world, tmp_path)
+    for job, name in ((GOOD, "good"), (BAD, "bad")):
+        operation, _ = bench.coordinator.apply(composition(job, name=name))
+        assert operation.wait(30)
+    data = dict(bench.store.operation(operation.id) or {})
+    bench.close()
+    with (
+        Store(tmp_path / "store") as store,
+        stuck(world, "statuses", "status", "capacity", "check", "submit"),
+    ):
+        with store.transaction() as transaction:  # as a coordinator that is killed leaves it
+            transaction.put_operation(data["id"], data | {"state": "running", "ended": None})
+        coordinator = started_again(world, store, tmp_path)
+        begun = time.monotonic()
+        coordinator.start()
+        assert time.monotonic() - begun < LIMIT
+        assert coordinator.unready_reasons() in ([], ["the engines are not observed yet"])
+        world.crash("good")
+        eventually(lambda: "good" in [each.job.job_name for each in world.running()], bool, LIMIT)
+        for each in world._holds:
+            each.release()
+        coordinator.close()
+
+
+def test_a_place_is_forgotten_while_the_reaper_waits_for_it(bench: Bench, world: World) -> None:
+    bench.apply(GOOD, BAD)
+    world.down(STUCK)
+    moved = make_job("bad", "in2", "mid2", spe_address=OTHER)
+    operation, _ = bench.coordinator.apply(composition(GOOD, moved), leave_behind=[STUCK])
+    assert operation.wait(30)
+    assert len(bench.store.abandoned_attempts()) == 1
+    world.up(STUCK)
+    with stuck(world, "stop", "status", "find") as holds:
+        begun = time.monotonic()
+        bench.coordinator.reaper.round()
+        eventually(lambda: any(each.reached.is_set() for each in holds), bool)
+        assert bench.coordinator.reaper.forget([STUCK], "ann") == 1
+        assert time.monotonic() - begun < LIMIT
+        assert bench.store.abandoned_attempts() == []
+    bench.coordinator.reaper.close()
+    # The call that returns now leaves no second event, and makes no record again.
+    ends = [
+        each["kind"] for each in bench.queries.events(1000) if "attempt 1, left behind" in each["message"]
+    ]
+    assert ends == ["forgotten"]
+    assert bench.store.abandoned_attempts() == []
+    with pytest.raises(InvalidInput):
+        bench.coordinator.reaper.forget([STUCK])
+
+
+def test_an_operation_does_not_wait_for_what_was_left_behind_elsewhere(bench: Bench, world: World) -> None:
+    bench.apply(GOOD, BAD)
+    world.down(STUCK)
+    moved = make_job("bad", "in2", "mid2", spe_address=OTHER)
+    operation, _ = bench.coordinator.apply(composition(GOOD, moved), leave_behind=[STUCK])
+    assert operation.wait(30)
+    bench.coordinator.reaper._missed.clear()
+    world.up(STUCK)
+    with stuck(world, "stop", "status", "find"):
+        begun = time.monotonic()
+        operation, plan = bench.coordinator.apply(composition(GOOD, moved))
+        assert operation.wait(LIMIT)
+        assert time.monotonic() - begun < LIMIT
+        assert all(isinstance(each, Keep) for each in plan.actions)
+    bench.coordinator.reaper.close()
+    bench.coordinator.reaper.reap()
+    assert bench.store.abandoned_attempts() == []
+
+
+def test_calls_that_wait_are_those_of_daemons(bench: Bench, world: World) -> None:
+    """The end of the process does not wait for them."""
+    with stuck(world, "capacity"):
+        bench.coordinator.reconciler._probe([("spark", STUCK)], [], observer.Observation({}))
+        waiting = [each for each in threading.enumerate() if each.name == "probe"]
+        assert waiting
+        assert all(each.daemon for each in waiting)
