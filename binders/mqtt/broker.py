@@ -336,7 +336,14 @@ class MqttBroker:
 
     def _find_concerns(self) -> list[Complaint]:
         stated = self._cache.run(lambda control: stated_concerns(control.limits), fresh=True)
-        return stated + probed_concerns(self._address, self._login(), probe_topic(), self._timeout)
+        version = self._cache.run(_version)
+        return stated + probed_concerns(
+            self._address,
+            self._login(),
+            probe_topic(),
+            self._timeout,
+            is_mosquitto=version is None or version.startswith("mosquitto"),
+        )
 
 
 class MqttFeed:
@@ -359,11 +366,16 @@ class MqttFeed:
 
 
 def _checkup(control: Connection) -> Checkup:
-    payload: bytes | None = None
-    with suppress(Rejected):  # access to $SYS may be denied
+    return Checkup(version=_version(control) or "MQTT 5", limits=stated_limits(control.limits))
+
+
+def _version(control: Connection) -> str | None:
+    """The version that the broker publishes, empty if none; ``None`` if access to it is denied."""
+    try:
         payload = retained(control, VERSION_TOPIC, probe_topic())
-    version = payload.decode(errors="replace") if payload else "MQTT 5"
-    return Checkup(version=version, limits=stated_limits(control.limits))
+    except Rejected:  # by access control
+        return None
+    return payload.decode(errors="replace") if payload else ""
 
 
 def _reject_short_expiry(connection: Connection) -> None:

@@ -18,7 +18,7 @@ from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
 from speck.errors import Rejected, SpeckError
 from speck.observe.healthcheck import examine
-from speck.observe.losses import LossKind, LossRecorder
+from speck.observe.losses import LossKind, LossRecorder, receives_qos0
 from speck.observe.sampler import Sampler
 from speck.store import AttemptRecord
 from speck.store.deployments import Deployments, Snapshot
@@ -35,6 +35,7 @@ class Finding(StrEnum):
     STATE = "state unreadable"
     SINK = "sink keeps too much"
     READER = "reader not connected"
+    QOS0 = "messages at QoS 0"
     LOSS = "messages lost"
 
 
@@ -147,6 +148,14 @@ class Doctor:
                     name,
                     f"its sink waited {throttled / 1000:.0f} s for readers of its topic to catch up",
                     "find the reader that is behind (speck jobs), and give it more parallelism",
+                )
+            if receives_qos0(details):
+                yield Diagnosis(
+                    Finding.QOS0,
+                    name,
+                    "it receives messages at QoS 0, which are lost while it is updated, moved or healed",
+                    "add the line 'upgrade_outgoing_qos true' to mosquitto.conf, or let the devices publish "
+                    "at QoS 1 (docs/mqtt.md, Messages at QoS 0)",
                 )
             if details.get("connected") in (0, False, "false"):
                 yield Diagnosis(

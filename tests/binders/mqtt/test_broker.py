@@ -409,6 +409,39 @@ def test_warning_of_small_packets(tmp_path: Path) -> None:
     assert "5000 bytes" in found
 
 
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("settings", "loses"),
+    [
+        (
+            "upgrade_outgoing_qos false\nqueue_qos0_messages false",
+            "drops messages that are published at QoS 0",
+        ),
+        (
+            "upgrade_outgoing_qos false",
+            "delivers messages that are published at QoS 0 without acknowledgement",
+        ),
+    ],
+)
+def test_warning_of_a_broker_that_loses_messages_at_qos_0(tmp_path: Path, settings: str, loses: str) -> None:
+    (found,) = warnings_with(tmp_path, settings)
+    assert loses in found
+    assert "add the line 'upgrade_outgoing_qos true'" in found
+
+
+def test_messages_at_qos_0_are_delivered_as_others_by_the_shipped_configuration(
+    mosquitto: MosquittoServer,
+) -> None:
+    topic = "in/qos0"
+    binder(mosquitto).ensure_session(SESSION, topic)
+    with connection(mosquitto, "test-device") as device:
+        device.publish_unacknowledged(topic, b"reading")
+    for _ in range(2):  # it is sent again, as long as it is not acknowledged
+        with connection(mosquitto, SESSION, keep=True) as reader:
+            reader.await_message()
+            assert [(each.payload, each.qos) for each in reader.received] == [(b"reading", 1)]
+
+
 def test_warnings_are_found_out_once(mosquitto: MosquittoServer) -> None:
     broker = binder(mosquitto, timeout=60)
     assert broker.warnings() == []
