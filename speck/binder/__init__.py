@@ -21,6 +21,7 @@ from speck.binder.contract import (
     FetchesArtifacts,
     ForeignSession,
     HealthCheckable,
+    KnowsReaders,
     ListsRunning,
     ListsWorkers,
     LogReader,
@@ -36,6 +37,7 @@ from speck.binder.contract import (
     Snapshot,
     StateLocator,
     StateTransferable,
+    TracesMessages,
 )
 from speck.binder.devserver import LocalServer, Networked, Preparable, Scalable, WorkersEngine
 from speck.binder.registry import (
@@ -74,6 +76,7 @@ __all__ = [
     "FetchesArtifacts",
     "ForeignSession",
     "HealthCheckable",
+    "KnowsReaders",
     "ListsRunning",
     "ListsWorkers",
     "LocalServer",
@@ -96,6 +99,7 @@ __all__ = [
     "Snapshot",
     "StateLocator",
     "StateTransferable",
+    "TracesMessages",
     "WorkersEngine",
     "installed",
     "scheme_of",

@@ -17,8 +17,10 @@ from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
 from speck.errors import Rejected, SpeckError
+from speck.observe.between import edges_of
 from speck.observe.healthcheck import examine
 from speck.observe.losses import LossKind, LossRecorder, receives_qos0
+from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
 from speck.store import AttemptRecord
 from speck.store.deployments import Deployments, Snapshot
@@ -35,6 +37,7 @@ class Finding(StrEnum):
     STATE = "state unreadable"
     SINK = "sink keeps too much"
     READER = "reader not connected"
+    UNREAD = "not reading"
     QOS0 = "messages at QoS 0"
     LOSS = "messages lost"
 
@@ -58,6 +61,7 @@ class Doctor:
     inventory: Inventory
     sampler: Sampler
     losses: LossRecorder
+    readers: ReaderWatch
 
     def diagnose(self) -> list[dict[str, Any]]:
         """All findings as plain data, by kind and place."""
@@ -68,6 +72,7 @@ class Doctor:
             self._sites,
             self._sinks,
             self._lost,
+            self._unread,
             *((lambda address=address: self._sessions(address)) for address in brokers),
             *(
                 (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
@@ -83,7 +88,7 @@ class Doctor:
         return [asdict(each) for each in found]
 
     def _sites(self) -> Iterator[Diagnosis]:
-        for each in examine(self.inventory, self.pool):
+        for each in examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots())):
             for complaint in each.found.complaints:
                 if complaint.remark:
                     continue
@@ -164,6 +169,17 @@ class Doctor:
                     "its reader has no connection to its broker",
                     "check the broker, and the login in the inventory; a refused reader ends after a minute",
                 )
+
+    def _unread(self) -> Iterator[Diagnosis]:
+        for name, fault in self.readers.unread().items():
+            yield Diagnosis(
+                Finding.UNREAD,
+                name,
+                fault,
+                "check the path from the engine to the broker (speck sites check --from-engines), and set "
+                "job_broker_address in the inventory if jobs need another address; a program must read by "
+                "SpecK's source (docs/flink-jobs.md)",
+            )
 
     def _lost(self) -> Iterator[Diagnosis]:
         for each in self.losses.counts():

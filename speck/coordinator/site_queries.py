@@ -12,10 +12,11 @@ from speck.controller.orphans import FoundOrphan, Orphans
 from speck.controller.workers import WorkerController
 from speck.core.inventory import Broker, Inventory, Site
 from speck.errors import NotFound, SpeckError
+from speck.observe.between import edges_of
 from speck.observe.healthcheck import examine
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
-from speck.store.deployments import nearest
+from speck.store.deployments import Deployments, nearest
 
 THREADS = 16  # sites that are asked at a time
 
@@ -29,6 +30,7 @@ class SiteQueries:
     inventory: Inventory
     orphans: Orphans
     controller: WorkerController
+    deployments: Deployments
 
     def workers(self, site: str | None = None) -> list[dict[str, Any]]:
         """The workers of each engine whose workers come and go, of one site or of all.
@@ -52,7 +54,8 @@ class SiteQueries:
 
     def checkups(self) -> list[dict[str, Any]]:
         """Each engine and each broker of the inventory as it describes itself now, with its faults."""
-        return [each.to_dict() for each in examine(self.inventory, self.pool)]
+        edges = edges_of(self.deployments.snapshots())
+        return [each.to_dict() for each in examine(self.inventory, self.pool, edges=edges)]
 
     def site_at(self, address: str) -> str:
         """The site, or the broker of no site, that is at this address; of none, the address."""

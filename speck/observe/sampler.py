@@ -149,6 +149,12 @@ class Sampler:
             }
             return {name: rates_of(track).input_rate for name, track in found.items()}
 
+    def connected(self, job: str) -> bool:
+        """True if the reader of a job had a connection in its last sample."""
+        with self._lock:
+            track = self._tracks.get(job)
+        return track is not None and track.samples[-1].details.get("connected") in (1, True, "true")
+
     def stored(self) -> dict[str, int]:
         """The number of messages that each broker stores, by address, where it was counted lately."""
         oldest = self.now() - 3 * BROKER_PERIOD

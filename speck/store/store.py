@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 _BEFORE = 1 << 62  # more than there are entries: those of the loop come before the event that follows them
 
 # The kinds of events that are warnings in the server's log.
-_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect"))
+_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect", "not reading"))
 
 
 def _log_event(event: Event) -> None:

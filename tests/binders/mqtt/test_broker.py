@@ -18,7 +18,7 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic
+from binders.mqtt.broker import MOST_FENCES, drain_topic, drained_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
@@ -366,6 +366,23 @@ def test_a_deletion_that_was_cut_short_is_finished(mosquitto: MosquittoServer) -
 def test_what_is_no_topic_filter_is_refused(mosquitto: MosquittoServer, topic: str) -> None:
     with pytest.raises(InvalidInput, match="not a topic filter"):
         binder(mosquitto).ensure_session(SESSION, topic)
+
+
+def test_a_session_is_read_once_its_fence_was_claimed(mosquitto: MosquittoServer) -> None:
+    broker = owned(mosquitto)
+    sessions = [f"speck-job{number}" for number in range(MOST_FENCES + 20)]
+    for session in sessions[:3]:
+        broker.ensure_session(session, "in")
+        broker.fence(session, 2)
+    assert broker.readers(sessions) == {}
+    with connection(mosquitto, "test-reader") as reader:  # as a connector claims it
+        claimed = {"attempt": 2, "owner": OWNER, "claim": 1_700_000_000_000, "nonce": "ab"}
+        reader.publish(fence_topic(sessions[1]), json.dumps(claimed).encode(), retain=True)
+    assert broker.readers(sessions) == {sessions[1]: 2}
+    broker.fence(sessions[1], 3)  # of the next attempt, which has not come yet
+    assert broker.readers(sessions) == {}
+    broker.delete_session(sessions[1])
+    assert broker.readers(sessions) == {}
 
 
 # --- limits ---------------------------------------------------------------------------------------
