@@ -9,7 +9,7 @@ from paho.mqtt.properties import Properties
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.at_most_once import probe_qos0, qos0_complaint
-from binders.mqtt.connection import Connection
+from binders.mqtt.connection import FOREVER, Connection
 from speck.core.inventory import Login
 from speck.core.job import Scalar
 from speck.core.runtime import Complaint
@@ -92,6 +92,23 @@ def stated_concerns(limits: Properties) -> list[Complaint]:
         )
     if not getattr(limits, "WildcardSubscriptionAvailable", 1):
         found.append(Complaint("it has no wildcard subscriptions: a source_topic with + or # is rejected"))
+    return found
+
+
+def session_concerns(client: str, expiry: int, assigned: str) -> list[Complaint]:
+    """Limits that a broker states for a session: its ``expiry`` (s), and an id that it assigned."""
+    found = []
+    if expiry != FOREVER:  # MQTT 5, 3.2.2.3.2
+        found.append(
+            Complaint(
+                f"it keeps a session for {expiry} s only, so that jobs are refused (raise its limit for the "
+                "expiry of sessions: HiveMQ: mqtt.session-expiry.max-interval; Mosquitto: remove "
+                "persistent_client_expiration)"
+            )
+        )
+    if assigned != client:
+        message = f"it replaces the id of a client ({client!r} by {assigned!r}): jobs share no session"
+        found.append(Complaint(message))
     return found
 
 

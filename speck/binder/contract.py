@@ -137,6 +137,17 @@ class Probes(Protocol):
 
 
 @runtime_checkable
+class ReachesBrokers(Protocol):
+    """An engine binder that can try to reach a broker from its engine, as a job would."""
+
+    def reach(self, broker: str) -> float:
+        """The time of a round trip from the engine to the broker at this address, s.
+
+        Takes a slot for a moment.  Raises a :class:`~speck.errors.BinderError` with the engine's reason.
+        """
+
+
+@runtime_checkable
 class ListsWorkers(Protocol):
     """An engine binder whose engine consists of workers that may come and go."""
 

@@ -13,7 +13,7 @@ from speck.controller.workers import WorkerController
 from speck.core.inventory import Broker, Inventory, Site
 from speck.errors import NotFound, SpeckError
 from speck.observe.between import edges_of
-from speck.observe.healthcheck import examine
+from speck.observe.healthcheck import examine, with_reach
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
 from speck.store.deployments import Deployments, nearest
@@ -56,6 +56,16 @@ class SiteQueries:
         """Each engine and each broker of the inventory as it describes itself now, with its faults."""
         edges = edges_of(self.deployments.snapshots())
         return [each.to_dict() for each in examine(self.inventory, self.pool, edges=edges)]
+
+    def checkups_from_engines(self) -> list[dict[str, Any]]:
+        """As :meth:`checkups`, and each engine tries to reach each broker: takes a slot for a moment."""
+        snapshots = self.deployments.snapshots()
+        found = examine(self.inventory, self.pool, edges=edges_of(snapshots))
+        forms = [form for snapshot in snapshots for form in snapshot.forms.values()]
+        used = [
+            (each.spe_address, broker) for each in forms for broker in (each.source_broker, each.sink_broker)
+        ]
+        return [each.to_dict() for each in with_reach(found, self.inventory, self.pool, used)]
 
     def site_at(self, address: str) -> str:
         """The site, or the broker of no site, that is at this address; of none, the address."""

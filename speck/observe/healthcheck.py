@@ -28,6 +28,7 @@ from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown, SpeckError, Unreachable
 from speck.observe.between import Edge, bridge_complaints, packet_complaints
+from speck.observe.from_engines import reach_complaints
 
 MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
 TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
@@ -108,6 +109,21 @@ def between(found: Sequence[Examined], pool: BinderPool, edges: Iterable[Edge]) 
         for address, each in part.items():
             complaints[address] += each
     return [_with(each, complaints.pop(each.address, ()) if each.role == "broker" else ()) for each in found]
+
+
+def with_reach(
+    found: Sequence[Examined], inventory: Inventory, pool: BinderPool, used: Iterable[tuple[str, str]] = ()
+) -> list[Examined]:
+    """The health checks with the brokers that jobs do not reach from each engine; takes slots of engines.
+
+    ``used`` are pairs of the engine and a broker of a job that runs.
+    """
+    places = {
+        role: {each.address for each in found if each.role == role and each.reached}
+        for role in ("engine", "broker")
+    }
+    complaints = reach_complaints(inventory, pool, places["engine"], places["broker"], used)
+    return [_with(each, complaints.pop(each.address, ()) if each.role == "engine" else ()) for each in found]
 
 
 def _with(examined: Examined, complaints: Iterable[Complaint]) -> Examined:

@@ -32,7 +32,7 @@ THREADS = 8  # brokers that are asked at a time
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """The last attempt at a job, seen to run ``since`` (s); ``reported``: that it does not read, by an event."""
+    """The last attempt at a job, seen to run ``since`` (s); ``reported`` by an event if it is not read."""
 
     composition: str
     job: Job

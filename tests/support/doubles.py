@@ -231,6 +231,7 @@ class World:
         self.metrics: dict[str, JobMetrics] = {}  # what engines tell of jobs, by job name
         self.plans: dict[str, EnginePlan] = {}  # by job name; PASSING for others
         self.profiles: dict[str, JobSample] = {}  # what they tell of the work of jobs, by job name
+        self.cut_off: set[tuple[str, str]] = set()  # engines and the brokers that they do not reach
         self.bridges: dict[str, list[str]] = {}  # by broker: those that get its messages too
         self.doubles: dict[str, list[str]] = {}  # by broker: its other addresses
         self.worked: bool | None = True  # whether those that run have completed their first work
@@ -562,6 +563,12 @@ class InMemoryEngine:
     def checkup(self) -> Checkup:
         with self.world.call("checkup", self.address, ""):
             return self.world.engine(self.address).checkup
+
+    def reach(self, broker: str) -> float:
+        with self.world.call("reach", self.address, broker):
+            if (self.address, broker) in self.world.cut_off:
+                raise Rejected(f"cannot reach broker {broker}", address=self.address)
+            return 0.001
 
     def capacity(self) -> Capacity:
         with self.world.call("capacity", self.address, ""):

@@ -91,6 +91,11 @@ def probe_options(broker: str, topic: str, inventory: Inventory) -> dict[str, st
     return options | _login_options(broker, inventory)
 
 
+def reach_options(broker: str, topic: str, inventory: Inventory) -> dict[str, str]:
+    """The options of a test that a broker is reached, with its password in plain text."""
+    return probe_options(broker, topic, inventory) | {"reach": "true"}
+
+
 def settings(job: Job, attempt: Attempt) -> dict[str, str]:
     """Spark's settings of the job's session.
 

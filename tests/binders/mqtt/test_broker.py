@@ -20,7 +20,7 @@ from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.broker import MOST_FENCES, drain_topic, drained_topic
 from binders.mqtt.connection import FOREVER, Connection
-from binders.mqtt.limits import PROBED_MESSAGES
+from binders.mqtt.limits import PROBED_MESSAGES, session_concerns
 from binders.mqtt.local import CONFIGURATION, site_configuration
 from binders.mqtt.records import note_topic, writers_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
@@ -424,6 +424,20 @@ def test_remark_on_mosquittos_default_in_flight(tmp_path: Path) -> None:
 def test_warning_of_small_packets(tmp_path: Path) -> None:
     (found,) = warnings_with(tmp_path, "max_packet_size 5000")
     assert "5000 bytes" in found
+
+
+@pytest.mark.parametrize(
+    ("expiry", "assigned", "part"),
+    [
+        (FOREVER, SESSION, None),
+        (7200, SESSION, "keeps a session for 7200 s only"),
+        (FOREVER, "auto-1", "replaces the id of a client ('speck-job' by 'auto-1')"),
+    ],
+)
+def test_limits_that_a_broker_states_for_a_session(expiry: int, assigned: str, part: str | None) -> None:
+    found = [each.message for each in session_concerns(SESSION, expiry, assigned)]
+    assert len(found) == (part is not None)
+    assert part is None or part in found[0]
 
 
 @pytest.mark.engine
