@@ -33,9 +33,11 @@ def client(address: str) -> Iterator[paho.Client]:
 class Sender:
     """Sends ``text(0)``, ``text(1)``, ... to a topic, ``rate`` a second, until it is stopped."""
 
-    def __init__(self, address: str, topic: str, rate: float, text: Callable[[int], str]) -> None:
+    def __init__(
+        self, address: str, topic: str, rate: float, text: Callable[[int], str], qos: int = 1
+    ) -> None:
         self.sent: list[str] = []
-        self._address, self._topic, self._rate, self._text = address, topic, rate, text
+        self._address, self._topic, self._rate, self._text, self._qos = address, topic, rate, text, qos
         self._going = threading.Event()
         self._thread = threading.Thread(target=self._send, name=f"send-{topic}")
 
@@ -61,7 +63,7 @@ class Sender:
                     break
                 time.sleep(max(0.0, begun + number / self._rate - time.monotonic()))
                 text = self._text(number)
-                under_way.append(sender.publish(self._topic, text, 1))
+                under_way.append(sender.publish(self._topic, text, self._qos))
                 self.sent.append(text)
                 if len(under_way) >= 500:
                     _await_taken(under_way)

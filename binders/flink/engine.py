@@ -242,6 +242,12 @@ class FlinkEngine:
         """Run a program that sends messages of some seconds, at most 4 MiB, to a topic without a reader."""
         return self._probed(probes.link_job(self.address, broker), probes.link_probe)
 
+    def reach(self, broker: str) -> float:
+        """Run a program that sends one byte to a topic without a reader."""
+        return self._probed(
+            probes.reach_job(self.address, broker), lambda found: probes.link_probe(found).rtt
+        )
+
     def probe_core(self) -> CoreProbe:
         """Run a program that takes some seconds of a core."""
         return self._probed(probes.core_job(self.address), probes.core_probe)

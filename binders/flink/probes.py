@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -30,6 +31,11 @@ _PACKAGE = "io.speck.flink.mqtt"
 def link_job(engine: str, broker: str) -> Job:
     """The program that measures the link to a broker; nobody reads its topic."""
     return _job(engine, broker, f"{_PACKAGE}.LinkProbe")
+
+
+def reach_job(engine: str, broker: str) -> Job:
+    """The program that tries to reach a broker; nobody reads its topic."""
+    return replace(link_job(engine, broker), arguments={"reach": "true"})
 
 
 def core_job(engine: str) -> Job:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from binders.mqtt.address import BrokerAddress
@@ -24,6 +25,7 @@ from binders.mqtt.records import (
     hand_over,
     note_topic,
     owned_sessions,
+    read_fences,
     write_fence,
     write_note,
     write_tombstone,
@@ -45,8 +47,14 @@ _STORED_TOPIC = "$SYS/broker/store/messages/count"
 _STORED_BYTES_TOPIC = "$SYS/broker/store/messages/bytes"
 _DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
 
+# Of fences that are read at once.
+MOST_FENCES = 100
+
 # Of messages that are read at once, and the bytes of one.
 _MOST_GATHERED, _MOST_FED = 1000, 1 << 16
+
+# Seconds for which a broker knows a client that was left to it.
+_CLIENT_SECONDS = 60
 
 # Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
 _MAX_TOPIC = 65535
@@ -184,6 +192,16 @@ class MqttBroker:
         with self._lock(session):
             self._cache.run(lambda control: self._raise_fence(control, session, attempt))
 
+    def readers(self, sessions: Sequence[str]) -> dict[str, int]:
+        """See :meth:`speck.binder.KnowsReaders.readers`; by the claims in the fences."""
+        parts = [sessions[at : at + MOST_FENCES] for at in range(0, len(sessions), MOST_FENCES)]
+        records = [
+            each
+            for part in parts
+            for each in self._cache.run(partial(read_fences, sessions=part, echo=probe_topic()))
+        ]
+        return {each.session: each.read_by for each in records if each.read_by is not None}
+
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
         with self._lock(session):
@@ -248,6 +266,20 @@ class MqttBroker:
         """See :meth:`speck.binder.CarriesReports.send_control`; QoS 1, not retained."""
         topic, expiry = control_topic(session), max(1, round(seconds))
         self._cache.run(lambda control: control.publish(topic, message, expiry=expiry))
+
+    def send_probe(self, topic: str) -> None:
+        """See :meth:`speck.binder.TracesMessages.send_probe`."""
+        self._cache.run(lambda control: control.publish(topic, b""))
+
+    def leave_client(self, client: str) -> None:
+        """See :meth:`speck.binder.TracesMessages.leave_client`; by a session without subscriptions."""
+        with self._connection(client, expiry=_CLIENT_SECONDS):
+            pass
+
+    def forget_client(self, client: str) -> bool:
+        """See :meth:`speck.binder.TracesMessages.forget_client`."""
+        with self._connection(client, clean_start=False) as connection:
+            return connection.session_present
 
     def close(self) -> None:
         """Drop the cached warnings and close the cached connections."""
@@ -336,7 +368,14 @@ class MqttBroker:
 
     def _find_concerns(self) -> list[Complaint]:
         stated = self._cache.run(lambda control: stated_concerns(control.limits), fresh=True)
-        return stated + probed_concerns(self._address, self._login(), probe_topic(), self._timeout)
+        version = self._cache.run(_version)
+        return stated + probed_concerns(
+            self._address,
+            self._login(),
+            probe_topic(),
+            self._timeout,
+            is_mosquitto=version is None or version.startswith("mosquitto"),
+        )
 
 
 class MqttFeed:
@@ -359,11 +398,16 @@ class MqttFeed:
 
 
 def _checkup(control: Connection) -> Checkup:
-    payload: bytes | None = None
-    with suppress(Rejected):  # access to $SYS may be denied
+    return Checkup(version=_version(control) or "MQTT 5", limits=stated_limits(control.limits))
+
+
+def _version(control: Connection) -> str | None:
+    """The version that the broker publishes, empty if none; ``None`` if access to it is denied."""
+    try:
         payload = retained(control, VERSION_TOPIC, probe_topic())
-    version = payload.decode(errors="replace") if payload else "MQTT 5"
-    return Checkup(version=version, limits=stated_limits(control.limits))
+    except Rejected:  # by access control
+        return None
+    return payload.decode(errors="replace") if payload else ""
 
 
 def _reject_short_expiry(connection: Connection) -> None:

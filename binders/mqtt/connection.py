@@ -184,6 +184,13 @@ class Connection:
         self._raise_if_failed(code, f"a message to {topic!r}")
         return code.value != _NO_SUBSCRIBER
 
+    def publish_unacknowledged(self, topic: str, payload: bytes) -> None:
+        """Publish one message with QoS 0: the broker does not report if it takes it."""
+        with self._translated(f"message to {topic!r}"):
+            sent = self._client.publish(topic, payload, qos=0)
+            self._checked(sent.rc)
+        self._answer("PUBACK", sent.mid)  # paho reports that it was sent
+
     def publish_many(self, topic: str, payloads: Iterable[bytes], window: int) -> int:
         """Publish with QoS 1, at most ``window`` in flight; return how many the broker rejected."""
         inflight: deque[int] = deque()

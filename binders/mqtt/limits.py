@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from paho.mqtt.properties import Properties
 
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.connection import Connection
+from binders.mqtt.at_most_once import probe_qos0, qos0_complaint
+from binders.mqtt.connection import FOREVER, Connection
 from speck.core.inventory import Login
 from speck.core.job import Scalar
 from speck.core.runtime import Complaint
@@ -94,7 +95,26 @@ def stated_concerns(limits: Properties) -> list[Complaint]:
     return found
 
 
-def probed_concerns(address: BrokerAddress, login: Login, topic: str, timeout: float) -> list[Complaint]:
+def session_concerns(client: str, expiry: int, assigned: str) -> list[Complaint]:
+    """Limits that a broker states for a session: its ``expiry`` (s), and an id that it assigned."""
+    found = []
+    if expiry != FOREVER:  # MQTT 5, 3.2.2.3.2
+        found.append(
+            Complaint(
+                f"it keeps a session for {expiry} s only, so that jobs are refused (raise its limit for the "
+                "expiry of sessions: HiveMQ: mqtt.session-expiry.max-interval; Mosquitto: remove "
+                "persistent_client_expiration)"
+            )
+        )
+    if assigned != client:
+        message = f"it replaces the id of a client ({client!r} by {assigned!r}): jobs share no session"
+        found.append(Complaint(message))
+    return found
+
+
+def probed_concerns(
+    address: BrokerAddress, login: Login, topic: str, timeout: float, *, is_mosquitto: bool
+) -> list[Complaint]:
     """Limits that cause message loss, measured with a temporary session, and a remark where they cannot be.
 
     The session is subscribed to ``topic``, is offline while up to :data:`PROBED_MESSAGES` messages of one
@@ -102,12 +122,13 @@ def probed_concerns(address: BrokerAddress, login: Login, topic: str, timeout: f
     """
     try:
         probed = probe(address, login, topic, timeout)
+        qos0 = qos0_complaint(probe_qos0(address, login, f"{topic}-0", timeout), has_setting=is_mosquitto)
     except BinderError as error:
         # What the broker refuses to the probe, it refuses to SpecK.
         return [
             Complaint(f"its limits could not be measured: {error}", remark=not isinstance(error, Rejected))
         ]
-    found = []
+    found = [] if qos0 is None else [qos0]
     if probed.is_whole and probed.received < probed.sent:
         found.append(
             Complaint(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,12 @@ class SessionRecords:
         """The attempt that the fence or the tombstone names; -1 for none."""
         number = self.fence.get("attempt")
         return number if isinstance(number, int) else -1
+
+    @property
+    def read_by(self) -> int | None:
+        """The attempt whose reader has claimed the fence; ``None`` if no reader has."""
+        claim = self.fence.get("claim")
+        return self.fenced if isinstance(claim, int) and claim > 0 and not self.deleted else None
 
     @property
     def deleted(self) -> bool:
@@ -145,6 +151,15 @@ def owned_sessions(control: Connection, echo: str) -> list[OwnedSession]:
         OwnedSession(each.session, each.owner, tuple(each.filters), max(each.fenced, 0))
         for each in records
         if each.owner
+    ]
+
+
+def read_fences(control: Connection, sessions: Sequence[str], echo: str) -> list[SessionRecords]:
+    """The records of sessions without their notes."""
+    fences = retained_all(control, [fence_topic(each) for each in sessions], echo)
+    return [
+        SessionRecords(session, {}, _json_object(fence))
+        for session, fence in zip(sessions, fences, strict=True)
     ]
 
 

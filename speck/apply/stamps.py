@@ -53,11 +53,12 @@ def stamp_notes(plan: Plan, kinds: Mapping[str, str]) -> dict[str, str]:
 
     ``kinds`` are the kinds of the stamps of the jobs that run, as far as they are known.
     """
-    names = {each.job.job_name for each in plan.actions if _is_another_form(each)}
+    names = {each.job.job_name for each in plan.actions if is_another_form(each)}
     return {name: _note(kinds.get(name)) for name in names if kinds.get(name) != DERIVED}
 
 
-def _is_another_form(action: Action) -> bool:
+def is_another_form(action: Action) -> bool:
+    """True if an action leaves another form of its job running."""
     costs = (JOB_FIELDS[each.field] for each in action.changes)
     return not isinstance(action, Stop | Keep) and any(cost > Change.NOTE for cost in costs)
 

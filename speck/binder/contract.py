@@ -145,6 +145,17 @@ class Probes(Protocol):
 
 
 @runtime_checkable
+class ReachesBrokers(Protocol):
+    """An engine binder that can try to reach a broker from its engine, as a job would."""
+
+    def reach(self, broker: str) -> float:
+        """The time of a round trip from the engine to the broker at this address, s.
+
+        Takes a slot for a moment.  Raises a :class:`~speck.errors.BinderError` with the engine's reason.
+        """
+
+
+@runtime_checkable
 class ListsWorkers(Protocol):
     """An engine binder whose engine consists of workers that may come and go."""
 
@@ -446,6 +457,17 @@ class CountsDropped(Protocol):
 
 
 @runtime_checkable
+class KnowsReaders(Protocol):
+    """A broker binder whose broker has a record of the readers of its sessions."""
+
+    def readers(self, sessions: Sequence[str]) -> Mapping[str, int]:
+        """The attempt of the last reader of each session; none for a session that nobody has begun to read.
+
+        Takes no session over.
+        """
+
+
+@runtime_checkable
 class NamesWriters(Protocol):
     """A broker binder whose readers drop repeated messages by stamps, of named writers only."""
 
@@ -479,6 +501,23 @@ class CarriesReports(Protocol):
 
     def send_control(self, session: str, message: bytes, seconds: float) -> None:
         """Send a message to the job that reads through a session; it is void after so many seconds."""
+
+
+@runtime_checkable
+class TracesMessages(CarriesReports, Protocol):
+    """A broker binder by which it can be found out if two brokers pass messages on, or are one.
+
+    Changes nothing that a job uses.
+    """
+
+    def send_probe(self, topic: str) -> None:
+        """Publish a small message to a topic that is used once; not retained."""
+
+    def leave_client(self, client: str) -> None:
+        """Have the broker know a client of this name for a minute at most."""
+
+    def forget_client(self, client: str) -> bool:
+        """True if the broker knows this client; from now on it does not."""
 
 
 @runtime_checkable

@@ -34,37 +34,49 @@ def sites(context: click.Context, as_json: bool) -> None:
     type=file_path,
     help="Check the sites of this inventory from here [default: the server checks its own].",
 )
+@click.option(
+    "--from-engines",
+    is_flag=True,
+    help="Let each engine try to reach each broker, as its jobs do; takes a slot of each for a moment.",
+)
 @variables_options
 @json_option
 @click.pass_obj
 def check(
     client: Client,
     inventory: Path | None,
+    from_engines: bool,
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Check each engine and each broker: reachability, version, limits, clock; lists faults with remedies.
 
+    Brokers are compared with each other: bridges, two names of one broker, sizes of packets along the edges.
+
     Exits 1 when there is a fault; a remark, as on the sessions of another SpecK, is none.
     """
     if inventory is None and (env_files or settings):
         raise click.UsageError("--env and --set need --sites: they are for the variables of that file.")
     given = values(env_files, settings, inventory)
-    found = client.check_sites() if inventory is None else _check_from_here(inventory, given)
+    if inventory is not None:
+        found = _check_from_here(inventory, given, from_engines=from_engines)
+    else:
+        found = client.check_sites_from_engines() if from_engines else client.check_sites()
     show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
     raise SystemExit(ERROR if any(map(render.faults_of, found)) else 0)
 
 
-def _check_from_here(path: Path, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+def _check_from_here(path: Path, variables: Mapping[str, str], *, from_engines: bool) -> list[dict[str, Any]]:
     from speck.binder import installed
     from speck.binder.pool import BinderPool
-    from speck.observe.healthcheck import examine
+    from speck.observe.healthcheck import examine, with_reach
     from speck.schema.inventory import read_inventory
 
     inventory = read_inventory(path, variables)
     pool = BinderPool(installed(), inventory)
     try:
-        return [each.to_dict() for each in examine(inventory, pool)]
+        found = examine(inventory, pool)
+        return [each.to_dict() for each in (with_reach(found, inventory, pool) if from_engines else found)]
     finally:
         pool.close()

@@ -32,6 +32,7 @@ from speck.core.runtime import Drift, JobState, JobStatus
 from speck.errors import SpeckError, StoreError
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
+from speck.observe.readers import ReaderWatch
 from speck.store import Event, Head
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 
@@ -66,6 +67,7 @@ class Reconciler:
     metrics: Metrics = field(default_factory=Metrics)
     patience: float = STUCK
     steady: Clock = field(init=False)  # that of the times of the back-off
+    readers: ReaderWatch | None = None
     _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
     orphans: Orphans = field(init=False)
     _probes: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("probe"), init=False)
@@ -94,6 +96,8 @@ class Reconciler:
         if self._thread is not None:
             self._thread.join()
         self.reaper.close()
+        if self.readers is not None:
+            self.readers.close()
 
     def _run(self, period: float) -> None:
         due = delay = 0.0
@@ -188,6 +192,8 @@ class Reconciler:
             # An observation during an operation may show half of its effect.
             if self.operations.is_idle(name) and self.operations.generations().get(name, 0) == generation:
                 self._reconcile(snapshot, observation, copies, generation)
+        if self.readers is not None:
+            self.readers.note(snapshots, observation.statuses)
         self.reaper.round(observation.silent)
         self.orphans.retain({each.head.name for each in snapshots})
         self.orphans.report_unknown(copies, {name for each in snapshots for name in each.records})

@@ -43,6 +43,7 @@ from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.pace import Pace
 from speck.observe.probing import Prober
+from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
 from speck.placement.profile import Inputs
 from speck.store import Event, Store
@@ -120,7 +121,10 @@ def build(
     reaper = Reaper(store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
     operations.on_end.append(lambda operation, _, state: metrics.operation_ended(operation.to_dict(), state))
-    reconciler = Reconciler(deployments, observer, pool, operations, reaper, clock, backoff, metrics)
+    readers = ReaderWatch(pool, inventory, clock, partial(_write_events, store), sampler.connected)
+    reconciler = Reconciler(
+        deployments, observer, pool, operations, reaper, clock, backoff, metrics, readers=readers
+    )
     adaptation = Adaptation(
         deployments, operations, reconciler, sampler, measures, metrics, clock, settings.adapt
     )
@@ -137,6 +141,7 @@ def build(
         reconciler=reconciler,
         sampler=sampler,
         losses=losses,
+        readers=readers,
         splits=splits,
         pool=pool,
         inventory=inventory,
@@ -174,8 +179,8 @@ def build(
         planner=Planner(store, inventory, settings, pool, deployments, observer, sampler, code),
     )
     adaptation.mover = Mover(coordinator)
-    sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers)
-    doctor = Doctor(deployments, pool, inventory, sampler, losses)
+    sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments)
+    doctor = Doctor(deployments, pool, inventory, sampler, losses, readers)
     proposals = Proposals(coordinator, placer, mint, clock)
     plans = PlannedCompositions(mint, steady_beside(clock))
     return Services(

@@ -18,8 +18,10 @@ from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
 from speck.errors import Rejected, SpeckError
+from speck.observe.between import edges_of
 from speck.observe.healthcheck import examine
-from speck.observe.losses import LossKind, LossRecorder
+from speck.observe.losses import LossKind, LossRecorder, receives_qos0
+from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
 from speck.store import AttemptRecord
 from speck.store.deployments import Deployments, Snapshot
@@ -36,6 +38,8 @@ class Finding(StrEnum):
     STATE = "state unreadable"
     SINK = "sink keeps too much"
     READER = "reader not connected"
+    UNREAD = "not reading"
+    QOS0 = "messages at QoS 0"
     LOSS = "messages lost"
 
 
@@ -58,6 +62,7 @@ class Doctor:
     inventory: Inventory
     sampler: Sampler
     losses: LossRecorder
+    readers: ReaderWatch
 
     _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
@@ -73,6 +78,7 @@ class Doctor:
             self._sites,
             self._sinks,
             self._lost,
+            self._unread,
             *((lambda address=address: self._sessions(address)) for address in brokers),
             *(
                 (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
@@ -88,7 +94,7 @@ class Doctor:
         return [asdict(each) for each in found]
 
     def _sites(self) -> Iterator[Diagnosis]:
-        for each in examine(self.inventory, self.pool):
+        for each in examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots())):
             for complaint in each.found.complaints:
                 if complaint.remark:
                     continue
@@ -154,6 +160,14 @@ class Doctor:
                     f"its sink waited {throttled / 1000:.0f} s for readers of its topic to catch up",
                     "find the reader that is behind (speck jobs), and give it more parallelism",
                 )
+            if receives_qos0(details):
+                yield Diagnosis(
+                    Finding.QOS0,
+                    name,
+                    "it receives messages at QoS 0, which are lost while it is updated, moved or healed",
+                    "add the line 'upgrade_outgoing_qos true' to mosquitto.conf, or let the devices publish "
+                    "at QoS 1 (docs/mqtt.md, Messages at QoS 0)",
+                )
             if details.get("connected") in (0, False, "false"):
                 yield Diagnosis(
                     Finding.READER,
@@ -161,6 +175,17 @@ class Doctor:
                     "its reader has no connection to its broker",
                     "check the broker, and the login in the inventory; a refused reader ends after a minute",
                 )
+
+    def _unread(self) -> Iterator[Diagnosis]:
+        for name, fault in self.readers.unread().items():
+            yield Diagnosis(
+                Finding.UNREAD,
+                name,
+                fault,
+                "check the path from the engine to the broker (speck sites check --from-engines), and set "
+                "job_broker_address in the inventory if jobs need another address; a program must read by "
+                "SpecK's source (docs/flink-jobs.md)",
+            )
 
     def _lost(self) -> Iterator[Diagnosis]:
         for each in self.losses.counts():

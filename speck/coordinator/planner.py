@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.foreign import ForeignJobs
+from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
@@ -87,9 +88,12 @@ class Planner:
         plan, observed = self._compared(snapshot, desired, left_behind, elsewhere)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
         leaves = undrained.of(plan, snapshot, desired, observed)
-        return replace(
-            plan, leaves=leaves, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps())
+        notes = (
+            place_notes(plan),
+            stamp_notes(plan, self.sampler.stamps()),
+            qos0_notes(plan, self.sampler.qos0_rates()),
         )
+        return replace(plan, leaves=leaves, consequences=joined_notes(notes))
 
     def resumed(self, snapshot: Snapshot, left_behind: Collection[str]) -> Plan:
         """The plan of an operation that was interrupted; waits only a moment for each engine."""
@@ -123,6 +127,15 @@ class Planner:
         used |= {each.address for each in self.store.abandoned_attempts()}
         used |= {each.broker for each in self.store.abandoned_sessions()}
         return addresses_of(given, self.inventory, used)
+
+
+def joined_notes(notes: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The remarks of several kinds as one for each job."""
+    found: dict[str, list[str]] = {}
+    for each in notes:
+        for name, note in each.items():
+            found.setdefault(name, []).append(note)
+    return {name: "; ".join(texts) for name, texts in found.items()}
 
 
 def refuse_stale(head: Head, base_revision: int | None) -> None:

@@ -24,6 +24,7 @@ from speck.errors import BinderError, NotFound
 from speck.observe.losses import LossRecorder
 from speck.observe.observer import Observer
 from speck.observe.rates import Rates
+from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import NO_READING, Reading, Sampler
 from speck.store import AttemptRecord, Head, JobRecord, auditlog
 from speck.store.abandoned import AbandonedAttempt
@@ -47,6 +48,7 @@ class Queries:
     reconciler: Reconciler
     sampler: Sampler
     losses: LossRecorder
+    readers: ReaderWatch
     splits: SplitWatch
     pool: BinderPool
     inventory: Inventory
@@ -152,13 +154,15 @@ class Queries:
         record, attempt = snapshot.records[name], snapshot.attempt(name)
         desired, form = snapshot.desired.get(name), snapshot.forms[name]
         status = self._status(record, attempt, seen)
+        unread = self.readers.fault(name) if status.state in (JobState.RUNNING, JobState.STARTING) else ""
         return {
             "job_name": name,
             "composition": record.composition,
             "wanted": "stopped" if desired is None else "running",
             "state": status.state.value,
             "observed_at": status.observed_at,
-            "message": status.message,
+            "message": unread or status.message,
+            "reading": not unread,
             "error": record.error,
             "up_to_date": form == desired and attempt is not None and attempt.phase == "running",
             **self._drift_data(name),

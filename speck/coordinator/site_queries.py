@@ -13,10 +13,11 @@ from speck.controller.workers import WorkerController
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Broker, Inventory, Site
 from speck.errors import NotFound, SpeckError
-from speck.observe.healthcheck import examine
+from speck.observe.between import edges_of
+from speck.observe.healthcheck import Examined, examine, with_reach
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
-from speck.store.deployments import nearest
+from speck.store.deployments import Deployments, nearest
 
 THREADS = 16  # sites that are asked at a time
 
@@ -30,6 +31,7 @@ class SiteQueries:
     inventory: Inventory
     orphans: Orphans
     controller: WorkerController
+    deployments: Deployments
     _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
     def workers(self, site: str | None = None) -> list[dict[str, Any]]:
@@ -61,8 +63,24 @@ class SiteQueries:
 
         An examination that is under way is shared.
         """
-        found = self._calls.of("checkups", lambda: list(examine(self.inventory, self.pool)))
+        found = self._calls.of("checkups", self._examined)
         return [each.to_dict() for each in found]
+
+    def checkups_from_engines(self) -> list[dict[str, Any]]:
+        """As :meth:`checkups`, and each engine tries to reach each broker: takes a slot for a moment."""
+        return self._calls.of("checkups from engines", self._examined_from_engines)
+
+    def _examined(self) -> list[Examined]:
+        return examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots()))
+
+    def _examined_from_engines(self) -> list[dict[str, Any]]:
+        snapshots = self.deployments.snapshots()
+        found = self._examined()
+        forms = [form for snapshot in snapshots for form in snapshot.forms.values()]
+        used = [
+            (each.spe_address, broker) for each in forms for broker in (each.source_broker, each.sink_broker)
+        ]
+        return [each.to_dict() for each in with_reach(found, self.inventory, self.pool, used)]
 
     def site_at(self, address: str) -> str:
         """The site, or the broker of no site, that is at this address; of none, the address."""

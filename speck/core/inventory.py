@@ -205,6 +205,8 @@ class Pool:
 class Broker:
     """A broker and its logins; without a ``job_login``, jobs use the coordinator's.
 
+    ``broker_address`` is its identity: the address by which the coordinator reaches it, and by which all
+    records name it.  ``job_broker_address`` is the one by which jobs reach it; ``None``: the same.
     ``max_queued_bytes`` is the size beyond which one of its sessions drops messages; 0: none.  MQTT does not
     report it.
     """
@@ -213,6 +215,12 @@ class Broker:
     broker_login: Login = Login()
     job_login: JobLogin | None = None
     max_queued_bytes: int = MAX_QUEUED_BYTES
+    job_broker_address: str | None = None
+
+    @property
+    def address_of_jobs(self) -> str:
+        """The address by which jobs reach the broker."""
+        return self.job_broker_address or self.broker_address
 
     def login_of_jobs(self) -> JobLogin:
         """The login that jobs use."""
@@ -305,6 +313,10 @@ class Inventory:
         return {each.broker_address: each for each in reversed(known)}
 
     @cached_property
+    def _brokers_of_jobs(self) -> dict[str, Broker]:
+        return {each.address_of_jobs: each for each in reversed(tuple(self._brokers.values()))}
+
+    @cached_property
     def pools(self) -> tuple[Pool, ...]:
         """The pools of all sites."""
         found: dict[tuple[str, str], list[Engine]] = {}
@@ -352,6 +364,16 @@ class Inventory:
         """The broker with this address; if there is no entry, one with defaults."""
         return self._brokers.get(address) or Broker(broker_address=address)
 
+    def job_broker_address(self, address: str) -> str:
+        """The address by which jobs reach the broker whose ``broker_address`` this is."""
+        return self.broker(address).address_of_jobs
+
+    def own_broker_address(self, address: str) -> str:
+        """The ``broker_address`` of the broker at this address, which may be the one that jobs use."""
+        if address in self._brokers or address not in self._brokers_of_jobs:
+            return address
+        return self._brokers_of_jobs[address].broker_address
+
     def places(self) -> list[Site]:
         """The sites, then the brokers that belong to no site, as sites without engines."""
         of_sites = {site.broker_address for site in self.sites.values()}
@@ -365,6 +387,7 @@ class Inventory:
                     broker_login=broker.broker_login,
                     job_login=broker.job_login,
                     max_queued_bytes=broker.max_queued_bytes,
+                    job_broker_address=broker.job_broker_address,
                 )
                 for name, broker in self.brokers.items()
                 if broker.broker_address not in of_sites

@@ -94,3 +94,5 @@ class EventKind(StrEnum):
     ASIDE = "set aside"
     NOTED = "noted"
     REPEATED = "repeated"
+    UNREAD = "not reading"  # a job runs, and no reader has taken its session
+    READING = "reading"

@@ -5,7 +5,8 @@ With a pool of its own it also works without a server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -19,12 +20,15 @@ from speck.binder import (
     ForeignSession,
     HealthCheckable,
     OwnsSessions,
+    TracesMessages,
     scheme_of,
 )
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown, SpeckError, Unreachable
+from speck.observe.between import Edge, bridge_complaints, packet_complaints
+from speck.observe.from_engines import reach_complaints
 
 MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
 TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
@@ -70,11 +74,18 @@ class _Target:
     check: Callable[[], Checkup]
 
 
-def examine(inventory: Inventory, pool: BinderPool, timeout: float = TIMEOUT) -> list[Examined]:
+def examine(
+    inventory: Inventory, pool: BinderPool, timeout: float = TIMEOUT, edges: Iterable[Edge] = ()
+) -> list[Examined]:
     """Check all engines and brokers concurrently; results are by site, brokers without a site last.
 
-    Errors of engines and brokers, and checks that take longer than ``timeout`` (s), are results.
+    ``edges`` are those of the jobs that run.  Errors of engines and brokers, and checks that take longer than
+    ``timeout`` (s), are results.
     """
+    return between(_each(inventory, pool, timeout), pool, edges)
+
+
+def _each(inventory: Inventory, pool: BinderPool, timeout: float) -> list[Examined]:
     targets = [each for site in inventory.places() for each in _targets(site, pool)]
     if not targets:
         return []
@@ -86,6 +97,48 @@ def examine(inventory: Inventory, pool: BinderPool, timeout: float = TIMEOUT) ->
         check.result() if check.done() and not check.cancelled() else _timed_out(target, timeout)
         for target, check in zip(targets, checks, strict=True)
     ]
+
+
+def between(found: Sequence[Examined], pool: BinderPool, edges: Iterable[Edge]) -> list[Examined]:
+    """The health checks with the faults that lie between brokers, each at the first entry of a broker."""
+    reached = {each.address: each.found for each in found if each.role == "broker" and each.reached}
+    limits = {address: packet for address, each in reached.items() if (packet := _packet_bytes(each))}
+    complaints: dict[str, list[Complaint]] = defaultdict(list)
+    known = [each for each in edges if each.source in reached and each.sink in reached]
+    for part in (bridge_complaints(_traced(reached, pool)), packet_complaints(known, limits)):
+        for address, each in part.items():
+            complaints[address] += each
+    return [_with(each, complaints.pop(each.address, ()) if each.role == "broker" else ()) for each in found]
+
+
+def with_reach(
+    found: Sequence[Examined], inventory: Inventory, pool: BinderPool, used: Iterable[tuple[str, str]] = ()
+) -> list[Examined]:
+    """The health checks with the brokers that jobs do not reach from each engine; takes slots of engines.
+
+    ``used`` are pairs of the engine and a broker of a job that runs.
+    """
+    places = {
+        role: {each.address for each in found if each.role == role and each.reached}
+        for role in ("engine", "broker")
+    }
+    complaints = reach_complaints(inventory, pool, places["engine"], places["broker"], used)
+    return [_with(each, complaints.pop(each.address, ()) if each.role == "engine" else ()) for each in found]
+
+
+def _with(examined: Examined, complaints: Iterable[Complaint]) -> Examined:
+    found = examined.found
+    return replace(examined, found=replace(found, complaints=(*found.complaints, *complaints)))
+
+
+def _traced(addresses: Iterable[str], pool: BinderPool) -> dict[str, TracesMessages]:
+    brokers = {address: pool.broker(address) for address in addresses}
+    return {address: each for address, each in brokers.items() if isinstance(each, TracesMessages)}
+
+
+def _packet_bytes(checkup: Checkup) -> int | None:
+    found = checkup.limits.get("packet_bytes")
+    return found if isinstance(found, int) else None
 
 
 def _targets(site: Site, pool: BinderPool) -> Iterator[_Target]:

@@ -66,6 +66,13 @@ _REASONS = (
     Reason("outdated frame", LossKind.LOST, "dropped: they are from before the split began anew", "frame"),
     Reason("late partial", LossKind.LOST, "dropped, since their windows were out already", "partial result"),
     Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again", ""),
+    Reason(
+        "qos 0",
+        LossKind.SUSPECT,
+        "replacements of a reader whose messages come at QoS 0: those that it had not committed, and those "
+        "of the time between both readers, are lost (docs/mqtt.md, Messages at QoS 0)",
+        "",
+    ),
     Reason("collision", LossKind.SUSPECT, "delivered although their stamp was seen with another content"),
     Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
     Reason("stamp", LossKind.NOTED, "delivered with a stamp that is not believed"),
@@ -91,6 +98,8 @@ _COUNTERS: Mapping[str, str] = {
 }
 COUNTERS = tuple(_COUNTERS)
 
+RECEIVED_QOS0 = "receivedQos0"  # of readers: messages that came without an acknowledgement, no loss by itself
+
 _EVENTS = {
     LossKind.LOST: EventKind.LOST,
     LossKind.SUSPECT: EventKind.SUSPECT,
@@ -110,6 +119,12 @@ def counts_of(details: Mapping[str, Scalar]) -> dict[str, int]:
     if "reader" in found:
         found["reader"] = max(0, found["reader"] - sum(found.get(part, 0) for part in _PARTS.values()))
     return found
+
+
+def receives_qos0(details: Mapping[str, Scalar]) -> bool:
+    """True if a job has received messages at QoS 0, as its metrics have it."""
+    count = details.get(RECEIVED_QOS0)
+    return isinstance(count, int | float) and count > 0
 
 
 @dataclass(slots=True)
@@ -132,6 +147,7 @@ class _JobLosses:
     composition: str = ""
     copy: str = ""  # the engine's id of the copy that the last counts are of
     last: dict[str, int] = field(default_factory=dict)
+    unacknowledged: bool = False  # that copy has received messages at QoS 0
     counts: dict[str, _Count] = field(default_factory=dict)
 
 
@@ -172,11 +188,15 @@ class LossRecorder:
         with self._lock:
             known = self._known(composition, job)
             before = known.last if known.copy == copy else {}
+            gap = known.copy != copy and known.unacknowledged
+            self._add(known, "qos 0", int(gap))
+            known.unacknowledged &= not gap
+            known.unacknowledged |= receives_qos0(details)
             known.copy, known.last = copy, before | counts
             grown = {reason: _growth(before.get(reason, 0), count) for reason, count in counts.items()}
             for reason, number in grown.items():
                 self._add(known, reason, number)
-        if any(grown.values()):  # a report reads the counts of all jobs
+        if gap or any(grown.values()):  # a report reads the counts of all jobs
             self.report()
 
     def add(self, composition: str, job: str, reason: str, number: int) -> None:

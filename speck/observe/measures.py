@@ -194,6 +194,7 @@ class Measures:
 
     def _link(self, copy: _Copy, broker: str) -> Link | None:
         """The link from the site of a copy to a broker; ``None`` if that is its own, or not known."""
+        broker = self.inventory.own_broker_address(broker)  # a job reports the address that it uses
         site, target = self._site_of(copy), self._places.get(broker)
         if site is None or target is None or site.broker_address == broker:
             return None

@@ -30,7 +30,7 @@ from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.observe.curves import Curves
-from speck.observe.losses import LossRecorder
+from speck.observe.losses import LossRecorder, receives_qos0
 from speck.observe.measures import CAPACITY_PERIOD, WRITE_PERIOD, Measures
 from speck.observe.observer import until_silent
 from speck.observe.rates import Rates, Track, rates_of
@@ -138,6 +138,22 @@ class Sampler:
         with self._lock:
             kinds = {name: track.samples[-1].details.get("stamps") for name, track in self._tracks.items()}
         return {name: str(kind) for name, kind in kinds.items() if kind}
+
+    def qos0_rates(self) -> dict[str, float | None]:
+        """The jobs that receive messages at QoS 0, with the messages/s that they receive in all."""
+        with self._lock:
+            found = {
+                name: track
+                for name, track in self._tracks.items()
+                if receives_qos0(track.samples[-1].details)
+            }
+            return {name: rates_of(track).input_rate for name, track in found.items()}
+
+    def connected(self, job: str) -> bool:
+        """True if the reader of a job had a connection in its last sample."""
+        with self._lock:
+            track = self._tracks.get(job)
+        return track is not None and track.samples[-1].details.get("connected") in (1, True, "true")
 
     def stored(self) -> dict[str, int]:
         """The number of messages that each broker stores, by address, where it was counted lately."""

@@ -18,6 +18,10 @@ _OMITTED_PORT = {"http": 80, "https": 443}
 # Names as DNS has them (RFC 1035, section 2.3.4: 63 octets a label, 255 in all), and underscores.
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?\Z")
+_BRACKETED = re.compile(r"\[[^\[\]]*\](:[^:]*)?\Z")
+# Java has no host, or accepts no certificate, for a name with an underscore there: Spark's master is reached
+# by a java.net.URI, and a broker with TLS by jobs whose engine checks its certificate.
+_STRICT_SCHEMES = frozenset({"spark", "mqtts"})
 _LONGEST_HOST = 253
 _MAX_LENGTH = 2048
 
@@ -44,7 +48,13 @@ def canonical(address: str) -> str:
     """The canonical form of ``SCHEME://HOST[:PORT][/PATH]``.  Raises :class:`BadAddress`."""
     parts = _split(address)
     scheme = SAME_SCHEME.get(parts.scheme, parts.scheme)
-    return f"{scheme}://{_host(parts)}{_port(parts, scheme)}{_path(parts, scheme)}"
+    host = _host(parts)
+    if scheme in _STRICT_SCHEMES and "_" in host:
+        raise BadAddress(
+            "has an underscore in its host name, which does not work at a job with this scheme",
+            "expected a name without one, or an IP address",
+        )
+    return f"{scheme}://{host}{_port(parts, scheme)}{_path(parts, scheme)}"
 
 
 def redacted(address: str) -> str:
@@ -78,7 +88,12 @@ def _split(address: str) -> SplitResult:
 
 def _host(parts: SplitResult) -> str:
     host = (parts.hostname or "").lower()
+    if not parts.netloc.isascii():
+        # Before the comparison in lower case, by which some letters of other alphabets become ASCII.
+        raise BadAddress("has a host name with letters beyond ASCII", _ascii_form(parts.hostname or ""))
     if parts.netloc.startswith("["):
+        if not _BRACKETED.match(parts.netloc):
+            raise BadAddress(NOT_AN_ADDRESS)
         try:
             return f"[{ipaddress.IPv6Address(host)}]"
         except ValueError as error:
@@ -88,6 +103,13 @@ def _host(parts: SplitResult) -> str:
     if re.fullmatch(r"[0-9.]+", host):
         _check_ipv4(host)
     return host.removesuffix(".")
+
+
+def _ascii_form(host: str) -> str:
+    try:
+        return f"expected its ASCII form: {host.encode('idna').decode()}"
+    except UnicodeError:
+        return "expected its ASCII form, which begins with xn--"
 
 
 def _check_ipv4(host: str) -> None:

@@ -85,6 +85,7 @@ def load_inventory(
     faults += _shared_names(sites, broker_data)
     named = [*((site.name, site) for site in sites), *brokers.items()]
     faults += _shared_brokers(named, site_data, broker_data)
+    faults += _same_for_jobs(named, site_data, broker_data)
     links = tuple(_links(data, {*site_data, *broker_data}, faults)) if data.get("links") is not None else ()
     if faults:
         raise InvalidInput(by_line(faults), "inventory")
@@ -167,9 +168,13 @@ def _broker(name: str, entries: Mapping[str, Any], faults: Faults) -> Broker | N
 def _broker_values(fields: Mapping[str, Any], report: FaultReport) -> dict[str, Any]:
     values = _values(fields)
     values["broker_address"] = address = _address(("broker_address",), fields.get("broker_address"), report)
+    of_jobs = address
+    if fields.get("job_broker_address") is not None:
+        of_jobs = _address(("job_broker_address",), fields["job_broker_address"], report)
+        values["job_broker_address"] = None if of_jobs == address else of_jobs
     login, job_login = values.get("broker_login", Login()), values.get("job_login", JobLogin())
     _report_login((), "broker_login", broker_login_faults(address, login), report)
-    _report_login((), "job_login", job_login_faults(address, job_login), report)
+    _report_login((), "job_login", job_login_faults(of_jobs, job_login), report)
     return values
 
 
@@ -334,3 +339,26 @@ def _shared_brokers(
             )
             line = line_of(sites if name in sites else brokers, name)
             yield Fault(message, field="max_queued_bytes", line=line)
+        elif other.job_broker_address != broker.job_broker_address:
+            message = (
+                f"{quoted(name)}: job_broker_address {broker.address_of_jobs} of {broker.broker_address} "
+                f"differs from the {other.address_of_jobs} of {earlier!r} (expected one value)"
+            )
+            line = line_of(sites if name in sites else brokers, name)
+            yield Fault(message, field="job_broker_address", line=line)
+
+
+def _same_for_jobs(
+    named: Iterable[tuple[str, Broker]], sites: Mapping[str, Any], brokers: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """Jobs would take two brokers for one if both had the same address for them."""
+    first: dict[str, tuple[str, Broker]] = {}
+    for name, broker in named:
+        earlier, other = first.setdefault(broker.address_of_jobs, (name, broker))
+        if other.broker_address != broker.broker_address:
+            message = (
+                f"{quoted(name)}: its broker {broker.broker_address} has the same address for jobs as that "
+                f"of {earlier!r}, {broker.address_of_jobs} (expected another job_broker_address)"
+            )
+            line = line_of(sites if name in sites else brokers, name)
+            yield Fault(message, field="job_broker_address", line=line)

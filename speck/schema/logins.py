@@ -100,7 +100,7 @@ def broker_warnings(broker: Broker) -> list[str]:
     found = [*_login_warnings("broker_login", own), *_unencrypted("broker_login", broker.broker_address, own)]
     if jobs is not None:
         found += _secret_warnings("job_login", jobs)
-        found += _unencrypted("job_login", broker.broker_address, jobs)
+        found += _unencrypted("job_login", broker.address_of_jobs, jobs)
     return found
 
 

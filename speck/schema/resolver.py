@@ -184,7 +184,7 @@ class Resolver:
         if address is not None and self._registry.broker_kind(address) is None:
             predicate = f"is served by no installed binder (expected {self._expected_broker})"
             report.add(name, predicate, shown=repr(redacted(value)))
-        return address
+        return address and self._inventory.own_broker_address(address)
 
     def engine_at(
         self, given: Mapping[str, Any], path: Steps, engine: str, report: FaultReport

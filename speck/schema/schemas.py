@@ -423,6 +423,11 @@ class BrokerSchema(StrictSchema):
     broker_address = Text(
         "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
     )
+    job_broker_address = Text(
+        "address by which jobs reach the broker, where it differs from `broker_address`, as in containers",
+        expected="a broker's address",
+        example="tcp://mosquitto:1883",
+    )
     broker_login = fields.Nested(LoginSchema)
     job_login = fields.Nested(JobLoginSchema)
     max_queued_bytes = Quantity(

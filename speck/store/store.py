@@ -48,7 +48,7 @@ _BEFORE = 1 << 62  # more than there are entries: those of the loop come before 
 _TIMED_ID = re.compile("[0-9a-f]{20}")  # of an operation: 11 digits of its time, and others
 
 # The kinds of events that are warnings in the server's log.
-_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect"))
+_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect", "not reading"))
 
 
 def _log_event(event: Event) -> None:

@@ -90,15 +90,23 @@ def test_sessions_of_another_speck_are_no_finding(services: Services, world: Wor
 
 
 def test_sinks_readers_and_losses_of_jobs(services: Services, world: World) -> None:
-    details = {"retainedDropped": 4, "throttledMillis": 9000, "connected": "false", "lostMessages": 3}
+    details = {
+        "retainedDropped": 4,
+        "throttledMillis": 9000,
+        "connected": "false",
+        "lostMessages": 3,
+        "receivedQos0": 9,
+    }
     world.metrics["a"] = JobMetrics(7.0, details=details)
-    world.metrics["b"] = JobMetrics(7.0, details={"duplicatesDropped": 3, "connected": "true"})
+    world.metrics["b"] = JobMetrics(
+        7.0, details={"duplicatesDropped": 3, "connected": "true", "receivedQos0": 0}
+    )
     services.coordinator.sampler.sample()
     services.coordinator.sampler.await_answers()
     of_a = [each for each in services.doctor.diagnose() if each["where"] == "a"]
     assert [each["finding"] for each in of_a] == [
         *("sink keeps too much", "sink keeps too much", "reader not connected"),
-        *("messages lost", "messages lost"),
+        *("messages at QoS 0", "messages lost", "messages lost"),
     ]
     assert all(each["remedy"] for each in of_a)
     assert not [each for each in services.doctor.diagnose() if each["where"] == "b"]

@@ -77,6 +77,19 @@ def test_messages_that_a_broker_dropped_are_an_event_a_minute(bench: Bench) -> N
     assert {each.kind for each in bench.events} == {"lost"}
 
 
+def test_a_gap_of_messages_at_qos_0_is_told_once_for_each_replacement(bench: Bench) -> None:
+    bench.take({"receivedQos0": 7})
+    bench.take({"receivedQos0": 9})
+    assert bench.texts() == []
+    bench.take({"receivedQos0": 0}, copy="copy-2", seconds=5)
+    assert bench.totals() == {"qos 0": 1}
+    (event,) = bench.events
+    assert event.kind == EventKind.SUSPECT
+    assert "replacements of a reader whose messages come at QoS 0" in event.message
+    bench.take({"receivedQos0": 0}, copy="copy-3", seconds=EVENT_PERIOD)
+    assert bench.totals() == {"qos 0": 1}
+
+
 def test_growth_is_counted_once(bench: Bench) -> None:
     for count in (0, 3, 3, 5):
         bench.take({"lostMessages": count})

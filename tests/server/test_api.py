@@ -283,6 +283,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/events"),
         ("GET", "/sites"),
         ("GET", "/sites/check"),
+        ("POST", "/sites/check"),
         ("GET", "/sites/{name}/workers"),
         ("GET", "/workers"),
         ("GET", "/doctor"),

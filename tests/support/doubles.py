@@ -159,6 +159,8 @@ class BrokerState:
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     feeds: list[InMemoryFeed] = field(default_factory=list)
     controls: list[tuple[str, bytes]] = field(default_factory=list)  # session and message
+    unread: set[str] = field(default_factory=set)  # sessions whose jobs never take them
+    clients: set[str] = field(default_factory=set)  # that were left to it
     deaf: bool = False  # whether its readers cannot tell that they are through
     warnings: list[str] = field(default_factory=list)
     reachable: bool = True
@@ -229,6 +231,9 @@ class World:
         self.metrics: dict[str, JobMetrics] = {}  # what engines tell of jobs, by job name
         self.plans: dict[str, EnginePlan] = {}  # by job name; PASSING for others
         self.profiles: dict[str, JobSample] = {}  # what they tell of the work of jobs, by job name
+        self.cut_off: set[tuple[str, str]] = set()  # engines and the brokers that they do not reach
+        self.bridges: dict[str, list[str]] = {}  # by broker: those that get its messages too
+        self.doubles: dict[str, list[str]] = {}  # by broker: its other addresses
         self.worked: bool | None = True  # whether those that run have completed their first work
         self.calls: list[Call] = []
         self.violations: list[str] = []
@@ -559,6 +564,12 @@ class InMemoryEngine:
         with self.world.call("checkup", self.address, ""):
             return self.world.engine(self.address).checkup
 
+    def reach(self, broker: str) -> float:
+        with self.world.call("reach", self.address, broker):
+            if (self.address, broker) in self.world.cut_off:
+                raise Rejected(f"cannot reach broker {broker}", address=self.address)
+            return 0.001
+
     def capacity(self) -> Capacity:
         with self.world.call("capacity", self.address, ""):
             engine = self.world.engine(self.address)
@@ -706,6 +717,15 @@ class InMemoryBroker:
                 return None
             return not self._state.backlog.get(session)
 
+    def readers(self, sessions: Sequence[str]) -> dict[str, int]:
+        with self._call("readers", ""):
+            return {
+                each.attempt.session: each.attempt.number
+                for each in self.world.running()
+                if each.attempt.session in {*sessions} - self._state.unread
+                and each.job.source_broker == self.address
+            }
+
     def waiting(self, session: str) -> int:
         with self._call("waiting", session):
             self._reject_foreign(session)
@@ -721,6 +741,24 @@ class InMemoryBroker:
         with self._call("send_control", session):
             self._state.controls.append((session, message))
             self.world.publish(self.address, control_topic(session), message)
+
+    def send_probe(self, topic: str) -> None:
+        with self._call("send_probe", ""):
+            self.world.publish(self.address, topic, b"")
+            passed_on = self.world.bridges.get(self.address, []) + self.world.doubles.get(self.address, [])
+            for target in passed_on:
+                self.world.publish(target, topic, b"")
+
+    def leave_client(self, client: str) -> None:
+        with self._call("leave_client", ""):
+            for address in (self.address, *self.world.doubles.get(self.address, ())):
+                self.world.broker(address).clients.add(client)
+
+    def forget_client(self, client: str) -> bool:
+        with self._call("forget_client", ""):
+            known = client in self._state.clients
+            self._state.clients.discard(client)
+            return known
 
     def stored(self) -> int | None:
         with self._call("stored", ""):

@@ -75,7 +75,7 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
     """The body of the request that runs a job.  It may contain secrets: never show or log it."""
     body: dict[str, Any] = {
         "entryClass": job.entry_class,
-        "programArgsList": program_arguments(job, attempt),
+        "programArgsList": program_arguments(job, attempt, inventory),
         "jobId": attempt.id,
         "flinkConfiguration": {
             **SETTINGS,
@@ -125,13 +125,13 @@ def job_parameters(job: Job, attempt: Attempt, code: str) -> dict[str, str]:
     return {f"{PARAMETERS}.{name}": value for name, value in labels.items() if value}
 
 
-def program_arguments(job: Job, attempt: Attempt) -> list[str]:
+def program_arguments(job: Job, attempt: Attempt, inventory: Inventory) -> list[str]:
     """The arguments of a job's main method: topics and brokers, identity, and the job's own arguments."""
     wired: dict[str, Scalar] = {
         "job-name": job.job_name,
-        "source-broker": job.source_broker,
+        "source-broker": inventory.job_broker_address(job.source_broker),
         "source-topic": job.source_topic,
-        "sink-broker": job.sink_broker,
+        "sink-broker": inventory.job_broker_address(job.sink_broker),
         "sink-topic": job.sink_topic,
         "session": attempt.session,
         "attempt": attempt.number,

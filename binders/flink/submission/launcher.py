@@ -133,7 +133,9 @@ class Launcher:
                 self.rest.plan(jar, body)
             return
         with self.cluster.submission_lock.exclusive():
-            body = pyflink.python_run_body(body, pyflink.path_of(self.rest, jar), job, attempt)
+            body = pyflink.python_run_body(
+                body, pyflink.path_of(self.rest, jar), job, attempt, self.inventory
+            )
             self._patiently(lambda: self.rest.plan(jar, body))
 
     def _run_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
@@ -153,7 +155,9 @@ class Launcher:
     def _run_python(self, jar: str, body: Mapping[str, Any], job: Job, attempt: Attempt) -> None:
         """Run a Python program."""
         with self.cluster.submission_lock.exclusive():
-            body = pyflink.python_run_body(body, pyflink.path_of(self.rest, jar), job, attempt)
+            body = pyflink.python_run_body(
+                body, pyflink.path_of(self.rest, jar), job, attempt, self.inventory
+            )
             self._patiently(lambda: self.rest.run(jar, body))
 
     def _patiently(self, ask: Callable[[], object]) -> None:

@@ -19,6 +19,7 @@ from binders.flink.rest.stack_trace import root_cause
 from binders.flink.submission.code_check import SCRIPT
 from binders.flink.submission.job_config import program_arguments
 from binders.flink.submission.package import module_of
+from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt
 from speck.errors import OutcomeUnknown
@@ -46,7 +47,9 @@ class FoundPython:
     pyflink: str
 
 
-def python_run_body(body: Mapping[str, Any], archive: str, job: Job, attempt: Attempt) -> dict[str, Any]:
+def python_run_body(
+    body: Mapping[str, Any], archive: str, job: Job, attempt: Attempt, inventory: Inventory
+) -> dict[str, Any]:
     """The body of the request that runs a Python program, made from a jar's; ``archive`` is its path."""
     order: dict[str, Any] = {
         "module": module_of(Path(job.job_path)),
@@ -56,7 +59,7 @@ def python_run_body(body: Mapping[str, Any], archive: str, job: Job, attempt: At
     }
     # A function receives its arguments with their types, and a script all of them as text.
     textual = job if job.entry_class == SCRIPT else replace(job, arguments={})
-    return {**body, **_launch(archive, order, *program_arguments(textual, attempt))}
+    return {**body, **_launch(archive, order, *program_arguments(textual, attempt, inventory))}
 
 
 def path_of(rest: FlinkRest, jar: str) -> str:

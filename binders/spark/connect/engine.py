@@ -248,6 +248,11 @@ class ConnectEngine:
         self._refuse_without_slot()
         return self._measurements.link(broker)
 
+    def reach(self, broker: str) -> float:
+        """See :class:`~binders.spark.connect.measurements.Measurements`."""
+        self._refuse_without_slot()
+        return self._measurements.reach(broker)
+
     def probe_core(self) -> CoreProbe:
         """See :class:`~binders.spark.connect.measurements.Measurements`."""
         self._refuse_without_slot()

@@ -9,7 +9,7 @@ import pyspark.sql.connect.proto as pb2
 
 from binders.spark.connect.grpc_client import ConnectClient, ServerRefused
 from binders.spark.connect.probe import ServerProbe
-from binders.spark.query.options import probe_options
+from binders.spark.query.options import probe_options, reach_options
 from speck.core.inventory import Inventory
 from speck.core.profile import CoreProbe, LinkProbe
 from speck.errors import OutcomeUnknown, Rejected
@@ -31,6 +31,11 @@ class Measurements:
         return LinkProbe(
             rtt=found["rttMillis"] / 1000, bandwidth=found["bytesPerSecond"], bytes_sent=found["probeBytes"]
         )
+
+    def reach(self, broker: str) -> float:
+        """The round trip to a broker by one small message, s."""
+        options = reach_options(broker, f"speck/probe/{uuid.uuid4().hex}", self._inventory)
+        return float(self._row(options, f"the connection to {broker}")["rttMillis"]) / 1000
 
     def core(self) -> CoreProbe:
         """Measure a core by a task that takes some seconds of it."""

@@ -50,7 +50,7 @@ SPLIT_SETTINGS = {
 def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's source; they contain the broker's password in plain text."""
     options = {
-        "brokerUrl": job.source_broker,
+        "brokerUrl": inventory.job_broker_address(job.source_broker),
         "topic": job.source_topic,
         "clientId": attempt.session,
         "fenceTopic": fence_topic(attempt.session),
@@ -77,7 +77,7 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
 def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's sink; they contain the broker's password in plain text."""
     options = {
-        "brokerUrl": job.sink_broker,
+        "brokerUrl": inventory.job_broker_address(job.sink_broker),
         "topic": job.sink_topic,
         "job": job.job_name,
         "flushTimeout": FLUSH_TIMEOUT,
@@ -87,7 +87,13 @@ def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
 
 def probe_options(broker: str, topic: str, inventory: Inventory) -> dict[str, str]:
     """The options of a measurement of the link to a broker, with its password in plain text."""
-    return {"brokerUrl": broker, "topic": topic} | _login_options(broker, inventory)
+    options = {"brokerUrl": inventory.job_broker_address(broker), "topic": topic}
+    return options | _login_options(broker, inventory)
+
+
+def reach_options(broker: str, topic: str, inventory: Inventory) -> dict[str, str]:
+    """The options of a test that a broker is reached, with its password in plain text."""
+    return probe_options(broker, topic, inventory) | {"reach": "true"}
 
 
 def settings(job: Job, attempt: Attempt) -> dict[str, str]:

@@ -277,6 +277,10 @@ class StandaloneEngine:
         """See :class:`~binders.spark.standalone.measurements.Measurements`."""
         return self._measurements.link(broker)
 
+    def reach(self, broker: str) -> float:
+        """See :class:`~binders.spark.standalone.measurements.Measurements`."""
+        return self._measurements.reach(broker)
+
     def probe_core(self) -> CoreProbe:
         """See :class:`~binders.spark.standalone.measurements.Measurements`."""
         return self._measurements.core()

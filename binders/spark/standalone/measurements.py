@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
-from binders.spark.query.options import probe_options
+from binders.spark.query.options import probe_options, reach_options
 from binders.spark.standalone.capacity import has_capacity, no_capacity
 from binders.spark.standalone.driver_registry import DriverRegistry
 from binders.spark.standalone.master import Master
@@ -51,6 +51,11 @@ class Measurements:
                 bytes_sent=round(found["probeBytes"]),
             ),
         )
+
+    def reach(self, broker: str) -> float:
+        """The round trip to a broker by one small message, s."""
+        options = reach_options(broker, f"speck/probe/{uuid.uuid4().hex}", self._inventory)
+        return self._measured(options, f"the connection to {broker}", lambda found: found["rttMillis"] / 1000)
 
     def core(self) -> CoreProbe:
         """Measure a core by a task that takes some seconds of it."""

@@ -116,7 +116,7 @@ def jobs_table(jobs: Iterable[Data], *, whole: bool = True) -> Table:
                 each["composition"],
                 (each["job"] or {}).get("site") or (each["job"] or {}).get("spe_address"),
                 each["wanted"],
-                each["state"],
+                each["state"] if each.get("reading", True) else f"{each['state']}, not reading",
                 clock(each["observed_at"]),
                 each["drift"],
                 each["next_try"] and clock(each["next_try"]),

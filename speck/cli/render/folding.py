@@ -105,6 +105,8 @@ def _rows(name: str, members: Sequence[Data]) -> Iterator[Data]:
 def is_troubled(job: Data) -> bool:
     """True if a job has something to look at."""
     losses = any(each["alarm"] for each in job.get("losses", ()))
+    if job.get("reading") is False:
+        return True
     return bool(job["state"] not in _SOUND or job["drift"] or job["error"] or job["waits"] or losses)
 
 

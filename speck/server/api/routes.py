@@ -411,6 +411,13 @@ def check_sites() -> Any:
     return _sites().checkups()
 
 
+@blueprint.route("/sites/check", methods=["POST"])
+@blueprint.response(200, schemas.CheckupSchema(many=True))
+def check_sites_from_engines() -> Any:
+    """The same, and each engine tries to reach each broker as a job does, which takes a slot for a moment"""
+    return _sites().checkups_from_engines()
+
+
 @blueprint.route("/doctor", methods=["GET"])
 @blueprint.response(200, schemas.DiagnosisSchema(many=True))
 def diagnose() -> Any:

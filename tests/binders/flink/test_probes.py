@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from binders.flink.probes import core_probe, link_probe
+from speck.core.inventory import Inventory
 from speck.core.profile import CoreProbe, LinkProbe
 from speck.errors import Rejected
+from tests.support.examples import one_site
 from tests.support.flink_bench import FlinkBench
 from tests.support.flink_server import FlinkServer
 from tests.support.measured_links import check_core, check_links
@@ -32,6 +35,16 @@ def test_a_link_and_one_that_is_farther(bench: FlinkBench, mosquitto: MosquittoS
 
 def test_a_core(bench: FlinkBench) -> None:
     check_core(bench.binder())
+
+
+def test_a_broker_is_reached_by_the_address_for_jobs(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
+    site = one_site("A", bench.server.address, "tcp://elsewhere:1883")
+    inventory = Inventory({"A": replace(site, job_broker_address=mosquitto.address)})
+    assert 0 < bench.binder(inventory).reach("tcp://elsewhere:1883") < 5
+    port = free_port()
+    nowhere = Inventory({"A": replace(site, job_broker_address=f"tcp://127.0.0.1:{port}")})
+    with pytest.raises(Rejected, match=f"cannot reach broker tcp://127.0.0.1:{port}"):
+        bench.binder(nowhere).reach("tcp://elsewhere:1883")
 
 
 def test_a_broker_out_of_reach_is_named(bench: FlinkBench) -> None:

@@ -330,7 +330,7 @@ def test_logins_go_into_settings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     body = run_body(desired, attempt_of(desired), "c0de", site.engines[0], Inventory({"A": site}))
     settings = {key: value for key, value in body["flinkConfiguration"].items() if key.startswith("speck.")}
     assert settings == {"speck.source.username": "speck", "speck.source.password": "hunter2"}
-    assert not any("hunter2" in each for each in program_arguments(desired, attempt_of(desired)))
+    assert not any("hunter2" in each for each in program_arguments(desired, attempt_of(desired), Inventory()))
     assert login_settings("speck.sink", JobLogin(ca_file="/ca.pem")) == {"speck.sink.ca-file": "/ca.pem"}
 
 

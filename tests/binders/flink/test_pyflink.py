@@ -153,7 +153,7 @@ def test_a_program_beside_those_that_others_start(bench: FlinkBench, mosquitto: 
     jar = bench.rest.upload(bench.jar, "theirs.jar")
     body = {
         "entryClass": theirs.entry_class,
-        "programArgsList": program_arguments(theirs, attempt_of(theirs)),
+        "programArgsList": program_arguments(theirs, attempt_of(theirs), Inventory()),
     }
     started = threading.Event()
 

@@ -20,6 +20,7 @@ from binders.flink.submission import pyflink
 from binders.flink.submission.code_check import check_code
 from binders.flink.submission.package import package_of
 from binders.flink.submission.submission_lock import SubmissionLock
+from speck.core.inventory import Inventory
 from speck.errors import LocalError
 from tests.support.binder_contract import attempt_of, eventually
 from tests.support.examples import job
@@ -74,7 +75,9 @@ def test_the_request_that_runs_a_program() -> None:
         job("a"), job_path="x/clean.py", entry_class="clean", arguments={"word": "ä", "most": 3}
     )
     attempt = attempt_of(desired)
-    body = pyflink.python_run_body({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", desired, attempt)
+    body = pyflink.python_run_body(
+        {"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", desired, attempt, Inventory()
+    )
     assert (body["jobId"], body["entryClass"]) == (attempt.id, pyflink.DRIVER)
     options, order, arguments = (
         body["programArgsList"][:4],
@@ -91,9 +94,9 @@ def test_the_request_that_runs_a_program() -> None:
     assert "--job-name" in arguments
     assert "--word" not in arguments  # a function has them with their types
     script = dataclasses.replace(desired, entry_class="__main__")
-    assert pyflink.python_run_body(body, "/up/x.jar", script, attempt)["programArgsList"][-4:] == [
-        *("--word", "ä", "--most", "3")
-    ]
+    assert pyflink.python_run_body(body, "/up/x.jar", script, attempt, Inventory())["programArgsList"][
+        -4:
+    ] == [*("--word", "ä", "--most", "3")]
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic
+from binders.mqtt.broker import MOST_FENCES, drain_topic, drained_topic
 from binders.mqtt.connection import FOREVER, Connection
-from binders.mqtt.limits import PROBED_MESSAGES
+from binders.mqtt.limits import PROBED_MESSAGES, session_concerns
 from binders.mqtt.local import CONFIGURATION, site_configuration
 from binders.mqtt.records import note_topic, writers_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
@@ -369,6 +369,23 @@ def test_what_is_no_topic_filter_is_refused(mosquitto: MosquittoServer, topic: s
         binder(mosquitto).ensure_session(SESSION, topic)
 
 
+def test_a_session_is_read_once_its_fence_was_claimed(mosquitto: MosquittoServer) -> None:
+    broker = owned(mosquitto)
+    sessions = [f"speck-job{number}" for number in range(MOST_FENCES + 20)]
+    for session in sessions[:3]:
+        broker.ensure_session(session, "in")
+        broker.fence(session, 2)
+    assert broker.readers(sessions) == {}
+    with connection(mosquitto, "test-reader") as reader:  # as a connector claims it
+        claimed = {"attempt": 2, "owner": OWNER, "claim": 1_700_000_000_000, "nonce": "ab"}
+        reader.publish(fence_topic(sessions[1]), json.dumps(claimed).encode(), retain=True)
+    assert broker.readers(sessions) == {sessions[1]: 2}
+    broker.fence(sessions[1], 3)  # of the next attempt, which has not come yet
+    assert broker.readers(sessions) == {}
+    broker.delete_session(sessions[1])
+    assert broker.readers(sessions) == {}
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 
@@ -408,6 +425,53 @@ def test_remark_on_mosquittos_default_in_flight(tmp_path: Path) -> None:
 def test_warning_of_small_packets(tmp_path: Path) -> None:
     (found,) = warnings_with(tmp_path, "max_packet_size 5000")
     assert "5000 bytes" in found
+
+
+@pytest.mark.parametrize(
+    ("expiry", "assigned", "part"),
+    [
+        (FOREVER, SESSION, None),
+        (7200, SESSION, "keeps a session for 7200 s only"),
+        (FOREVER, "auto-1", "replaces the id of a client ('speck-job' by 'auto-1')"),
+    ],
+)
+def test_limits_that_a_broker_states_for_a_session(expiry: int, assigned: str, part: str | None) -> None:
+    found = [each.message for each in session_concerns(SESSION, expiry, assigned)]
+    assert len(found) == (part is not None)
+    assert part is None or part in found[0]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("settings", "loses"),
+    [
+        (
+            "upgrade_outgoing_qos false\nqueue_qos0_messages false",
+            "drops messages that are published at QoS 0",
+        ),
+        (
+            "upgrade_outgoing_qos false",
+            "delivers messages that are published at QoS 0 without acknowledgement",
+        ),
+    ],
+)
+def test_warning_of_a_broker_that_loses_messages_at_qos_0(tmp_path: Path, settings: str, loses: str) -> None:
+    (found,) = warnings_with(tmp_path, settings)
+    assert loses in found
+    assert "add the line 'upgrade_outgoing_qos true'" in found
+
+
+def test_messages_at_qos_0_are_delivered_as_others_by_the_shipped_configuration(
+    mosquitto: MosquittoServer,
+) -> None:
+    topic = "in/qos0"
+    binder(mosquitto).ensure_session(SESSION, topic)
+    with connection(mosquitto, "test-device") as device:
+        device.publish_unacknowledged(topic, b"reading")
+    for _ in range(2):  # it is sent again, as long as it is not acknowledged
+        with connection(mosquitto, SESSION, keep=True) as reader:
+            reader.await_message()
+            assert [(each.payload, each.qos) for each in reader.received] == [(b"reading", 1)]
 
 
 def test_warnings_are_found_out_once(mosquitto: MosquittoServer) -> None:

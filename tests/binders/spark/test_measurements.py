@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,20 @@ def test_a_link_and_one_that_is_farther(bench: SparkBench, mosquitto: MosquittoS
 
 def test_a_core(bench: SparkBench) -> None:
     check_core(bench.binder())
+
+
+def test_a_broker_is_reached_by_the_address_for_jobs(
+    spark_server: SparkServer, mosquitto: MosquittoServer
+) -> None:
+    site = one_site("A", spark_server.address, "tcp://elsewhere:1883")
+    inventory = Inventory({"A": replace(site, job_broker_address=mosquitto.address)})
+    with closing(ConnectEngine(spark_server.address, inventory)) as engine:
+        assert 0 < engine.reach("tcp://elsewhere:1883") < 5
+    port = free_port()
+    nowhere = Inventory({"A": replace(site, job_broker_address=f"tcp://127.0.0.1:{port}")})
+    engine = ConnectEngine(spark_server.address, nowhere)
+    with closing(engine), pytest.raises(Rejected, match=f"cannot reach broker tcp://127.0.0.1:{port}"):
+        engine.reach("tcp://elsewhere:1883")
 
 
 def test_a_broker_out_of_reach_is_named(bench: SparkBench) -> None:

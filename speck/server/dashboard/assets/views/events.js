@@ -4,7 +4,7 @@ import { named } from "../rest.js";
 import { clock, day, moment } from "../words.js";
 import { world } from "../world.js";
 
-const TONES = { failed: "bad", skipped: "warn", succeeded: "good", started: "good", waiting: "warn", stopped: "still", lost: "bad", "given up": "bad", suspect: "warn", "set aside": "warn" };
+const TONES = { failed: "bad", skipped: "warn", succeeded: "good", started: "good", waiting: "warn", stopped: "still", lost: "bad", "given up": "bad", suspect: "warn", "set aside": "warn", "not reading": "bad", reading: "good" };
 
 const holds = (event, text) =>
   [event.kind, event.message, event.composition, event.job, event.author, event.cause].some((each) =>

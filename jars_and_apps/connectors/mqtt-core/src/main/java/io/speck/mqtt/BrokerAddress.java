@@ -1,13 +1,34 @@
 package io.speck.mqtt;
 
+import io.netty.util.NetUtil;
 import java.io.Serializable;
-import java.net.URI;
-import java.net.URISyntaxException;
 import java.util.Locale;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
-/** The address of a broker, with or without encryption. */
+/**
+ * The address of a broker, with or without encryption.
+ *
+ * <p>Accepts what {@code speck/schema/address.py} accepts; both are tested with the same table. {@link java.net.URI} is
+ * not used, since it has no host for a name with an underscore, which compose stacks and many local networks have.
+ */
 public record BrokerAddress(String host, int port, boolean tls) implements Serializable {
     private static final String EXPECTED = "expected tcp://HOST:PORT, mqtt://HOST:PORT, mqtts://HOST:PORT or ssl://HOST:PORT";
+    private static final int LONGEST = 2048;
+    private static final int LONGEST_HOST = 253;
+
+    private static final Pattern ADDRESS = Pattern.compile(
+            "(?<scheme>tcp|mqtts?|ssl)://(?:\\[(?<ipv6>[^\\[\\]]+)\\]|(?<name>[!-~&&[^:/?#\\[\\]@,]]+))(?::(?<port>[0-9]*))?/*",
+            Pattern.CASE_INSENSITIVE);
+    /** A name of DNS (RFC 1035, section 2.3.4: 63 octets a label), and underscores. */
+    private static final Pattern NAME = label("[a-z0-9_]", "[a-z0-9_-]");
+    /** A name that Java checks certificates for. */
+    private static final Pattern TLS_NAME = label("[a-z0-9]", "[a-z0-9-]");
+
+    private static Pattern label(String end, String inner) {
+        String label = end + "(?:" + inner + "{0,61}" + end + ")?";
+        return Pattern.compile(label + "(?:\\." + label + ")*");
+    }
 
     /**
      * Parses an address; the default port is 1883, or 8883 with TLS.
@@ -15,46 +36,57 @@ public record BrokerAddress(String host, int port, boolean tls) implements Seria
      * @throws InvalidSettingException for anything else
      */
     public static BrokerAddress parse(String text) {
-        URI uri = uri(text);
-        boolean tls = encrypted(text, uri);
-        boolean hostOnly = uri.getHost() != null && uri.getUserInfo() == null && uri.getQuery() == null;
-        if (!hostOnly || !(uri.getPath() == null || uri.getPath().isEmpty() || uri.getPath().equals("/"))) {
-            throw fault(withoutLogin(text));
+        Matcher found = ADDRESS.matcher(text);
+        if (text.length() > LONGEST || !found.matches()) {
+            throw fault(text);
         }
-        int port = uri.getPort() < 0 ? (tls ? 8883 : 1883) : uri.getPort();
+        boolean tls = found.group("scheme").toLowerCase(Locale.ROOT).endsWith("s")
+                || found.group("scheme").equalsIgnoreCase("ssl");
+        String host = found.group("ipv6") != null ? ipv6(found.group("ipv6"), text) : name(found.group("name"), text);
+        if (tls && found.group("ipv6") == null && !TLS_NAME.matcher(host).matches()) {
+            throw new InvalidSettingException("'" + text + "' has an underscore in its host name, for which Java accepts no"
+                    + " certificate (expected a name without one, or an IP address)");
+        }
+        return new BrokerAddress(host, port(found.group("port"), tls, text), tls);
+    }
+
+    private static String ipv6(String written, String text) {
+        if (!NetUtil.isValidIpV6Address(written)) {
+            throw fault(text);
+        }
+        return written.toLowerCase(Locale.ROOT);
+    }
+
+    private static String name(String written, String text) {
+        String name = written.toLowerCase(Locale.ROOT);
+        String host = name.endsWith(".") ? name.substring(0, name.length() - 1) : name;
+        boolean number = name.matches("[0-9.]+");
+        if (host.length() > LONGEST_HOST || !NAME.matcher(host).matches() || number && !isIpv4(name)) {
+            throw fault(text);
+        }
+        return host;
+    }
+
+    /** True for four numbers from 0 to 255 without leading zeros, which some systems would read as octal. */
+    private static boolean isIpv4(String name) {
+        return NetUtil.isValidIpV4Address(name) && !name.matches("(?:.*\\.)?0[0-9].*");
+    }
+
+    private static int port(String written, boolean tls, String text) {
+        if (written == null || written.isEmpty()) {
+            return tls ? 8883 : 1883;
+        }
+        String digits = written.replaceFirst("^0+", "");
+        int port = digits.isEmpty() || digits.length() > 5 ? 0 : Integer.parseInt(digits);
         if (port < 1 || port > 65535) {
             throw fault(text);
         }
-        return new BrokerAddress(withoutBrackets(uri.getHost()), port, tls);
-    }
-
-    private static URI uri(String text) {
-        try {
-            return new URI(text.strip());
-        } catch (URISyntaxException e) {
-            throw fault(withoutLogin(text));
-        }
-    }
-
-    private static boolean encrypted(String text, URI uri) {
-        String scheme = uri.getScheme() == null ? "" : uri.getScheme().toLowerCase(Locale.ROOT);
-        return switch (scheme) {
-            case "tcp", "mqtt" -> false;
-            case "mqtts", "ssl" -> true;
-            default -> throw fault(withoutLogin(text));
-        };
-    }
-
-    private static String withoutBrackets(String host) {
-        return host.startsWith("[") ? host.substring(1, host.length() - 1) : host;
-    }
-
-    private static String withoutLogin(String text) {
-        return text.replaceFirst("//[^/]*@", "//***@");
+        return port;
     }
 
     private static InvalidSettingException fault(String text) {
-        return new InvalidSettingException("'" + text + "' is not a broker address (" + EXPECTED + ")");
+        String shown = text.replaceFirst("//[^/]*@", "//***@");
+        return new InvalidSettingException("'" + shown + "' is not a broker address (" + EXPECTED + ")");
     }
 
     @Override

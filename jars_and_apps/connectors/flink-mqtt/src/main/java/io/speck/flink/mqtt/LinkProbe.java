@@ -11,7 +11,7 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
 /**
  * Measures the link from a task to the sink broker by messages to the sink topic ({@link
- * io.speck.mqtt.probe.LinkProbe}). The results are accumulators: {@code rttMillis}, {@code bytesPerSecond} and {@code
+ * io.speck.mqtt.probe.LinkProbe}); with the argument {@code reach true}, it sends one byte only. The results are accumulators: {@code rttMillis}, {@code bytesPerSecond} and {@code
  * probeBytes}.
  */
 public final class LinkProbe {
@@ -23,7 +23,8 @@ public final class LinkProbe {
         MqttJob job = MqttJob.of(arguments);
         SinkSettings settings = job.sink(FlinkMqttSink.texts()).flushTimeout(TIMEOUT).build().settings();
         job.environment().configure(new Configuration().set(RestartStrategyOptions.RESTART_STRATEGY, "none"));
-        job.environment().fromData(job.argument("sink-topic", "")).map(new Probe(settings)).name("probe")
+        job.environment().fromData(job.argument("sink-topic", ""))
+                .map(new Probe(settings, Boolean.parseBoolean(job.argument("reach", "false")))).name("probe")
                 .sinkTo(new DiscardingSink<>());
         job.environment().execute(job.name());
     }
@@ -32,14 +33,17 @@ public final class LinkProbe {
         private static final long serialVersionUID = 1L;
 
         private final SinkSettings settings;
+        private final boolean onlyReach;
 
-        Probe(SinkSettings settings) {
+        Probe(SinkSettings settings, boolean onlyReach) {
             this.settings = settings;
+            this.onlyReach = onlyReach;
         }
 
         @Override
         public String map(String topic) throws Exception {
-            var found = io.speck.mqtt.probe.LinkProbe.measure(settings, topic);
+            var found = onlyReach ? io.speck.mqtt.probe.LinkProbe.reach(settings, topic)
+                    : io.speck.mqtt.probe.LinkProbe.measure(settings, topic);
             LongCounter bytes = new LongCounter();
             bytes.add(found.probeBytes());
             getRuntimeContext().addAccumulator("rttMillis", new DoubleCounter(found.rttMillis()));

@@ -56,6 +56,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         gauge("queued", SourceMetrics::queued);
         gauge("received", SourceMetrics::received);
         gauge("receivedBytes", SourceMetrics::receivedBytes);
+        gauge("receivedQos0", SourceMetrics::receivedQos0);
         gauge("redelivered", SourceMetrics::redelivered);
         gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
         context.metricGroup().gauge("duplicatesByRun", () -> reader == null ? "" : reader.metrics().runsText());

@@ -25,6 +25,7 @@ import io.netty.handler.ssl.SslContext;
 import io.netty.handler.ssl.SslHandler;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.Login;
+import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -175,14 +176,18 @@ public final class Connection {
         }
     }
 
-    /** Engines show the innermost cause only, so an exception that describes its cause in full carries none. */
+    /** Engines show the innermost cause only, so an exception that describes its cause carries none. */
     private BrokerException unreachable(Throwable cause) {
-        String description = TlsErrors.describe(login, cause);
-        if (description == null) {
-            return new BrokerException("cannot reach broker " + login + ": " + cause.getMessage(), cause);
-        }
         LOG.debug("broker {}", login, cause);
-        return new BrokerException("cannot reach broker " + login + ": " + description, true);
+        String description = TlsErrors.describe(login, cause);
+        return new BrokerException("cannot reach broker " + login + ": "
+                + (description != null ? description : reason(cause)), description != null);
+    }
+
+    /** The message of an error; netty's of a name that is unknown is the name alone. */
+    private static String reason(Throwable cause) {
+        return cause instanceof UnknownHostException ? "its host name is not known here"
+                : cause.getMessage() != null ? cause.getMessage() : cause.toString();
     }
 
     public Login login() {

@@ -132,7 +132,7 @@ public final class SessionKeeper implements ConnectionListener {
                 long pause = backoff.nextMillis();
                 if (e.refused() || System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause) > deadline) {
                     throw new BrokerException("cannot read topic '" + settings.topic() + "' as client '"
-                            + settings.clientId() + "': " + e.getMessage(), e);
+                            + settings.clientId() + "': " + e.getMessage(), e.refused());
                 }
                 Thread.sleep(pause);
             }

@@ -29,6 +29,14 @@ public record LinkProbe(double rttMillis, double bytesPerSecond, long probeBytes
         }
     }
 
+    /** Sends one byte, to see that the broker is reached; the bandwidth is not measured. */
+    public static LinkProbe reach(SinkSettings settings, String topic) throws InterruptedException {
+        try (MqttSink sink = new MqttSink(settings)) {
+            send(sink, topic, 1, 1); // waits for the connection
+            return new LinkProbe(send(sink, topic, 1, 1) / 1e6, 0, 0);
+        }
+    }
+
     private static long roundTrip(MqttSink sink, String topic) throws InterruptedException {
         long[] nanos = new long[TRIPS];
         send(sink, topic, 1, 1); // the first one may wait for the connection

@@ -6,12 +6,14 @@ import io.speck.mqtt.net.SessionKeeper;
 final class ReaderCounts {
     private long received;
     private long receivedBytes;
+    private long receivedQos0;
     private long redelivered;
     private long lostSessions;
 
     void addReceived(Message message) {
         received++;
         receivedBytes += message.contentBytes();
+        receivedQos0 += message.packetId == 0 ? 1 : 0;
     }
 
     void addRedelivered(int messages) {
@@ -24,8 +26,8 @@ final class ReaderCounts {
 
     /** @param end the offset after the last message */
     SourceMetrics metrics(long committed, long end, StampCounts stamps, Losses losses, SessionKeeper keeper) {
-        return new SourceMetrics(end - committed, end, received, receivedBytes, redelivered, stamps.dropped(),
-                stamps.collisions(), stamps.changed(), stamps.bad(), stamps.droppedByRun(), keeper.reconnections(),
-                lostSessions, losses.counts(), keeper.connected());
+        return new SourceMetrics(end - committed, end, received, receivedBytes, receivedQos0, redelivered,
+                stamps.dropped(), stamps.collisions(), stamps.changed(), stamps.bad(), stamps.droppedByRun(),
+                keeper.reconnections(), lostSessions, losses.counts(), keeper.connected());
     }
 }

@@ -11,6 +11,8 @@ import java.util.stream.Collectors;
  * @param received messages since the beginning of the reader's lineage
  * @param receivedHere messages new to this process
  * @param receivedBytes payloads and topics of the messages new to this process
+ * @param receivedQos0 messages new to this process that the broker sent at QoS 0: without an acknowledgement, so that it
+ *     does not send them again if the reader ends before they are committed
  * @param redelivered messages that the broker redelivered, and that were recognised
  * @param duplicatesDropped messages dropped as repetitions: stamp and content were seen before
  * @param collisions messages returned although their counted stamp was seen, since all contents under it were others
@@ -23,8 +25,8 @@ import java.util.stream.Collectors;
  * @param lostMessages messages known to be given up, by reason: lostSession, redeliveryGivenUp or batchGivenUp
  * @param connected true if there is a connection now
  */
-public record SourceMetrics(long queued, long received, long receivedHere, long receivedBytes, long redelivered,
-        long duplicatesDropped, long collisions, long changedRepetitions, long badStamps,
+public record SourceMetrics(long queued, long received, long receivedHere, long receivedBytes, long receivedQos0,
+        long redelivered, long duplicatesDropped, long collisions, long changedRepetitions, long badStamps,
         Map<String, Long> duplicatesByRun, long reconnections, long lostSessions, Map<String, Long> lostMessages,
         boolean connected) {
     /** The reasons for which messages are given up. */

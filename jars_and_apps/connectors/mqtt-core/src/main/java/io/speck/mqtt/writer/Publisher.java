@@ -94,7 +94,8 @@ final class Publisher implements ConnectionListener {
             while (connection == null) {
                 if (remainingNanos <= 0 || lastError != null && lastError.refused()) {
                     throw new BrokerException("cannot write to broker " + login + ": "
-                            + (lastError == null ? "no connection in time" : lastError.getMessage()), lastError);
+                            + (lastError == null ? "no connection in time" : lastError.getMessage()),
+                            lastError != null && lastError.refused());
                 }
                 remainingNanos = changed.awaitNanos(remainingNanos);
             }

@@ -283,6 +283,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("queued", Long.toString(metrics.queued()));
         values.put("received", Long.toString(metrics.received()));
         values.put("receivedBytes", Long.toString(metrics.receivedBytes()));
+        values.put("receivedQos0", Long.toString(metrics.receivedQos0()));
         values.put("partitions", Integer.toString(lastPartitions));
         values.put("redelivered", Long.toString(metrics.redelivered()));
         values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));

@@ -33,7 +33,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The data source "mqtt-probe": a table of one row, measured by one task when it is read.
  *
  * <p>With a {@code topic}, and {@code brokerUrl} and a login as of the sink, {@link LinkProbe}; without, {@link
- * CoreProbe}. The columns are the components of these records.
+ * CoreProbe}. With {@code reach} true, the link is not measured, and the broker gets one byte. The columns are the components of these records.
  */
 public final class MqttProbe implements TableProvider, DataSourceRegister {
     private static final Duration TIMEOUT = Duration.ofSeconds(10);
@@ -58,18 +58,19 @@ public final class MqttProbe implements TableProvider, DataSourceRegister {
     }
 
     /** The probe of a link, or of a core if there is no topic. */
-    private record Probe(SinkSettings sink, String topic) implements Serializable {
+    private record Probe(SinkSettings sink, String topic, boolean onlyReach) implements Serializable {
         static Probe parse(CaseInsensitiveStringMap options) {
             Set<String> names = new HashSet<>(OptionReader.LOGIN);
-            names.add("topic");
+            names.addAll(Set.of("topic", "reach"));
             OptionReader reader = new OptionReader("probe", options, names);
             String topic = reader.text("topic", null);
             Login login = topic == null ? null : reader.login();
+            boolean onlyReach = reader.flag("reach", false);
             reader.done();
             if (topic != null) {
                 MqttSink.encodeTopic(topic);
             }
-            return new Probe(topic == null ? null : new SinkSettings(login, TIMEOUT), topic);
+            return new Probe(topic == null ? null : new SinkSettings(login, TIMEOUT), topic, onlyReach);
         }
 
         StructType schema() {
@@ -81,7 +82,7 @@ public final class MqttProbe implements TableProvider, DataSourceRegister {
                 CoreProbe found = CoreProbe.measure();
                 return row(found.statelessPerSecond(), found.keyedPerSecond());
             }
-            LinkProbe found = LinkProbe.measure(sink, topic);
+            LinkProbe found = onlyReach ? LinkProbe.reach(sink, topic) : LinkProbe.measure(sink, topic);
             return row(found.rttMillis(), found.bytesPerSecond(), found.probeBytes());
         }
 

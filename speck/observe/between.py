@@ -1,0 +1,154 @@
+"""Faults that no broker has alone: bridges, two names of one broker, and limits that differ along an edge.
+
+A bridge that passes on every topic carries SpecK's retained records to another broker, which takes them for
+its own.  A probe is a message to a topic of SpecK's that is used once; it is not retained.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+
+from speck.binder import Feed, TracesMessages
+from speck.core.runtime import Complaint
+from speck.errors import BinderError
+from speck.store.deployments import Snapshot
+
+PATIENCE = 1.0  # s, in which a bridge passes a message on; over a link that is slower it is not found
+_LONGEST = 3.0  # s, for a broker to send its own probe back
+_POLL = 0.02
+_THREADS = 16
+_TOPIC = "speck/probe"
+
+BRIDGE_REMEDY = (
+    "have the bridge pass on the topics that it is for, and not '#' (docs/mqtt.md, Bridges, has the lines)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A job that reads at one broker and writes at another, by their addresses."""
+
+    job: str
+    source: str
+    sink: str
+
+
+def edges_of(snapshots: Iterable[Snapshot]) -> list[Edge]:
+    """The edges of all jobs of these compositions, by job name."""
+    forms = {name: form for snapshot in snapshots for name, form in snapshot.forms.items()}
+    return [Edge(name, form.source_broker, form.sink_broker) for name, form in sorted(forms.items())]
+
+
+def bridge_complaints(brokers: Mapping[str, TracesMessages]) -> dict[str, list[Complaint]]:
+    """The complaints about bridges and double names, by the address of the broker that got the message.
+
+    ``brokers`` are those that answer, by address.
+    """
+    if len(brokers) < 2:
+        return {}
+    found: dict[str, list[Complaint]] = defaultdict(list)
+    for source, target in _passed_on(brokers):
+        if _is_same(brokers[source], brokers[target]):
+            if source < target:
+                found[target].append(_same(source, target))
+        else:
+            message = (
+                f"a bridge passes SpecK's topics on to it from {source}, and with them records that are "
+                "valid there only: jobs lose messages"
+            )
+            found[target].append(Complaint(message, BRIDGE_REMEDY))
+    return dict(found)
+
+
+def _same(source: str, target: str) -> Complaint:
+    return Complaint(
+        f"it is the broker {source} by another name: jobs that use both are not seen to share its topics",
+        f"name it {source} in all entries (job_broker_address is for a name that only jobs use)",
+    )
+
+
+def _passed_on(brokers: Mapping[str, TracesMessages]) -> list[tuple[str, str]]:
+    """The pairs of brokers of which the second gets what is published at the first."""
+    run, names = uuid.uuid4().hex, sorted(brokers)
+    with ExitStack() as open_feeds:
+        feeds: dict[str, Feed] = {}
+        threads = open_feeds.enter_context(ThreadPoolExecutor(min(_THREADS, len(names))))
+        for name, feed in zip(names, threads.map(lambda each: _feed(brokers[each], run), names), strict=True):
+            if feed is not None:
+                open_feeds.callback(feed.close)
+                feeds[name] = feed
+        own = {name: str(number) for number, name in enumerate(names)}
+        list(threads.map(lambda each: _send(brokers[each], f"{_TOPIC}/{run}/{own[each]}"), names))
+        arrived = _collect(feeds, own)
+    return [(names[int(number)], name) for name, numbers in arrived.items() for number in sorted(numbers)]
+
+
+def _feed(broker: TracesMessages, run: str) -> Feed | None:
+    with suppress(BinderError):  # its own check tells
+        return broker.subscribe([f"{_TOPIC}/{run}/+"])
+    return None
+
+
+def _send(broker: TracesMessages, topic: str) -> None:
+    with suppress(BinderError):
+        broker.send_probe(topic)
+
+
+def _collect(feeds: Mapping[str, Feed], own: Mapping[str, str]) -> dict[str, set[str]]:
+    """The numbers of the foreign probes that arrive at each broker."""
+    arrived: dict[str, set[str]] = {name: set() for name in feeds}
+    begun = time.monotonic()
+    complete = 0.0  # when all brokers had sent their own probes back
+    while time.monotonic() < begun + _LONGEST and (not complete or time.monotonic() < complete + PATIENCE):
+        for name, feed in feeds.items():
+            with suppress(BinderError):
+                arrived[name] |= {topic.rpartition("/")[2] for topic, _ in feed.receive()}
+        if not complete and all(own[name] in numbers for name, numbers in arrived.items()):
+            complete = time.monotonic()
+        time.sleep(_POLL)
+    return {name: numbers - {own[name]} for name, numbers in arrived.items()}
+
+
+def _is_same(one: TracesMessages, other: TracesMessages) -> bool:
+    """True if both are one broker: a client that one of them knows is known to the other."""
+    client = f"speck-probe-{uuid.uuid4().hex}"
+    with suppress(BinderError):
+        one.leave_client(client)
+        return other.forget_client(client)
+    return False
+
+
+def packet_complaints(edges: Iterable[Edge], limits: Mapping[str, int]) -> dict[str, list[Complaint]]:
+    """The complaints about brokers that accept less than the brokers whose messages jobs write to them.
+
+    ``limits`` are the largest packets that the brokers accept, in bytes; one without a limit is absent.
+    """
+    found: dict[str, list[Complaint]] = defaultdict(list)
+    jobs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for edge in edges:
+        jobs[edge.source, edge.sink].append(edge.job)
+    for (source, sink), names in sorted(jobs.items()):
+        accepted, arrives = limits.get(sink), limits.get(source)
+        if accepted is not None and (arrives is None or arrives > accepted):
+            found[sink].append(_narrower(source, arrives, accepted, names))
+    return dict(found)
+
+
+def _narrower(source: str, arrives: int | None, accepted: int, names: Sequence[str]) -> Complaint:
+    of_source = "any size" if arrives is None else f"up to {arrives} bytes"
+    return Complaint(
+        f"it accepts packets of up to {accepted} bytes, and {source}, from which {_listed(names)} its "
+        f"messages, accepts {of_source}: a larger message can arrive that cannot be passed on",
+        "give both brokers the same limit (Mosquitto: max_packet_size), or set on_error of the jobs",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"{'jobs' if len(names) > 1 else 'job'} {shown} {'take' if len(names) > 1 else 'takes'}"

@@ -1,0 +1,82 @@
+"""Tries to reach brokers from engines, as jobs do, on request: each takes a slot of an engine for a moment.
+
+The coordinator's own way to a broker says nothing of a job's, which may have another address, another network
+and other authorities.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from speck.binder import ENGINE_OF_SCHEME, ReachesBrokers, scheme_of
+from speck.binder.pool import BinderPool
+from speck.core.inventory import Inventory
+from speck.core.runtime import Complaint
+from speck.errors import NoCapacity, SpeckError
+
+PATIENCE = 40.0  # s, for all engines; below the read timeout of the command line
+_THREADS = 16
+
+
+def reach_complaints(
+    inventory: Inventory,
+    pool: BinderPool,
+    engines: Collection[str],
+    brokers: Collection[str],
+    used: Iterable[tuple[str, str]] = (),
+    patience: float = PATIENCE,
+) -> dict[str, list[Complaint]]:
+    """The complaints about the ways from these engines to these brokers, by the address of the engine.
+
+    A fault for the broker of an engine's own site and those that its jobs use (``used``: pairs of engine and
+    broker); a remark for others.
+    """
+    needed = {(each.spe_address, site.broker_address) for site in inventory.places() for each in site.engines}
+    needed |= set(used)
+    deadline = time.monotonic() + patience
+    found: dict[str, list[Complaint]] = {address: [] for address in engines}
+    threads = ThreadPoolExecutor(min(_THREADS, max(1, len(found))), thread_name_prefix="reach")
+
+    def try_all(engine: str) -> None:
+        # Those that jobs need come first, should the time not suffice.
+        for broker in sorted(brokers, key=lambda each: (engine, each) not in needed):
+            if time.monotonic() > deadline:
+                found[engine].append(_untried(broker, patience))
+            elif (reason := _reason(pool, engine, broker)) is not None:
+                is_needed = (engine, broker) in needed
+                found[engine].append(_complaint(inventory, broker, reason, is_needed=is_needed))
+
+    trials = [threads.submit(try_all, engine) for engine in found]
+    wait(trials, patience + 10)
+    threads.shutdown(wait=False, cancel_futures=True)
+    return {engine: list(complaints) for engine, complaints in found.items() if complaints}
+
+
+def _reason(pool: BinderPool, address: str, broker: str) -> SpeckError | None:
+    """The reason why the engine does not reach the broker; ``None`` if it does, or cannot tell."""
+    try:
+        engine = pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+        if isinstance(engine, ReachesBrokers):
+            engine.reach(broker)
+    except SpeckError as error:
+        return error
+    return None
+
+
+def _complaint(inventory: Inventory, broker: str, reason: SpeckError, *, is_needed: bool) -> Complaint:
+    if isinstance(reason, NoCapacity):
+        return Complaint(f"it was not tried if its jobs reach broker {broker}: {reason}", remark=True)
+    of_jobs = inventory.job_broker_address(broker)
+    by = "" if of_jobs == broker else f" (for jobs: {of_jobs})"
+    return Complaint(
+        f"its jobs do not reach broker {broker}{by}: {' '.join(str(reason).split())}",
+        "let the engine reach the broker, or set job_broker_address of the broker in the inventory to the "
+        "address by which it does",
+        remark=not is_needed,
+    )
+
+
+def _untried(broker: str, patience: float) -> Complaint:
+    return Complaint(f"it was not tried in {patience:g} s if its jobs reach broker {broker}", remark=True)

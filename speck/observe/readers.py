@@ -1,0 +1,174 @@
+"""Jobs that their engines run and that do not read their sessions.
+
+An engine calls a job running while its source still tries to reach the broker, and also when its program
+reads by a client of its own.  The broker knows better: a reader claims the fence of its session before it
+reads (:mod:`binders.mqtt.broker`).  Each attempt is looked for until its claim is seen once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from speck.binder import KnowsReaders
+from speck.binder.pool import BinderPool
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.lifecycle import AttemptPhase, EventKind
+from speck.core.runtime import JobState, JobStatus
+from speck.errors import SpeckError
+from speck.store import AttemptRecord, Event
+from speck.store.deployments import Snapshot
+
+_log = logging.getLogger(__name__)
+
+GRACE = 10.0  # s, within which a job begins to read: Spark compiles its first batch meanwhile
+THREADS = 8  # brokers that are asked at a time
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """The last attempt at a job, seen to run ``since`` (s); ``reported`` by an event if it is not read."""
+
+    composition: str
+    job: Job
+    record: AttemptRecord
+    since: float
+    is_read: bool = False
+    reported: bool = False
+
+
+@dataclass
+class ReaderWatch:
+    """Looks for the readers of all running jobs.  ``clock`` gives Unix time, s; ``write`` writes events.
+
+    ``connected`` is true for a job whose engine reports a connected reader: one of version 0.1, or one that
+    may not write its fence, claims none.
+    """
+
+    pool: BinderPool
+    inventory: Inventory
+    clock: Callable[[], float]
+    write: Callable[[list[Event]], None]
+    connected: Callable[[str], bool] = lambda _: False
+    grace: float = GRACE
+    _known: dict[str, _Attempt] = field(default_factory=dict, init=False)
+    _asked: dict[str, Future[None]] = field(default_factory=dict, init=False)  # by broker
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="readers"), init=False
+    )
+
+    def note(self, snapshots: Sequence[Snapshot], statuses: Mapping[str, JobStatus]) -> None:
+        """Note the jobs that run, and begin to look for the readers that were not seen; does not wait."""
+        running = {
+            name: (snapshot.head.name, snapshot.forms[name], attempts[-1])
+            for snapshot in snapshots
+            for name, attempts in snapshot.attempts.items()
+            if _runs(attempts, statuses.get(name))
+        }
+        now = self.clock()
+        with self._lock:
+            # A job that is started again and again without reading is known as such meanwhile.
+            there = {name for snapshot in snapshots for name in snapshot.records}
+            retained = {name: each for name, each in self._known.items() if name in there}
+            self._known = retained | {name: self._noted(now, *each) for name, each in running.items()}
+            unseen: dict[str, list[_Attempt]] = defaultdict(list)
+            for name in running:
+                if not (each := self._known[name]).is_read:
+                    unseen[each.job.source_broker].append(each)
+        for broker, attempts in unseen.items():
+            if broker not in self._asked or self._asked[broker].done():
+                self._asked[broker] = self._threads.submit(self._ask, broker, attempts)
+
+    def _noted(self, now: float, composition: str, job: Job, record: AttemptRecord) -> _Attempt:
+        known = self._known.get(job.job_name)
+        if known is None:
+            return _Attempt(composition, job, record, now)
+        if known.record.attempt.id == record.attempt.id:
+            return known
+        # A copy that takes the place of one that never read is late already.
+        since = now if known.is_read else known.since
+        return _Attempt(composition, job, record, since, reported=known.reported)
+
+    def await_answers(self) -> None:
+        """Wait for the answers of all brokers that are being asked."""
+        for each in list(self._asked.values()):
+            each.result()
+
+    def fault(self, job: str) -> str:
+        """The remark on a job that runs and does not read; empty for others."""
+        with self._lock:
+            known = self._known.get(job)
+        return "" if known is None or known.is_read or not known.reported else self._text(known)
+
+    def unread(self) -> dict[str, str]:
+        """The remarks on all jobs that run and do not read, by name."""
+        with self._lock:
+            names = list(self._known)
+        return {name: text for name in names if (text := self.fault(name))}
+
+    def close(self) -> None:
+        """Begin no further look."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _ask(self, address: str, attempts: Sequence[_Attempt]) -> None:
+        try:
+            broker = self.pool.broker(address)
+            if not isinstance(broker, KnowsReaders):
+                return
+            found = broker.readers([each.record.attempt.session for each in attempts])
+        except SpeckError as error:
+            _log.debug("%s does not report its readers: %s", address, error)
+            return
+        except Exception:
+            _log.exception("the request to %s for its readers failed", address)
+            return
+        try:
+            self._take(attempts, found)
+        except SpeckError as error:
+            _log.warning("the readers at %s could not be recorded: %s", address, error)
+
+    def _take(self, attempts: Iterable[_Attempt], found: Mapping[str, int]) -> None:
+        now, events = self.clock(), list[Event]()
+        with self._lock:
+            for each in attempts:
+                attempt, name = each.record.attempt, each.job.job_name
+                if (known := self._known.get(name)) is None or known.record.attempt.id != attempt.id:
+                    continue
+                if found.get(attempt.session, -1) >= attempt.number:
+                    self._known[name] = replace(known, is_read=True, reported=False)
+                    if known.reported:
+                        message = f"job {name!r} reads its source {known.job.source_topic!r}"
+                        events.append(self._event(known, EventKind.READING, message, now))
+                elif not known.reported and now - known.since >= self.grace and not self.connected(name):
+                    self._known[name] = late = replace(known, reported=True)
+                    message = f"job {name!r} {self._text(late)}"
+                    events.append(self._event(known, EventKind.UNREAD, message, now))
+        if events:
+            self.write(events)
+
+    def _text(self, late: _Attempt) -> str:
+        job = late.job
+        address, of_jobs = job.source_broker, self.inventory.job_broker_address(job.source_broker)
+        by = "" if of_jobs == address else f" (for jobs: {of_jobs})"
+        return (
+            f"does not read its source: for {self.clock() - late.since:.0f} s, no reader has taken session "
+            f"{late.record.attempt.session!r} at broker {address}{by} (either its engine does not reach the "
+            "broker: speck sites check --from-engines, speck logs; or its program reads by a client of its "
+            "own, and messages fill the session)"
+        )
+
+    @staticmethod
+    def _event(known: _Attempt, kind: EventKind, message: str, now: float) -> Event:
+        return Event(now, kind, message, known.composition, known.job.job_name, by_loop=True)
+
+
+def _runs(attempts: Sequence[AttemptRecord], status: JobStatus | None) -> bool:
+    """True if the last of the attempts runs; one that just started anew counts, so that it stays known."""
+    live = status is not None and status.state in (JobState.RUNNING, JobState.STARTING)
+    return bool(attempts) and attempts[-1].phase is AttemptPhase.RUNNING and live

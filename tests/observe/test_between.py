@@ -1,0 +1,130 @@
+"""Bridges, double names and limits that differ: found between brokers, in memory and real ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binders.mqtt import MqttBroker
+from speck.core.inventory import Inventory
+from speck.core.runtime import Complaint
+from speck.observe.between import BRIDGE_REMEDY, Edge, bridge_complaints, packet_complaints
+from tests.support.doubles import InMemoryBroker, World
+from tests.support.examples import one_site
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.rest_server import RestServer, rest_server
+from tests.support.speck_command import Speck
+
+A, B, C = "tcp://a:1883", "tcp://b:1883", "tcp://c:1883"
+
+
+@pytest.fixture(name="rest")
+def rest_of_three_sites(tmp_path: Path) -> Iterator[RestServer]:
+    sites = {broker: one_site(broker, f"sc://{broker}:1", f"tcp://{broker}:1883") for broker in "abc"}
+    with rest_server(tmp_path, Inventory(sites)) as server:
+        yield server
+
+
+def test_a_bridge_is_told_at_the_broker_that_it_leads_to(rest: RestServer, speck: Speck) -> None:
+    rest.world.bridges = {A: [C]}
+    said = speck("sites", "check")
+    assert said.code == 1
+    assert f"c, broker {C}: a bridge passes SpecK's topics on to it from {A}" in said.out
+    assert f"    remedy: {BRIDGE_REMEDY}" in said.out
+    assert said.out.count("a bridge passes") == 1
+
+
+def test_two_names_of_one_broker_are_no_bridge(rest: RestServer, speck: Speck) -> None:
+    rest.world.doubles = {A: [B], B: [A]}
+    said = speck("sites", "check")
+    assert f"b, broker {B}: it is the broker {A} by another name" in said.out
+    assert "bridge" not in said.out
+    assert said.out.splitlines()[-1] == "1 fault"
+
+
+def test_a_broker_that_is_down_hides_no_bridge(rest: RestServer, speck: Speck) -> None:
+    rest.world.bridges = {B: [A]}
+    rest.world.down(C)
+    assert f"passes SpecK's topics on to it from {B}" in speck("sites", "check").out
+
+
+def test_one_broker_is_not_compared() -> None:
+    world = World()
+    assert bridge_complaints({A: InMemoryBroker(world, A)}) == {}
+    assert world.calls == []
+
+
+EDGES = [Edge("x", A, B), Edge("y", A, B), Edge("z", B, A), Edge("own", A, A)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ({}, {}),
+        ({A: 1000, B: 1000}, {}),
+        ({A: 1000}, {A: "from which job z takes its messages, accepts any size"}),
+        ({A: 2000, B: 1000}, {B: "from which jobs x, y take its messages, accepts up to 2000 bytes"}),
+    ],
+)
+def test_a_narrower_broker_behind_a_wider_one(limits: dict[str, int], found: dict[str, str]) -> None:
+    complaints = packet_complaints(EDGES, limits)
+    assert complaints.keys() == found.keys()
+    for address, part in found.items():
+        (complaint,) = complaints[address]
+        assert part in complaint.message
+        assert f"up to {limits[address]} bytes" in complaint.message
+
+
+# --- real brokers ---------------------------------------------------------------------------------
+
+BRIDGE = """\
+connection to-{name}
+address 127.0.0.1:{port}
+topic {topics}
+restart_timeout 1
+"""
+
+
+def bridged(directory: Path, topics: str, to: MosquittoServer) -> MosquittoServer:
+    lines = BRIDGE.format(name="far", port=to.port, topics=topics)
+    return MosquittoServer(directory, lines)
+
+
+def eventually_complaints(brokers: dict[str, MqttBroker], *, expected: bool) -> dict[str, list[Complaint]]:
+    """The complaints once a bridge that is to be found is up."""
+    deadline = time.monotonic() + 20
+    while True:
+        found = bridge_complaints(brokers)
+        if found or not expected or time.monotonic() > deadline:
+            return found
+
+
+@pytest.mark.engine
+def test_a_real_bridge_and_its_remedy(tmp_path: Path) -> None:
+    for name, topics, expected in (("all", "# both 2", True), ("some", "sensors/# both 2", False)):
+        # A bridge's session at the other broker keeps its former subscriptions.
+        with MosquittoServer(tmp_path / f"far-{name}") as far:
+            with bridged(tmp_path / name, topics, far) as near:
+                brokers = {each.address: MqttBroker(each.address, Inventory()) for each in (near, far)}
+                if not expected:
+                    time.sleep(2)  # for the bridge to come up: nothing else shows it
+                found = eventually_complaints(brokers, expected=expected)
+                for each in brokers.values():
+                    each.close()
+            assert bool(found) is expected, (name, found)
+            if expected:
+                assert far.address in found
+                assert "a bridge passes SpecK's topics on" in found[far.address][0].message
+
+
+@pytest.mark.engine
+def test_two_names_of_one_real_broker(mosquitto: MosquittoServer) -> None:
+    other = mosquitto.address.replace("127.0.0.1", "localhost")
+    brokers = {each: MqttBroker(each, Inventory()) for each in (mosquitto.address, other)}
+    (found,) = [each for complaints in bridge_complaints(brokers).values() for each in complaints]
+    assert "by another name" in found.message
+    for broker in brokers.values():
+        broker.close()

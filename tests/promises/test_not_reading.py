@@ -1,0 +1,99 @@
+"""Jobs that real engines call running, and that do not read: reported within a minute, with the address."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
+from speck.binder import installed
+from speck.coordinator import Services, build
+from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
+from speck.schema.compositions import load_composition
+from speck.store import Store
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.real_server import free_port
+from tests.support.requirements import NEEDS_RIG
+from tests.support.spark_server import SparkServer
+
+pytestmark = [pytest.mark.engine, NEEDS_RIG]
+
+BOUND = 60.0  # s
+FORWARD = "io.speck.flink.jobs.Forward"
+
+
+def events(services: Services, kind: str) -> dict[str, str]:
+    """The messages of this kind of events, by job."""
+    return {each["job"]: each["message"] for each in services.queries.events(1000) if each["kind"] == kind}
+
+
+def apply(services: Services, text: str, *, healthy: bool = True) -> None:
+    loaded = load_composition(
+        text,
+        inventory=services.coordinator.inventory,
+        registry=installed(),
+        root=(ROOT, Path("/")),
+        default_name="c",
+    )
+    operation, _ = services.coordinator.apply(loaded.composition)
+    assert operation.wait(PATIENCE)
+    assert not healthy or operation.state == "succeeded", operation
+
+
+def test_what_does_not_read_is_told_within_a_minute(
+    mosquitto: MosquittoServer,
+    spark_server: SparkServer,
+    flink_server: FlinkServer,
+    flink_jobs: Path,
+    tmp_path: Path,
+) -> None:
+    """The coordinator reaches the broker, the engines do not; and a program generates its own input."""
+    nowhere = f"tcp://127.0.0.1:{free_port()}"
+    engines = (
+        Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints")),
+        Engine(
+            spe_address=flink_server.address,
+            checkpoint_dir=flink_server.cluster.checkpoints.as_uri(),
+            savepoint_dir=flink_server.cluster.savepoints.as_uri(),
+        ),
+    )
+    broker = mosquitto.address
+    site = Site(name="A", engines=engines, broker_address=broker, job_broker_address=nowhere)
+    text = (
+        "jobs:\n"
+        + job("near", spark_server.address, (broker, "in"), (broker, "out"), (SPARK_CODE, "upper"))
+        + job("far", flink_server.address, (broker, "in"), (broker, "out"), (FLINK_CODE, FORWARD))
+        + job(
+            "own",
+            flink_server.address,
+            (broker, "in"),
+            (broker, "out"),
+            (str(flink_jobs), "streets.Counting"),
+        )
+    )
+    with Store(tmp_path / "store") as store:
+        settings = Settings(roots=(ROOT, flink_jobs.parent), period=2)
+        services = build(store, installed(), Inventory({"A": site}), settings)
+        services.coordinator.start()
+        try:
+            apply(services, text, healthy=False)
+            begun = time.monotonic()
+            reported = await_that(lambda: events(services, "not reading"), lambda found: len(found) == 3)
+            took = time.monotonic() - begun
+            shown = {each["job_name"]: each["message"] for each in services.queries.jobs()}
+            # Flink restarts the task for ever, so that the state of its job does not change.
+            error = await_that(lambda: events(services, "drift").get("near", ""), bool, patience=120)
+        finally:
+            services.coordinator.delete_composition("c").wait(PATIENCE)
+            services.coordinator.close()
+    print({"seconds": round(took, 1)}, reported, shown, error, sep="\n")
+    assert took < BOUND
+    for message in reported.values():
+        assert broker in message
+        assert f"for jobs: {nowhere}" in message
+    assert "cannot read topic 'in'" in error
+    assert f"cannot reach broker {nowhere}" in error

@@ -1,0 +1,85 @@
+"""Messages of devices that publish at QoS 0, while the jobs that read them are updated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.promises.flow import Listener, Sender, client
+from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
+from speck.binder import installed
+from speck.coordinator import Coordinator, build
+from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
+from speck.schema.compositions import load_composition
+from speck.store import Store
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.requirements import NEEDS_RIG
+from tests.support.spark_server import SparkServer
+
+pytestmark = [pytest.mark.engine, NEEDS_RIG]
+
+RATE = 500.0  # messages/s
+MESSAGES = 3000
+
+
+def apply(coordinator: Coordinator, broker: str, spark: str, flink: str, parallelism: int) -> None:
+    text = (
+        "jobs:\n"
+        + job("near", spark, (broker, "in"), (broker, "out/spark"), (SPARK_CODE, "upper"))
+        + job(
+            "far", flink, (broker, "in"), (broker, "out/flink"), (FLINK_CODE, "io.speck.flink.jobs.Forward")
+        )
+    ).replace("}", f", parallelism: {parallelism}}}")
+    loaded = load_composition(
+        text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="qos0"
+    )
+    operation, _ = coordinator.apply(loaded.composition)
+    assert operation.wait(PATIENCE)
+    assert operation.state == "succeeded", operation
+
+
+def test_none_is_lost_by_two_updates_on_either_engine(
+    mosquitto: MosquittoServer, spark_server: SparkServer, flink_server: FlinkServer, tmp_path: Path
+) -> None:
+    """With the broker as it is shipped; without ``upgrade_outgoing_qos``, some hundred are lost."""
+    engines = (
+        Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints")),
+        Engine(
+            spe_address=flink_server.address,
+            checkpoint_dir=flink_server.cluster.checkpoints.as_uri(),
+            savepoint_dir=flink_server.cluster.savepoints.as_uri(),
+        ),
+    )
+    inventory = Inventory({"A": Site(name="A", engines=engines, broker_address=mosquitto.address)})
+    near = mosquitto.address, spark_server.address, flink_server.address
+    with (
+        Store(tmp_path / "store") as store,
+        client(mosquitto.address) as one,
+        client(mosquitto.address) as other,
+    ):
+        settings = Settings(roots=(ROOT,), period=0)
+        coordinator = build(store, installed(), inventory, settings).coordinator
+        coordinator.start()
+        results = {"spark": Listener(one, "out/spark"), "flink": Listener(other, "out/flink")}
+        try:
+            apply(coordinator, *near, parallelism=1)
+            sender = Sender(mosquitto.address, "in", RATE, lambda number: f"m{number}", qos=0).start()
+            for count, parallelism in ((MESSAGES // 4, 2), (MESSAGES // 2, 1)):
+                await_that(lambda: len(sender.sent), lambda sent, count=count: sent >= count)  # type: ignore[misc]
+                apply(coordinator, *near, parallelism=parallelism)
+            await_that(lambda: len(sender.sent), lambda sent: sent >= MESSAGES)
+            sent = {each.upper() for each in sender.stop()}
+            missing = {
+                name: lambda found=found: sent - {each.upper() for each in found.texts()}  # type: ignore[misc]
+                for name, found in results.items()
+            }
+            for lacks in missing.values():
+                await_that(lacks, lambda lost: not lost, patience=30)
+            assert coordinator.delete_composition("qos0").wait(PATIENCE)
+        finally:
+            lost = {name: len(sent - {e.upper() for e in found.texts()}) for name, found in results.items()}
+            print({"messages": len(sent), "lost": lost})
+            coordinator.close()
