@@ -85,7 +85,9 @@ class Planner:
         """
         asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
-        code = {**elsewhere, **self.code.of_forms(snapshot.forms, desired.values())}
+        changes = self.code.of_forms(snapshot.forms, desired.values())
+        # A file that the job did not keep, though it reaches no change: its whole content was asked for.
+        code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
         plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
         leaves = undrained.of(plan, snapshot, desired, observed)
