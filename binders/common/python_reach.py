@@ -68,6 +68,19 @@ def reached_code(source: bytes, entry: str | None, where: str) -> ReachedCode:
         raise BadSource(f"{where!r} is nested too deeply for Python to read") from error
 
 
+def reached_statements(source: bytes, entry: str, where: str) -> list[ast.stmt]:
+    """The statements that the function or class ``entry`` reaches; all of the file if it has no such name.
+
+    Raises :class:`~binders.common.python_source.BadSource`.
+    """
+    try:
+        module = _Module(parsed(source, where), [], where)
+        known = entry in module.bindings
+        return [each.node for each in (module.reach(entry) if known else module.statements)]
+    except RecursionError as error:
+        raise BadSource(f"{where!r} is nested too deeply for Python to read") from error
+
+
 def _reached(module: _Module, entry: str | None) -> ReachedCode:
     if entry is None:
         return module.code(module.statements, "it runs as a script")
