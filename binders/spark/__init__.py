@@ -11,7 +11,7 @@ from binders.common.python_reach import reached_code
 from binders.common.signature import parameters_of
 from binders.spark.local.connect_server import CONNECT_SERVER
 from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
-from binders.spark.query.code_check import ARCHIVES, check_code, source_of, split_entry
+from binders.spark.query.code_check import ARCHIVES, check_job, source_of, split_entry
 from speck.binder import EngineBinder, EngineKind, Parameter
 from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
@@ -91,7 +91,7 @@ CONNECT = EngineKind(
     "spark-connect",
     "spark",
     ("sc",),
-    check_code,
+    check_job,
     connect_engine,
     startup_seconds=STARTUP_SECONDS,
     local=CONNECT_SERVER,
@@ -108,7 +108,7 @@ STANDALONE = EngineKind(
     "spark-standalone",
     "spark",
     ("spark",),
-    check_code,
+    check_job,
     connect_standalone,
     startup_seconds=STARTUP_SECONDS,
     local=STANDALONE_CLUSTER,

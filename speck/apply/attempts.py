@@ -66,6 +66,10 @@ class Attempts:
                 return record.handle, form
         return None, None
 
+    def runs_another_form(self, job: Job) -> bool:
+        """True if an attempt at a job in another form may run."""
+        return any(self.context.form(each) != job for each in self.context.store.attempts(job.job_name))
+
     # --- start
 
     def launch(self, job: Job, revision: int) -> None:

@@ -193,6 +193,11 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True)
+class FormRestored:
+    """The form before this one is about to be started again, from the state that it had."""
+
+
+@dataclass(frozen=True, slots=True)
 class ActionFailed:
     """An action on the job failed or waits, for this reason."""
 
@@ -218,6 +223,7 @@ Event = (
     | StatesDiscarded
     | StatesReleased
     | Confirmed
+    | FormRestored
     | ActionFailed
 )
 
@@ -311,7 +317,8 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             # A state that a copy did not start from must not come back when a later one is stateful again.
             state = event.attempt.state
             source = record.state_source if state is not None else ""
-            return replace(record, error="", state=state, restart_lineage=None, state_source=source)
+            record = replace(record, error="", state=state, restart_lineage=None, state_source=source)
+            return record if state is None else replace(record, rollback_state=None)
         case AttemptStopped():
             return _stopped(record, event)
         case AttemptAbandoned():
@@ -321,7 +328,8 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             # Its engine has the state that it began from, if any; the store's is of another copy.
             number = max(record.attempts, event.attempt.number)
             fresh = replace(record, attempts=number, error="", state=None, state_source="")
-            return replace(fresh, rollback_revision=0, restart_lineage=None, renumbers=True)
+            fresh = replace(fresh, rollback_revision=0, rollback_state=None)
+            return replace(fresh, restart_lineage=None, renumbers=True)
         case CopyAdopted():
             return _adopted(record, event)
         case StateFound():
@@ -333,15 +341,17 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             return _with_garbage(record, [event.place])
         case TransferCompleted():
             # The copy that starts from the state changes it: from now on it is at its new place alone.
-            return replace(
-                _with_garbage(_without_garbage(record, [event.place]), [event.source]), state=event.place
-            )
+            moved = _with_garbage(_without_garbage(record, [event.place]), [event.source])
+            back = event.place if record.rollback_state == event.source else record.rollback_state
+            return replace(moved, state=event.place, rollback_state=back)
         case StatesDiscarded():
             return _without_garbage(record, event.states)
         case StatesReleased():
             return _with_garbage(record, record.retained_states)
         case Confirmed():
-            return replace(record, rollback_revision=0)
+            return replace(record, rollback_revision=0, rollback_state=None)
+        case FormRestored():
+            return _restored(record)
         case ActionFailed():
             return replace(record, error=event.error)
         case _:
@@ -364,10 +374,14 @@ def _adopted(record: JobRecord, event: CopyAdopted) -> JobRecord:
 def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
     if event.state is not None and event.retained:
         record = _retain(record, event.state)
-    # A form that has not come up yet is no way back: the one before it is.
-    rollback = (record.rollback_revision or event.revision) if event.reversible else 0
-    lineage = event.restart_lineage
-    record = replace(record, rollback_revision=rollback, restart_lineage=lineage, form=event.form)
+    if record.rollback_revision in (0, event.revision):
+        record = replace(
+            record,
+            rollback_revision=event.revision if event.reversible else 0,
+            rollback_state=(event.state or record.state) if event.reversible else None,
+        )
+    # Otherwise it is a form that has not come up: the one before it is the way back.
+    record = replace(record, restart_lineage=event.restart_lineage, form=event.form)
     if event.state is None:
         return record
     if event.state.location != _location(event.attempt.state):
@@ -375,6 +389,18 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
     # It left nothing newer than it began from; an abandoned copy may have since.
     found = _location(record.state) not in (None, event.state.location)
     return record if found else replace(record, state=event.state)
+
+
+def _restored(record: JobRecord) -> JobRecord:
+    """The record from which the former form starts: with its own state, if the form after it had none.
+
+    That form may have written messages with the numbers that follow the state: they are not given again.
+    """
+    state = record.rollback_state
+    if state is None:
+        return record
+    renumbers = record.renumbers or record.state != state
+    return replace(record, state=state, state_source="", rollback_state=None, renumbers=renumbers)
 
 
 def _location(state: State | None) -> str | None:
@@ -385,7 +411,8 @@ def _retain(record: JobRecord, state: State) -> JobRecord:
     """The record with one more retained state; the oldest beyond the bound become garbage."""
     retained = (*_without(record.retained_states, [state]), state)
     record = replace(_without_garbage(record, [state]), retained_states=retained)
-    return _with_garbage(record, retained[:-RETAINED_STATES])
+    needed = [] if record.rollback_state is None else [record.rollback_state]
+    return _with_garbage(record, _without(retained[:-RETAINED_STATES], needed))
 
 
 def _with_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
 
@@ -12,7 +12,7 @@ from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.foreign import ForeignJobs
-from speck.apply.job_state import Confirmed
+from speck.apply.job_state import Confirmed, FormRestored
 from speck.apply.leaving import Leaving
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
@@ -150,7 +150,10 @@ class Steps:
         job = action.job
         if self._runs(job) or self._resubmit(job):
             return
-        self.attempts.stop_all(job.job_name, keep_state=job.upgrade == "stateful")
+        stateful = job.upgrade == "stateful"
+        # A copy in another form is put back with its state if this form does not start.
+        keep_state = stateful or self.attempts.runs_another_form(job)
+        self.attempts.stop_all(job.job_name, keep_state=keep_state, required=stateful)
         self.leaving.check(action)
         try:
             self.attempts.launch(job, self.context.operation.revision)
@@ -262,13 +265,18 @@ class Steps:
             before = None if former is None else (action.previous, former)
         if before is None:
             raise error
-        self.attempts.stop_all(name, keep_state=True)
+        # A form that began without a state leaves none to the one before it, which continues with its own.
+        self.attempts.stop_all(name, keep_state=action.job.upgrade == "stateful")
         self._roll_back(*before, error)
 
     def _roll_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
-        """Start the previous form again; the session of the new one goes on to collect for it."""
+        """Start the previous form again, from the state that it had whatever its ``upgrade`` says.
+
+        The session of the new form collects messages for it.
+        """
+        self.context.note(previous.job_name, FormRestored())
         try:
-            self.attempts.launch(previous, former)
+            self.attempts.launch(replace(previous, upgrade="stateful"), former)
         except BinderError as second:
             raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
         self.attempts.discard_garbage(previous.job_name)

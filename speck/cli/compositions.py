@@ -15,6 +15,7 @@ from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     abandon_option,
+    all_code_option,
     author_option,
     change_options,
     file_argument,
@@ -38,6 +39,7 @@ from speck.client import Client
 @click.option(
     "--build", is_flag=True, help="Have the engines build the new code too, as an apply that stops jobs does."
 )
+@all_code_option
 @abandon_option
 @loss_option
 @unfold_option
@@ -51,6 +53,7 @@ def plan(
     settings: tuple[str, ...],
     base_revision: int | None,
     build: bool,
+    all_code: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
     unfold: bool,
@@ -62,7 +65,16 @@ def plan(
     """
     text = read_composition(file, values(env_files, settings, file))
     with local_code(text, file, roots).sent(client) as code:
-        data = client.plan(text, file.stem, base_revision, leave_behind, give_up, code=code, build=build)
+        data = client.plan(
+            text,
+            file.stem,
+            base_revision,
+            leave_behind,
+            give_up,
+            code=code,
+            build=build,
+            all_code=all_code,
+        )
     warn(data["warnings"])
     show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data)], as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
@@ -85,6 +97,7 @@ def plan(
     is_flag=True,
     help="All or nothing: go back to the revision before if any job fails or has to wait.",
 )
+@all_code_option
 @abandon_option
 @loss_option
 @yes_option
@@ -101,6 +114,7 @@ def apply(
     base_revision: int | None,
     place: str,
     atomic: bool,
+    all_code: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
     yes: bool,
@@ -120,6 +134,7 @@ def apply(
             "--base-revision": base_revision is not None,
             "--leave-behind": leave_behind,
             "--atomic": atomic,
+            "--all-code": all_code,
         }
         for option in (each for each, is_given in refused.items() if is_given):
             raise click.UsageError(f"{option} is not available with --place all")
@@ -127,7 +142,9 @@ def apply(
         _place_all(client, text, file.stem, local, change, yes, as_json)
         return
     with local.sent(client) as code:
-        planned = client.plan(text, file.stem, base_revision, leave_behind, give_up, place, code)
+        planned = client.plan(
+            text, file.stem, base_revision, leave_behind, give_up, place, code, all_code=all_code
+        )
     warn(planned["warnings"])
     if not as_json:
         show_data(planned, [*render.plan_lines(planned, unfold), *render.figure_lines(planned)], False)
@@ -136,6 +153,7 @@ def apply(
     base = planned["base_revision"]
     more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
     more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
+    more["all_code"] = all_code or None
     more |= {"plan": planned["plan"], "code": local.hashes}
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 

@@ -122,6 +122,16 @@ def loss_option(function: _Function) -> _Function:
     )(function)
 
 
+def all_code_option(function: _Function) -> _Function:
+    """The option that lets every change of a file count."""
+    return click.option(
+        "--all-code",
+        is_flag=True,
+        help="Let every change of a job's file count for all jobs of that file; without it, a change that a "
+        "job does not reach leaves the job as it is.",
+    )(function)
+
+
 def yes_option(function: _Function) -> _Function:
     """The option that answers the question before a destructive change."""
     return click.option(

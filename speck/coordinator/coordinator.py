@@ -32,6 +32,7 @@ from speck.coordinator.placer import NEW, Placer
 from speck.coordinator.planner import Planner, refuse_stale
 from speck.coordinator.proposal_data import assigned_figures
 from speck.coordinator.revision_outcomes import RevisionOutcomes
+from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState, EventKind, OperationKind
@@ -148,14 +149,15 @@ class Coordinator:
         give_up: bool = False,
         place: str = NEW,
         build: bool = False,
+        all_code: bool = False,
     ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed.
 
-        With ``build``, its new forms are built at their engines.  ``place`` is as in
-        :meth:`~speck.coordinator.placer.Placer.assign`.
+        With ``build``, its new forms are built at their engines; with ``all_code``, every change of a file
+        counts for all of its jobs.  ``place`` is as in :meth:`~speck.coordinator.placer.Placer.assign`.
         """
         head = self.deployments.head(composition.name)
-        composition, elsewhere = self.code.recognised(head, composition)
+        composition, elsewhere = self._recognised(head, composition, all_code)
         assigned = self.placer.assign(composition, place)
         left_behind = self.planner.left_behind(head, leave_behind)
         plan = self.planner.checked(
@@ -164,6 +166,11 @@ class Coordinator:
         unbuilt = self.builds.check(plan, left_behind, on_request=True) if build else []
         plan = replace(plan, figures=assigned_figures(assigned), unbuilt=tuple(unbuilt))
         return self.planner.with_reachability(plan, left_behind)
+
+    def _recognised(
+        self, head: Head, composition: Composition, all_code: bool
+    ) -> tuple[Composition, Mapping[str, CodeChange]]:
+        return (composition, {}) if all_code else self.code.recognised(head, composition)
 
     # --- applying
 
@@ -181,6 +188,7 @@ class Coordinator:
         place: str = NEW,
         kind: str = "",
         atomic: bool = False,
+        all_code: bool = False,
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and carry it out in the background.
 
@@ -190,7 +198,7 @@ class Coordinator:
         leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  ``give_up`` allows
         the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  ``kind`` is that of
         the operation, if it is not of a user's request.  An ``atomic`` one is taken back if any job of it
-        fails or waits.  Raises
+        fails or waits.  ``all_code`` is as in :meth:`plan`.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.JobsOfAnother`, :class:`~speck.errors.InvalidInput`.
         """
@@ -198,7 +206,7 @@ class Coordinator:
         kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
         with self.operations.exclusive(name, kind):
             head = self.changeable_head(name)
-            composition, elsewhere = self.code.recognised(head, composition)
+            composition, elsewhere = self._recognised(head, composition, all_code)
             composition = self.placer.assign(composition, place).composition
             left_behind = self.planner.left_behind(head, leave_behind)
             plan = self.planner.checked(head, composition, base_revision, left_behind, give_up, elsewhere)

@@ -111,7 +111,9 @@ class Planner:
         """The actions of a plan, and the statuses that it is made from."""
         asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked, patience)
-        code = {**elsewhere, **self.code.of_forms(snapshot.forms, desired.values())}
+        changes = self.code.of_forms(snapshot.forms, desired.values())
+        # A file that the job did not keep, though it reaches no change: its whole content was asked for.
+        code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
 
     def with_reachability(self, plan: Plan, left_behind: Collection[str]) -> Plan:

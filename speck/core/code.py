@@ -6,13 +6,14 @@ A file's statements that a job does not reach, comments and formatting are no pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
 from typing import Any
 
 _MOST_LINES = 400  # of the difference of one part; more are counted and not shown
 _NAMED = 3  # parts in a summary
+_REQUESTED = "as requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,10 @@ class CodeChange:
     parts: tuple[PartChange, ...] = ()
     whole: str = ""
     same: bool = False
+
+    def as_a_whole(self) -> CodeChange:
+        """The change as one that counts, also where the job reaches nothing that changed."""
+        return replace(self, same=False, whole=_REQUESTED) if self.same else self
 
     def __str__(self) -> str:
         """The change in words: ``air.py: `dirty` changed (2 lines)``."""

@@ -221,6 +221,7 @@ def encode_job(record: JobRecord) -> bytes:
         "w": record.form,
         "r": int(record.renumbers),
         "a": record.state_source,
+        "fs": _state_data(record.rollback_state) if record.rollback_state else None,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -244,6 +245,7 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         data.get("w", ""),
         bool(data.get("r")),
         data.get("a", ""),
+        _state(data.get("fs")),
     )
 
 

@@ -98,6 +98,8 @@ class JobRecord:
     ran last (empty: none has ended yet).  ``renumbers`` is true if the next attempt begins new numbers: after
     a restore of the store, whose states may be older than what the job has written.  ``state_source`` is the
     id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
+    ``rollback_state`` is the state of the form of ``rollback_revision``, until another form has started from
+    a state.
     """
 
     name: str
@@ -115,6 +117,7 @@ class JobRecord:
     form: str = ""
     renumbers: bool = False
     state_source: str = ""
+    rollback_state: State | None = None
 
 
 @dataclass(frozen=True, slots=True)

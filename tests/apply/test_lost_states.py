@@ -9,14 +9,14 @@ import pytest
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Job
-from speck.errors import StateLost
+from speck.errors import Rejected, StateLost
 from tests.support.coordinator_bench import (  # noqa: F401
     begin_fixture,
     coordinator_fixture,
     services_fixture,
     world_fixture,
 )
-from tests.support.doubles import World
+from tests.support.doubles import World, checkpoint
 from tests.support.jobs_by_hand import composition, make_job
 from tests.support.sessions import named
 
@@ -78,6 +78,35 @@ def test_a_form_without_its_state_is_not_put_back(coordinator: Coordinator, worl
     assert "no such class" in operation.actions["a"].error
     assert "put back" not in operation.actions["a"].error
     assert world.running("a") == []
+
+
+REJECTED = Rejected("no such class", address=ENGINE)
+STATELESS = replace(A, upgrade="stateless")
+
+
+@pytest.mark.parametrize("before", [A, STATELESS], ids=["stateful", "stateless"])
+def test_a_form_that_is_put_back_continues_with_its_state_whatever_upgrade_says(
+    coordinator: Coordinator, world: World, before: Job
+) -> None:
+    carry_out(coordinator, before)
+    (old,) = world.running("a")
+    world.fail("submit", REJECTED, name="a")
+    operation = carry_out(coordinator, replace(STATELESS, trigger="1 second"))
+    assert "the previous version was put back and runs" in operation.actions["a"].error
+    (back,) = world.running("a")
+    assert back.job.trigger is None
+    assert back.attempt.state is not None and back.attempt.state.location == checkpoint(old.attempt)
+
+
+def test_a_stateless_update_that_comes_up_begins_without_a_state(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, STATELESS)
+    assert carry_out(coordinator, replace(STATELESS, trigger="1 second")).state == "succeeded"
+    (running,) = world.running("a")
+    assert running.attempt.state is None
+    record = coordinator.store.job("a")
+    assert record is not None and (record.state, record.rollback_state) == (None, None)
 
 
 def test_a_job_without_its_state_may_go(coordinator: Coordinator, world: World) -> None:

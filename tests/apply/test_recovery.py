@@ -19,7 +19,7 @@ from speck.core.runtime import Attempt, Handle
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import Store
-from tests.support.doubles import InMemoryEngine, World, double_kinds
+from tests.support.doubles import InMemoryEngine, World, checkpoint, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
 from tests.support.killed_coordinator import Life
 
@@ -48,13 +48,15 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
             coordinator.close()
             coordinator.store.close()
 
-    def start(arrange: Callable[[], None] = lambda: None) -> Coordinator:
+    def start(arrange: Callable[[], None] = lambda: None, startup: float = 0.0) -> Coordinator:
         end()
         world.heal()
         arrange()
         root = write_code(tmp_path)
         coordinator = build(
-            Store(tmp_path / "store"), double_kinds(world), settings=Settings(roots=(root,), period=0)
+            Store(tmp_path / "store"),
+            double_kinds(world, startup=startup),
+            settings=Settings(roots=(root,), period=0),
         ).coordinator
         running.append(coordinator)
         coordinator.start()
@@ -188,6 +190,49 @@ def test_deletion_without_an_answer_is_made_again(
     assert operation.state == "succeeded"
     assert world.running() == []
     assert world.broker(BROKER).sessions == {}
+
+
+def test_a_stateless_form_that_dies_gives_way_to_the_one_before_with_its_state(
+    begin: Begin, world: World
+) -> None:
+    stateless = replace(A, upgrade="stateless")
+    coordinator = begin(startup=0.3)
+    carry_out(coordinator, composition(stateless))
+    (old,) = world.running("a")
+    world.doomed = lambda job: job.trigger is not None
+    operation = carry_out(coordinator, composition(replace(stateless, trigger="1 second")))
+    assert "the previous version was put back and runs" in operation.actions["a"].error
+    (back,) = world.running("a")
+    assert back.job.trigger is None
+    assert back.attempt.state is not None
+    assert back.attempt.state.location == checkpoint(old.attempt)
+    # The form in between may have written with the numbers that follow: they are not given twice.
+    assert back.attempt.incarnation == back.attempt.origin == back.attempt.number
+    record = coordinator.store.job("a")
+    assert record is not None and record.rollback_state is None
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["is refused", "dies"])
+def test_a_stateless_form_that_a_crash_left_stopped_is_put_back_with_its_state(
+    begin: Begin, world: World, dies: bool
+) -> None:
+    stateless = replace(A, upgrade="stateless")
+    coordinator = begin()
+    carry_out(coordinator, composition(stateless))
+    (before,) = world.running("a")
+    die_in_submit(coordinator, world, replace(stateless, trigger="1 second"))
+    world.doomed = lambda job: dies and job.trigger is not None
+
+    def arrange() -> None:
+        if not dies:
+            world.fail("submit", Rejected("no such class", address=ENGINE), name="a", times=2)
+
+    operation = resumed(begin(arrange, startup=0.3))
+    assert "the previous version was put back and runs" in operation.actions["a"].error
+    (back,) = world.running("a")
+    assert back.job.trigger is None
+    assert back.attempt.state is not None
+    assert back.attempt.state.location == checkpoint(before.attempt)
 
 
 @pytest.mark.parametrize("refused", [2, 3], ids=["and runs", "which is refused too"])

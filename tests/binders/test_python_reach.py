@@ -276,7 +276,7 @@ def _outcome(source: str) -> object:
     """The result of a module's entry, or the error of its import or its call."""
     names: dict[str, object] = {}
     try:
-        exec(source, names)  # noqa: S102 - of the statements above
+        exec(compile(source, "a.py", "exec", dont_inherit=True), names)  # noqa: S102 - of the statements above
         entry = names["entry"]
         assert callable(entry)
         return str([each if isinstance(each, int | list | tuple) else "" for each in entry()])
@@ -302,3 +302,196 @@ def test_an_edit_that_changes_what_a_function_returns_is_never_passed_over(
     codes = (reached_code(each.encode(), "entry", "a.py") for each in (before, after))
     if _outcome(before) != _outcome(after):
         assert not code_change("a.py", *codes).same
+
+
+# Forms in which code takes effect on a job that does not name it.  {n} is the number that an edit changes;
+# the job returns RESULT.
+_IDIOMS = {
+    "subclasses of a base": (
+        "class Base:\n    pass\nclass Child(Base):\n    number = {n}\n",
+        "[each.number for each in Base.__subclasses__()]",
+    ),
+    "a registry by __init_subclass__": (
+        "KINDS = []\nclass Base:\n    def __init_subclass__(cls):\n        KINDS.append(cls)\n"
+        "class Child(Base):\n    number = {n}\n",
+        "[each.number for each in KINDS]",
+    ),
+    "a metaclass": (
+        "KINDS = []\nclass Meta(type):\n    def __init__(cls, *given):\n        KINDS.append(cls)\n"
+        "class Child(metaclass=Meta):\n    number = {n}\n",
+        "[each.number for each in KINDS]",
+    ),
+    "singledispatch by an annotation": (
+        "from functools import singledispatch\n@singledispatch\ndef f(value):\n    return 0\n"
+        "@f.register\ndef _(value: int):\n    return {n}\n",
+        "[f(1)]",
+    ),
+    "singledispatch by a type": (
+        "from functools import singledispatch\n@singledispatch\ndef f(value):\n    return 0\n"
+        "@f.register(int)\ndef whole(value):\n    return {n}\n",
+        "[f(1)]",
+    ),
+    "an attribute through an alias": (
+        "class Limits:\n    step = 0\nlimits = Limits\nlimits.step = {n}\n",
+        "[Limits.step]",
+    ),
+    "a decorator with a registry of a local name": (
+        "TABLE = {}\ndef add(function):\n    table = TABLE\n    table['f'] = function\n    return function\n"
+        "@add\ndef f():\n    return {n}\n",
+        "[TABLE['f']()]",
+    ),
+    "a class that is configured by a call": (
+        "class Limits:\n    step = 0\n    @classmethod\n    def configure(cls, step):\n"
+        "        cls.step = step\n_ready = Limits.configure({n})\n",
+        "[Limits.step]",
+    ),
+    "a default that is evaluated with an effect": (
+        "T = []\ndef add(number):\n    T.append(number)\ndef unused(x=add({n})):\n    pass\n",
+        "T",
+    ),
+    "an annotation that is evaluated with an effect": (
+        "T = []\ndef add(number):\n    T.append(number)\ndef unused(x: add({n})):\n    pass\n",
+        "T",
+    ),
+    "an annotated name that is evaluated with an effect": (
+        "T = []\ndef add(number):\n    T.append(number)\nunused: add({n}) = 1\n",
+        "T",
+    ),
+    "a value that learns its name": (
+        "T = []\nclass Named:\n    def __init__(self, number):\n        self.number = number\n"
+        "    def __set_name__(self, owner, name):\n        T.append(self.number)\n"
+        "made = Named({n})\nclass Unused:\n    field = made\n",
+        "T",
+    ),
+    "a subscript with an effect": (
+        "T = []\nclass Box:\n    def __class_getitem__(cls, item):\n        T.append(item)\n"
+        "def unused(x: Box[{n}]):\n    pass\n",
+        "T",
+    ),
+    "an operator with an effect": (
+        "T = []\nclass Box:\n    def __or__(self, other):\n        T.append(other)\nbox = Box()\n"
+        "unused = box | {n}\n",
+        "T",
+    ),
+    "an augmented alias": ("T = [0]\nother = T\nother += [{n}]\n", "T"),
+    "a comprehension": ("T = []\nunused = [T.append(each) for each in ({n},)]\n", "T"),
+    "a name of the file in a string": (
+        "import sys, operator\ndef f():\n    return {n}\nsys.modules['m'] = 1\n"
+        "def find(name):\n    return operator.itemgetter(name)(find.__globals__)\n",
+        "[find('f')()]",
+    ),
+    "globals imported by another name": (
+        "from builtins import globals as names\ndef f():\n    return {n}\n",
+        "[names()['f']()]",
+    ),
+    "a dictionary of the frame": (
+        "from sys import _getframe\ndef f():\n    return {n}\n",
+        "[_getframe(0).f_globals['f' + '']()]",
+    ),
+    "a hook of an exit from a with": (
+        "T = []\nclass Add:\n    def __enter__(self):\n        T.append({n})\n"
+        "    def __exit__(self, *given):\n        pass\nwith Add():\n    pass\n",
+        "T",
+    ),
+    "a docstring that a decorator reads": (
+        'T = []\ndef add(function):\n    T.append(getattr(function, "__d" + "oc__"))\n    return function\n'
+        '@add\ndef f():\n    """{n}"""\n',
+        "[int(each) for each in T]",
+    ),
+    "a docstring of a function that is passed on": (
+        'def f():\n    """{n}"""\n'
+        'def read(function, name):\n    return int(getattr(function, "__d" + name))\n',
+        "[read(f, 'oc__')]",
+    ),
+    "a name that shadows a builtin": ("def abs(x):\n    return {n}\n", "[abs(1)]"),
+    "__getattr__ of a module": (
+        "import types\ndef __getattr__(name):\n    return {n}\nmodule = types.ModuleType('m')\n"
+        "module.__dict__['__getattr__'] = __getattr__\n",
+        "[module.anything]",
+    ),
+    "a name that is deleted": ("A = 1\ndel A\ndef unused(x=({n} - 1 and A)):\n    pass\n", "[1]"),
+    "an error of an unused default": ("def unused(x=({n} - 1 and nowhere)):\n    pass\n", "[1]"),
+    "a literal that cannot be hashed": ("unused = {{(1, [])[{n} - 1]: 1}}\n", "[1]"),
+}
+
+
+@pytest.mark.parametrize("idiom", _IDIOMS)
+def test_code_that_takes_effect_without_its_name_counts(idiom: str) -> None:
+    text, result = _IDIOMS[idiom]
+    before, after = (
+        text.replace("{n}", n).replace("{{", "{").replace("}}", "}") + f"def entry():\n    return {result}\n"
+        for n in ("1", "2")
+    )
+    assert _outcome(before) != _outcome(after)
+    codes = (reached_code(each.encode(), "entry", "a.py") for each in (before, after))
+    assert not code_change("a.py", *codes).same
+
+
+@tries(100)
+@given(
+    chosen=some.lists(some.sampled_from(sorted(_IDIOMS)), min_size=1, max_size=3, unique=True),
+    place=some.integers(0, 2),
+    used=some.integers(0, 2),
+)
+def test_idioms_beside_each_other_hide_no_change(chosen: list[str], place: int, used: int) -> None:
+    def source(edited: int) -> str:
+        texts = (_IDIOMS[name][0].replace("{n}", str(1 + (at == edited))) for at, name in enumerate(chosen))
+        result = _IDIOMS[chosen[used % len(chosen)]][1]
+        joined = "".join(texts).replace("{{", "{").replace("}}", "}")
+        return f"{joined}def entry():\n    return {result}\n"
+
+    before, after = source(-1), source(place % len(chosen))
+    codes = (reached_code(each.encode(), "entry", "a.py") for each in (before, after))
+    if _outcome(before) != _outcome(after):
+        assert not code_change("a.py", *codes).same
+
+
+IMPORTS = {
+    "from rules import extra": False,
+    "import rules": False,
+    "import pyspark.pandas": False,
+    "from pyspark import pandas": False,
+    "import antigravity": False,
+    "from . import rules": False,
+    "from pyspark.sql.functions import lower": True,
+    "from collections import deque": True,
+    "import xml.dom": True,
+    "from a import work": False,  # the file itself
+}
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_an_import_that_nobody_uses_counts_unless_it_only_defines_names(line: str) -> None:
+    rest = "def work(messages):\n    return messages\n"
+    before, after = (reached_code(each.encode(), "work", "a.py") for each in (rest, f"{line}\n{rest}"))
+    assert code_change("a.py", before, after).same is IMPORTS[line]
+
+
+def test_an_import_counts_if_it_completes_a_package_that_the_job_uses() -> None:
+    rest = "import xml\ndef work(messages):\n    return xml.dom.Node(messages)\n"
+    before, after = (
+        reached_code(each.encode(), "work", "a.py") for each in (rest, f"{rest}from xml import dom\n")
+    )
+    assert not code_change("a.py", before, after).same
+
+
+INERT = (
+    "def unused(x: int = 1, *, y: list[int] | None = None) -> dict[str, int]:\n    return print(x)\n",
+    "def unused(x='work'):\n    pass\n",
+    "async def unused(x=len):\n    pass\n",
+    "class Unused(object):\n    '''Text.'''\n    a: int = 3\n    b = [1, {'c': 2}]\n"
+    "    @property\n    def c(self):\n        return self.a\n",
+    "UNUSED = 60 * 60 - 1\n",
+    "UNUSED: dict[str, int] = {'a': 1}\n",
+    "UNUSED = LIMIT\n",
+    "UNUSED = lambda x, y=LIMIT: print(x)\n",
+    "work2 = work\n",
+    "def other(messages):\n    pass\nother.output_mode = 'update'\n",
+)
+
+
+@pytest.mark.parametrize("text", INERT)
+def test_what_is_proven_inert_does_not_count(text: str) -> None:
+    rest = "LIMIT = 3\ndef work(messages):\n    return messages, LIMIT\n"
+    before, after = (reached_code(each.encode(), "work", "a.py") for each in (rest, rest + text))
+    assert code_change("a.py", before, after).same

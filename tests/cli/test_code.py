@@ -186,6 +186,33 @@ def test_a_comment_restarts_nothing_and_makes_no_revision(
     assert speck("plan", str(file)).code == 2
 
 
+def test_the_whole_file_counts_on_request(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
+    file = written(tmp_path / "mine")
+    speck("apply", str(file))
+    edit(file, "    return messages\n", "    return messages  # as they are\n")
+    assert speck("plan", str(file)).code == 0
+    shown = speck("plan", str(file), "--all-code")
+    assert shown.code == 2
+    assert " ".join(shown.out.split()).count("air.py changed (the whole file counts: as requested)") == 2
+    before = {name: rest.world.running(name)[0].attempt.id for name in ("a", "b")}
+    assert speck("apply", str(file), "--all-code").code == 0
+    assert all(b"# as they are" in code for code in running(rest).values())
+    assert before.keys() == running(rest).keys()
+    assert not set(before.values()) & {rest.world.running(name)[0].attempt.id for name in ("a", "b")}
+    assert speck("plan", str(file)).code == speck("plan", str(file), "--all-code").code == 0
+
+
+def test_a_rule_that_is_found_by_its_base_counts(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
+    rules = "class Rule:\n    pass\n\n\nclass Wet(Rule):\n    limit = 1\n\n\n"
+    job = "def dirty(messages):\n    return [each.limit for each in Rule.__subclasses__()]\n"
+    file = written(tmp_path / "mine", rules + job, "a in out dirty")
+    speck("apply", str(file))
+    edit(file, "limit = 1", "limit = 2")
+    assert "air.py: `Wet` changed (1 line)" in " ".join(speck("plan", str(file)).out.split())
+    assert speck("apply", str(file)).code == 0
+    assert b"limit = 2" in running(rest)["a"]
+
+
 def test_the_difference_of_code_between_revisions(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
     file = written(tmp_path / "mine")
     speck("apply", str(file))

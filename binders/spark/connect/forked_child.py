@@ -21,7 +21,7 @@ from pyspark.sql.connect.streaming.query import StreamingQuery
 from binders.spark.connect.credentials import Keys
 from binders.spark.connect.grpc_client import USER, open_channel
 from binders.spark.query.builder import configure, rehearse, start_query
-from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
+from binders.spark.query.spec import QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import first_line
 from binders.spark.query.user_code import JobFault, explain
 
@@ -80,7 +80,6 @@ def _session(spec: ConnectQuerySpec) -> SparkSession:
     # The active session, and the one that a job's own builder returns, must be this one.
     SparkSession._set_default_and_active_session(session)
     os.environ["SPARK_REMOTE"] = f"sc://{spec.host}:{spec.port}"
-    session.conf.set(CHECKPOINT_SETTING, spec.checkpoint)
     return session
 
 

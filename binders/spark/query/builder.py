@@ -9,14 +9,17 @@ import contextlib
 import io
 import re
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import BinaryType, StringType
 
 from binders.spark.query.real_time import BATCH, check_plan
-from binders.spark.query.spec import QuerySpec
+from binders.spark.query.spec import CHECKPOINT_SETTING, QuerySpec
+from binders.spark.query.text import first_line
 from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode
 from speck.core.trigger import REAL_TIME
 
@@ -28,6 +31,10 @@ _ANALYZED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Pl
 _PYTHON_NODE = re.compile(r"^[ \t:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
 
 _SOURCE = "StreamingRelationV2"
+
+_MODES = ("append", "update", "complete")
+# Of a query that is started for Spark's check of its output mode, and reads nothing.
+_TRIAL_SETTINGS = {"spark.sql.streaming.forceDeleteTempCheckpointLocation": "true"}
 
 # The nodes that preserve the order of the messages.  Any other node may shuffle the rows.
 _IN_ORDER = frozenset(
@@ -52,7 +59,11 @@ def start_query(session: Any, spec: QuerySpec) -> Any:
     order = "input" if nodes and nodes <= _IN_ORDER else "value"
     if spec.trigger == REAL_TIME:
         _check_real_time(_plans(result))
-    return _write(result, mode, order, spec)
+    try:
+        return _write(result, mode, order, spec)
+    except AnalysisException:
+        rehearse(session, spec)  # its error names the output mode that fits, if it is that
+        raise
 
 
 def _mode(spec: QuerySpec, entry: JobFunction, nodes: Set[str]) -> str:
@@ -84,13 +95,51 @@ class Rehearsal:
 
 
 def rehearse(session: Any, spec: QuerySpec) -> Rehearsal:
-    """Build the specified query; starts nothing.  Raises as :func:`start_query`."""
-    entry, result = _build(session, spec)
+    """Build the specified query; nothing reads its messages.  Raises as :func:`start_query`."""
+    configure(session, _TRIAL_SETTINGS)
+    entry, result = _build(session, replace(spec, source_options=_unconnected(spec.source_options)))
     plans = _plans(result)
-    _mode(spec, entry, set(_streaming_nodes(plans)))
+    nodes = set(_streaming_nodes(plans))
+    mode = _mode(spec, entry, nodes)
     if spec.trigger == REAL_TIME:
         _check_real_time(plans)
+    elif not nodes <= _IN_ORDER:  # those have no state, and any output mode
+        _check_mode(result, mode)
     return Rehearsal(_python_nodes(plans), _streaming_nodes(plans).count(_SOURCE))
+
+
+def _unconnected(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a source that reaches no broker, whatever a version of the connector does with them."""
+    broker = options.get("brokerUrl", "")
+    return {**options, "brokerUrl": f"{urlsplit(broker).scheme}://127.0.0.1:9"} if broker else {**options}
+
+
+def _check_mode(result: DataFrame, mode: str) -> None:
+    """Raise :class:`JobFault` with the output modes that fit, if Spark refuses this one for the query.
+
+    Spark checks it when a query starts (``UnsupportedOperationChecker``), before it reads anything.
+    """
+    refusal = _refusal(result, mode)
+    if refusal is None:
+        return
+    fits = [each for each in _MODES if each != mode and _refusal(result, each) is None]
+    if not fits:
+        raise refusal
+    expected = " or ".join(f"output_mode: {each}" for each in fits)
+    raise JobFault(
+        f"Spark refuses output_mode {mode!r} for this query (expected {expected}): {first_line(str(refusal))}"
+    ) from refusal
+
+
+def _refusal(result: DataFrame, mode: str) -> AnalysisException | None:
+    """Spark's error for an output mode of a query; ``None`` if it accepts the mode."""
+    try:
+        query = result.writeStream.format("noop").outputMode(mode).start()
+    except AnalysisException as error:
+        return error
+    with contextlib.suppress(Exception):  # it fails by itself: the source refuses all queries but the job's
+        query.stop()
+    return None
 
 
 def _check_real_time(plans: str) -> None:
@@ -114,7 +163,8 @@ def configure(session: Any, settings: Mapping[str, str]) -> None:
 
 def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
     """The job's entry, and the DataFrame that it returns for the messages."""
-    configure(session, spec.settings)
+    # The source refuses all queries with another checkpoint: those that the job's code starts.
+    configure(session, {**spec.settings, CHECKPOINT_SETTING: spec.checkpoint})
     entry = load(spec)
     messages = session.readStream.format(spec.source_format).options(**spec.source_options).load()
     if spec.split:

@@ -184,6 +184,13 @@ class ApplyQuery(DeletionQuery):
         load_default=False,
         metadata={"description": "for `dry_run`: have the engines build the new code, which starts nothing"},
     )
+    all_code = fields.Boolean(
+        load_default=False,
+        metadata={
+            "description": "let every change of a file count for all of its jobs, also a change that a job "
+            "does not reach"
+        },
+    )
     name = fields.String(
         load_default="composition",
         validate=_name,

@@ -124,7 +124,13 @@ def apply_composition(query: dict[str, Any]) -> Any:
         base, left_behind = query["base_revision"], query["leave_behind"]
         give_up, place = query["give_up"], query["place"]
         plan = _coordinator().plan(
-            loaded.composition, base, left_behind, give_up, place, build=query["build"]
+            loaded.composition,
+            base,
+            left_behind,
+            give_up,
+            place,
+            build=query["build"],
+            all_code=query["all_code"],
         )
         unbuilt = map(Fault, plan.unbuilt)
         warnings = [fault_data(each) for each in (*loaded.warnings, *unbuilt)]
@@ -140,6 +146,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         give_up=query["give_up"],
         place=query["place"],
         atomic=query["atomic"],
+        all_code=query["all_code"],
     )
     return answer(operation, query["wait"])
 

@@ -38,6 +38,7 @@ jobs:
   entry_class: {entry}
   job_path: streets.jar
   arguments: {{rate: {rate}, out: {out}}}
+  upgrade: {upgrade}
 """
 
 
@@ -69,9 +70,15 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
         ).coordinator
         coordinator.start()
 
-        def apply(site: str, rate: int, entry: str = "streets.Counting", state: str = "done") -> Operation:
+        def apply(
+            site: str,
+            rate: int,
+            entry: str = "streets.Counting",
+            state: str = "done",
+            upgrade: str = "stateful",
+        ) -> Operation:
             loaded = load_composition(
-                JOB.format(name="counted", site=site, rate=rate, out=out, entry=entry),
+                JOB.format(name="counted", site=site, rate=rate, out=out, entry=entry, upgrade=upgrade),
                 inventory=inventory,
                 registry=installed(),
                 root=bench.jar.parent,
@@ -95,8 +102,10 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
             assert bench.fault_place() in str(refused.value)
             assert str(refused.value).endswith("nothing was stopped")
             assert bench.running("counted") == 1 and len(store.revision_numbers("one")) == 3
-            # Flink takes a program whose tasks die as soon as they run.
-            died = apply("B", 300, "streets.Counting$FailsAtRun", "failed").actions["counted"].error
+            # Flink takes a program whose tasks die as soon as they run.  The form before it continues with
+            # its state, though this one began without.
+            failing = apply("B", 300, "streets.Counting$FailsAtRun", "failed", "stateless")
+            died = failing.actions["counted"].error
             assert "it was started, and is failed: " in died
             assert died.endswith("; the previous version was put back and runs")
             there = len(counts(out))
@@ -123,7 +132,14 @@ def test_after_an_old_backup_the_copy_of_later_is_taken_up(
     inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
 
     def apply(coordinator: Coordinator, rate: int) -> None:
-        text = JOB.format(name="strayed", site="A", rate=rate, out=tmp_path / "out", entry="streets.Counting")
+        text = JOB.format(
+            upgrade="stateful",
+            name="strayed",
+            site="A",
+            rate=rate,
+            out=tmp_path / "out",
+            entry="streets.Counting",
+        )
         loaded = load_composition(
             text, inventory=inventory, registry=installed(), root=bench.jar.parent, default_name="one"
         )

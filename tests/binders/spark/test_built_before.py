@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binders.spark.local.commands import CONNECTOR
+from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
@@ -15,7 +17,7 @@ from tests.support.binder_contract import eventually
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.rest_server import rest_server
-from tests.support.spark_bench import MqttFriend
+from tests.support.spark_bench import JOBS, MqttFriend
 from tests.support.spark_server import SparkServer
 from tests.support.standalone_server import StandaloneServer
 from tests.support.trials import trial
@@ -40,11 +42,61 @@ def lower(messages):
     return messages.select(F.lower(F.col("value").cast("string")).alias("value"))
 """
 
-JOBS = """
+BOTH = """
 jobs:
 - {{job_name: up, site: A, source_topic: words, sink_topic: out/up, entry_class: upper, job_path: air.py}}
 - {{job_name: low, site: A, source_topic: words, sink_topic: {low}, entry_class: lower, job_path: air.py}}
 """
+
+
+COUNTED = """
+jobs:
+- {{job_name: counted, site: A, source_topic: words, sink_topic: out/counted, entry_class: {entry},
+   job_path: own_queries.py, upgrade: stateless{more}}}
+"""
+
+
+def test_a_form_that_does_not_start_gives_way_to_the_one_before_with_its_state(
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    known: dict[str, Any] = {"checkpoint_dir": str(tmp_path / "checkpoints")}
+    site = one_site("A", spark_server.address, mosquitto.address, **known)
+    inventory = Inventory({"A": site})
+    with rest_server(tmp_path / "server", inventory, registry=installed()) as served:
+        (served.root / "own_queries.py").write_text((JOBS / "own_queries.py").read_text())
+
+        def apply(entry: str, more: str = "") -> Operation:
+            loaded = load_composition(
+                COUNTED.format(entry=entry, more=more),
+                inventory=inventory,
+                registry=installed(),
+                root=served.root,
+                default_name="counted",
+            )
+            operation, _ = served.coordinator.apply(loaded.composition)
+            assert operation.wait(120)
+            return operation
+
+        friend = MqttFriend(mosquitto.port)
+
+        def texts() -> list[str]:
+            return [text for topic, text in friend.received if topic == "out/counted"]
+
+        try:
+            assert apply("words").state == "succeeded"
+            friend.send("words", ["a"])
+            eventually(texts, lambda found: found[-1:] == ["a 1"])
+            with pytest.raises(InvalidInput, match=r"expected output_mode: append.*; nothing was stopped"):
+                apply("twice")
+            failed = apply("fails_when_started", f", arguments: {{mark: {tmp_path / 'mark'}}}")
+            assert "no such street" in failed.actions["counted"].error
+            assert failed.actions["counted"].error.endswith("the previous version was put back and runs")
+            friend.send("words", ["a"])
+            eventually(texts, lambda found: found[-1:] == ["a 2"])
+            assert texts() == ["a 1", "a 2"]
+        finally:
+            friend.close()
+            assert served.coordinator.delete_composition("counted").wait(120)
 
 
 @pytest.mark.parametrize("kind", ["connect", pytest.param("standalone", marks=trial("the same on Connect"))])
@@ -65,7 +117,7 @@ def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
 
         def apply(low: str = "out/low") -> None:
             loaded = load_composition(
-                JOBS.format(low=low),
+                BOTH.format(low=low),
                 inventory=inventory,
                 registry=installed(),
                 root=served.root,

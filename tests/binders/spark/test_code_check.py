@@ -15,8 +15,8 @@ import pytest
 from binders.common.python_source import MAX_BYTES, parsed
 from binders.flink import FLINK
 from binders.flink.submission.code_check import parameters as flink_parameters
-from binders.spark import CONNECT, parameters
-from binders.spark.query.code_check import mentions_python_functions
+from binders.spark import CONNECT, STANDALONE, parameters
+from binders.spark.query.code_check import check_code, mentions_python_functions
 from speck.binder import Parameter
 from speck.core.job import Scalar
 from speck.schema.code import argument_faults
@@ -283,3 +283,109 @@ def test_arguments_that_are_given(given: dict[str, Scalar], reported: list[str])
         Parameter("strict", False, (bool,)),
     ]
     assert list(argument_faults("alarms", taken, given)) == reported
+
+
+# -- scripts
+
+SCRIPTS = {
+    "a session of its own": (
+        "from pyspark.sql import SparkSession\n"
+        'spark = SparkSession.builder.master("local[2]").appName("a").getOrCreate()\n'
+        "def run(messages):\n    return messages\n",
+        "line 2: SparkSession.builder.master(...) makes a session (expected messages.sparkSession",
+    ),
+    "a session over several lines": (
+        "from pyspark.sql import SparkSession\n"
+        "def run(messages):\n    spark = (\n        SparkSession.builder\n        .appName('a')\n"
+        '        .remote("sc://there")\n        .getOrCreate()\n    )\n    return messages\n',
+        "line 6: SparkSession.builder.remote(...) makes a session",
+    ),
+    "a context": (
+        "from pyspark import SparkContext\ndef run(messages):\n    SparkContext('local')\n",
+        "line 3: SparkContext(...) makes a session",
+    ),
+    "argparse": (
+        "import argparse\nparser = argparse.ArgumentParser()\noptions = parser.parse_args()\n"
+        "def run(messages):\n    return messages.limit(options.most)\n",
+        "line 3: parse_args() reads a command line, which a job does not have",
+    ),
+    "sys.argv": (
+        "import sys\ndef run(messages):\n    return messages.limit(int(sys.argv[1]))\n",
+        "line 3: sys.argv reads a command line",
+    ),
+    "a query of its own": (
+        "def run(messages):\n    query = messages.writeStream.format('console').start()\n"
+        "    query.awaitTermination()\n",
+        "line 2: writeStream starts a query (expected the DataFrame to be returned",
+    ),
+    "its end": (
+        "def run(messages):\n    query = messages.writeStream.format('console').start()\n"
+        "    query.awaitTermination()\n",
+        "line 3: awaitTermination waits for the end of a query",
+    ),
+    "its batches": (
+        "def store(rows, number):\n    rows.show()\n\ndef run(messages):\n"
+        "    messages.writeStream.foreachBatch(store).start()\n",
+        "line 5: foreachBatch takes the batches of a query",
+    ),
+    "a debug query in a helper": (
+        "def show(rows):\n    rows.writeStream.format('console').start()\n\ndef run(messages):\n"
+        "    show(messages)\n    return messages\n",
+        "line 2: writeStream starts a query",
+    ),
+    "no messages": ("def run():\n    pass\n", "line 1: run() takes no messages"),
+    "an end of the session": (
+        "from pyspark.sql import SparkSession\ndef run(messages):\n"
+        "    spark = SparkSession.builder.getOrCreate()\n    spark.stop()\n",
+        "line 4: spark.stop() ends the session",
+    ),
+    "no function": (
+        "from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('local').getOrCreate()\n",
+        "'script.py' defines no function or class 'run' (it has none); script.py, line 2: SparkSession",
+    ),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_is_recognised_with_its_place_and_the_function_to_write(tmp_path: Path, script: str) -> None:
+    source, fault = SCRIPTS[script]
+    (tmp_path / "script.py").write_text(source)
+    for kind in (CONNECT, STANDALONE):
+        found = kind.check_code(tmp_path / "script.py", "run")
+        assert found is not None and fault in found
+        assert "script.py, line " in found
+        assert found.endswith("Write a job as a function: def run(messages): return messages.select(...)")
+
+
+JOBS_BESIDE_SCRIPTS = {
+    "as a script, too": (
+        "import sys\ndef run(messages):\n    return messages\n\n"
+        "if __name__ == '__main__':\n    print(sys.argv)\n    run(None).writeStream.start()\n"
+    ),
+    "an unused function": (
+        "def debug(rows):\n    rows.writeStream.start().awaitTermination()\n\n"
+        "def run(messages):\n    return messages\n"
+    ),
+    "the session that there is": (
+        "from pyspark.sql import SparkSession\ndef run(messages):\n"
+        "    spark = SparkSession.builder.appName('a').getOrCreate()\n"
+        "    return messages.join(spark.range(3).withColumnRenamed('id', 'value'), 'value')\n"
+    ),
+    "other programs": (
+        "import subprocess\ndef run(messages):\n    server = subprocess.Popen('x')\n    server.stop()\n"
+        "    return messages\n"
+    ),
+    "any arguments": "def run(*messages):\n    return messages[0]\n",
+    "a class": "class run:\n    def __call__(self, messages):\n        return messages\n",
+}
+
+
+@pytest.mark.parametrize("job", JOBS_BESIDE_SCRIPTS)
+def test_a_job_is_no_script(tmp_path: Path, job: str) -> None:
+    (tmp_path / "job.py").write_text(JOBS_BESIDE_SCRIPTS[job])
+    assert CONNECT.check_code(tmp_path / "job.py", "run") is None
+
+
+def test_a_script_that_was_accepted_before_is_started_again(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPTS["a debug query in a helper"][0])
+    assert check_code(tmp_path / "script.py", "run") is None

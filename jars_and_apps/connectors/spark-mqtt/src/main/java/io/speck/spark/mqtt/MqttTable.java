@@ -25,6 +25,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** A topic: read as a stream, written by streams and batches. */
 final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics {
     private static final Pattern SOURCE = Pattern.compile("/sources/(\\d{1,9})/?$");
+    private static final Pattern LAST_PART = Pattern.compile("([^/]*)/*$");
+    /** The setting of a session with the checkpoint of the one query that may read the messages. */
+    private static final String CHECKPOINT = "spark.speck.checkpoint";
 
     private final StructType schema;
     /** The job in the stamps; null for none. */
@@ -97,7 +100,23 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
 
         @Override
         public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+            checkQuery(SOURCE.matcher(checkpointLocation).replaceFirst(""));
             return new MqttMicroBatchStream(options, checkpointLocation, source(checkpointLocation));
+        }
+
+        /** Refuses a query that the code of a job has started: it would take the messages from the job itself. */
+        private static void checkQuery(String checkpoint) {
+            String expected = SparkSession.active().conf().get(CHECKPOINT, "");
+            if (!expected.isEmpty() && !lastPart(expected).equals(lastPart(checkpoint))) {
+                throw new InvalidSettingException("mqtt source: the messages of a job are read by the query that SpecK "
+                        + "starts, and by no other (return the DataFrame instead of starting a query of it)");
+            }
+        }
+
+        /** The name of the attempt: the file system may write the rest of a location otherwise. */
+        private static String lastPart(String location) {
+            Matcher matcher = LAST_PART.matcher(location);
+            return matcher.find() ? matcher.group(1) : "";
         }
 
         /** The number of a source among those of its query, by the name of its part of the checkpoint. */
