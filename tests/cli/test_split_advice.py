@@ -57,6 +57,7 @@ def composition_fixture(tmp_path: Path) -> Path:
     path.write_text(f"name: towns\njobs:{jobs}", encoding="utf-8")
     (tmp_path / "lines").write_text("one\n\ntwo\n", encoding="utf-8")
     (tmp_path / "empty").touch()
+    (tmp_path / "frames").write_bytes(b"ok\n\x08\xff\n")
     return path
 
 
@@ -78,6 +79,7 @@ def advise(composition: Path, name: str, *options: str, sample: str = "lines") -
             "lines",
             "entry_class 'clean' is a function (expected a class with the methods rows(messages)",
         ),
+        ("hot-towns", "frames", "frames' is not UTF-8 text: byte 0xff in b'\\x08\\xff\\n' (expected"),
         ("hot-towns", "empty", "empty' is empty (expected messages of the job, one a line)"),
     ],
 )
@@ -139,8 +141,8 @@ def test_advice_in_words(tmp_path: Path, rate: float, advised: str) -> None:
 
 def test_samples_are_plain_or_gzip(tmp_path: Path) -> None:
     path = tmp_path / "lines.gz"
-    path.write_bytes(gzip.compress(b"one\r\ntwo\n\xff\n"))
-    assert sample_lines(path) == ["one", "two", "\N{REPLACEMENT CHARACTER}"]
+    path.write_bytes(gzip.compress(b"one\r\ntwo\n\xc3\xa4\n"))
+    assert sample_lines(path) == ["one", "two", "\N{LATIN SMALL LETTER A WITH DIAERESIS}"]
     path.write_bytes(gzip.compress(b"one\n" * 1000)[:20])
     with pytest.raises(InvalidInput, match=r"sample '.*lines\.gz' cannot be read"):
         sample_lines(path)

@@ -213,13 +213,17 @@ class MqttFriend:
         with self._lock:
             return [value for topic, value in self.received if topic == job.sink_topic]
 
+    def got_bytes(self, job: Job) -> list[bytes]:
+        """The contents of a job's messages so far, in order."""
+        return [text.encode(errors="surrogateescape") for text in self.got(job)]
+
     def close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()
 
     def _receive(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
         with self._lock:
-            self.received.append((message.topic, message.payload.decode()))
+            self.received.append((message.topic, message.payload.decode(errors="surrogateescape")))
 
 
 def gone(pid: int, patience: float = 30.0) -> bool:

@@ -21,6 +21,8 @@ from pyflink.java_gateway import get_gateway
 
 CONNECTOR = "io.speck.flink.mqtt.MqttJob"
 
+BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+
 
 class MqttJob:
     """The Python wrapper of the connector's class of the same name.
@@ -42,8 +44,24 @@ class MqttJob:
         """The configured parallelism, to be set on operators behind a ``key_by``."""
 
     def texts(self) -> DataStream:
-        """The payloads of the messages of the source topic, as text, in order."""
+        """The payloads of the messages of the source topic, as text, in order.
+
+        A payload that is not UTF-8 ends the job with an error that names the message.  Only :meth:`write` of
+        this stream as it is passes on any payload.
+        """
         return DataStream(self._java.texts())
+
+    def bytes(self) -> DataStream:
+        """The payloads of the messages of the source topic, as ``bytes``, in order."""
+        return DataStream(self._java.bytes())
+
+    def messages(self) -> DataStream:
+        """The messages of the source topic, in order.
+
+        Rows of ``topic`` (``str``), ``value`` (``bytes``), ``key`` (``str`` or ``None``) and ``timestamp``
+        (time of receipt, milliseconds since 1970).
+        """
+        return DataStream(self._java.rows())
 
     def argument(self, name: str, otherwise: str | None = None) -> str | None:
         """An argument of the program's own."""
@@ -51,13 +69,16 @@ class MqttJob:
         return None if found is None else str(found)
 
     def write(self, elements: DataStream) -> None:
-        """Write to the sink topic; elements other than text are converted by ``str``."""
+        """Write to the sink topic: texts, ``bytes`` as they are, other elements by ``str``."""
         if not isinstance(elements, DataStream):
             raise TypeError(f"a {type(elements).__name__} cannot be written (expected a DataStream)")
-        if elements.get_type() != Types.STRING():
+        if elements.get_type() == Types.STRING():
+            self._java.write(elements._j_data_stream)
+            return
+        if elements.get_type() != BYTES:
             parallelism = elements._j_data_stream.getParallelism()
-            elements = elements.map(_text, Types.STRING()).set_parallelism(parallelism)
-        self._java.write(elements._j_data_stream)
+            elements = elements.map(_content, BYTES).set_parallelism(parallelism)
+        self._java.writeBytes(elements._j_data_stream)
 
     def execute(self) -> None:
         """Run the program.  An argument that was given and never read is an error."""
@@ -76,5 +97,5 @@ def _connector(gateway: Any) -> Any:
     return found
 
 
-def _text(element: object) -> str:
-    return str(element)
+def _content(element: object) -> bytes:
+    return bytes(element) if isinstance(element, bytes | bytearray) else str(element).encode()

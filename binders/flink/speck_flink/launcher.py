@@ -80,8 +80,17 @@ def _run(command: Mapping[str, Any], arguments: Sequence[str]) -> None:
     module = importlib.import_module(name)
     _pickle_by_value(module)
     job = mqtt.MqttJob(arguments)
-    job.write(getattr(module, command["entry"])(job.texts(), **command["arguments"]))
+    function = getattr(module, command["entry"])
+    job.write(function(_payloads(job, function), **command["arguments"]))
     job.execute()
+
+
+def _payloads(job: Any, function: Any) -> Any:
+    """The stream for a function, of the type that it requests by its attribute ``value_type``."""
+    kind = getattr(function, "value_type", "text")
+    if kind not in ("text", "binary"):
+        raise ValueError(f"its value_type is {kind!r} (expected text or binary)")
+    return job.texts() if kind == "text" else job.bytes()
 
 
 def _keep_environment(attempt: str) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StringType
 from binders.spark.query.real_time import BATCH, check_plan
 from binders.spark.query.spec import CHECKPOINT_SETTING, QuerySpec
 from binders.spark.query.text import first_line
-from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode
+from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode, value_type
 from speck.core.trigger import REAL_TIME
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
@@ -166,13 +166,23 @@ def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
     # The source refuses all queries with another checkpoint: those that the job's code starts.
     configure(session, {**spec.settings, CHECKPOINT_SETTING: spec.checkpoint})
     entry = load(spec)
-    messages = session.readStream.format(spec.source_format).options(**spec.source_options).load()
+    messages = session.readStream.format(spec.source_format).options(**_source_options(entry, spec)).load()
     if spec.split:
         # Imported here: jobs that are not split need neither numpy nor pyarrow beside a driver.
         from binders.spark.query.split.query import split_query
 
         return entry, split_query(entry, messages, spec)
     return entry, _checked(call(entry, messages, spec))
+
+
+def _source_options(entry: JobFunction, spec: QuerySpec) -> dict[str, str]:
+    if value_type(entry) == "text":
+        return dict(spec.source_options)
+    if spec.split:
+        raise JobFault(
+            "its value_type 'binary' does not fit key_split (expected a cast of 'value' to binary)"
+        )
+    return {**spec.source_options, "valueType": "binary"}
 
 
 def _checked(result: object) -> DataFrame:

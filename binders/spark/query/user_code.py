@@ -61,6 +61,14 @@ def output_mode(entry: JobFunction) -> str | None:
     raise JobFault(f"its output_mode is {mode!r} (expected append, update or complete)")
 
 
+def value_type(entry: JobFunction) -> str:
+    """The type of the column ``value`` that the job requests, ``text`` (the default) or ``binary``."""
+    kind = getattr(entry, "value_type", "text")
+    if kind in ("text", "binary"):
+        return str(kind)
+    raise JobFault(f"its value_type is {kind!r} (expected text or binary)")
+
+
 def explain(error: BaseException, path: str) -> str:
     """An error in one line, with the innermost place of the job's own code in its traceback."""
     if isinstance(error, SyntaxError) and error.filename == path:

@@ -29,8 +29,11 @@ def sample_lines(path: Path) -> list[str]:
         compressed = plain.read(2) == _GZIP
     try:
         with gzip.open(path, "rb") if compressed else path.open("rb") as file:
-            texts = (line.decode("utf-8", "replace").rstrip("\r\n") for line in file)
+            texts = (line.decode().rstrip("\r\n") for line in file)
             found = list(islice(filter(None, texts), MOST_LINES))
+    except UnicodeDecodeError as error:
+        invalid = f"byte {error.object[error.start]:#04x} in {error.object[:60]!r}"
+        raise _bad_sample(path, f"is not UTF-8 text: {invalid} (expected messages as text)") from error
     except (OSError, EOFError, zlib.error) as error:
         raise _bad_sample(path, f"cannot be read: {error}") from error
     if not found:

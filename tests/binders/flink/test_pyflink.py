@@ -24,7 +24,7 @@ from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import build
 from speck.core.inventory import Inventory, Login, Secret
-from speck.core.job import Job, Scalar, session_name
+from speck.core.job import Job, Scalar, client_id, session_name
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
 from speck.errors import Rejected
@@ -32,6 +32,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from tests.support import ROOT
 from tests.support.binder_contract import attempt_of, await_state, eventually
+from tests.support.contents import CONTENTS
 from tests.support.examples import one_site
 from tests.support.flink_bench import BROKER, FlinkBench
 from tests.support.flink_server import FlinkServer
@@ -211,6 +212,57 @@ def test_a_program_that_is_refused(
     with pytest.raises(Rejected, match=rf"job 'refused' \({entry} of numbers\.py\): .*: {fault}$"):
         bench.binder().submit(job, attempt_of(job))
     assert bench.running("refused") == 0
+
+
+def contents_job(bench: FlinkBench, mosquitto: MosquittoServer, name: str, entry: str) -> Job:
+    job = replace(
+        bench.job(name),
+        job_path=str(NUMBERS.with_name("contents.py")),
+        entry_class=entry,
+        source_broker=mosquitto.address,
+        sink_broker=mosquitto.address,
+    )
+    broker = MqttBroker(mosquitto.address, bench.inventory)
+    broker.ensure_session(client_id(name), job.source_topic)
+    broker.close()
+    return job
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+@pytest.mark.parametrize("entry", ["as_they_are", "mapped", "__main__"])
+def test_contents_pass_unchanged(bench: FlinkBench, mosquitto: MosquittoServer, entry: str) -> None:
+    job = contents_job(bench, mosquitto, f"contents-{entry.strip('_')}", entry)
+    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
+    handle = engine.submit(job, attempt_of(job))
+    friend.send(job.source_topic, CONTENTS)
+    expected = [f"{job.source_topic}|None|True|".encode() * (entry == "__main__") + each for each in CONTENTS]
+    got = eventually(lambda: friend.got_bytes(job), lambda got: len(got) == len(CONTENTS))
+    assert got == expected
+    engine.stop(handle, keep_state=False)
+    friend.close()
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
+    bench: FlinkBench, mosquitto: MosquittoServer
+) -> None:
+    job = contents_job(bench, mosquitto, "contents-read", "read")
+    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
+    handle = engine.submit(job, attempt_of(job))
+    friend.send(job.source_topic, CONTENTS)
+    status = eventually(lambda: engine.status(handle), lambda status: "InvalidText" in status.message)
+    assert f"on message 2 of topic '{job.source_topic}': " in status.message
+    assert "byte 0xFF at position 1 of 2 is not UTF-8" in status.message
+    engine.stop(handle, keep_state=False)
+    friend.close()
+
+
+def test_a_type_of_contents_that_is_not_known_is_refused(
+    bench: FlinkBench, mosquitto: MosquittoServer
+) -> None:
+    job = contents_job(bench, mosquitto, "contents-unknown", "unknown")
+    with pytest.raises(Rejected, match=r"its value_type is 'bytes' \(expected text or binary\)"):
+        bench.binder().submit(job, attempt_of(job))
 
 
 def test_a_program_is_built_without_a_start(bench: FlinkBench) -> None:

@@ -29,6 +29,7 @@ from speck.core.job import Job, client_id, form_fingerprint
 from speck.core.runtime import Found, Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost
 from tests.support.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
+from tests.support.contents import CONTENTS, OTHERS, TEXTS
 from tests.support.examples import job, one_site
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.spark_bench import JOBS, SparkBench, gone
@@ -114,6 +115,51 @@ def test_a_query_names_its_store_to_any_coordinator_until_it_ends(
     engine.stop(handle, keep_state=False)
     assert listed() == []
     assert handle.details["run"] not in other._probe.evaluate(_LISTED)
+
+
+@pytest.mark.parametrize("entry", ["relay", "cast", "mapped"])
+def test_contents_pass_unchanged(site_bench: SparkBench, job_name: str, entry: str) -> None:
+    job = site_bench.job(job_name, entry, JOBS / "contents.py")
+    handle = start(site_bench, job)
+    site_bench.mqtt.send(job.source_topic, CONTENTS)
+    got = eventually(lambda: site_bench.mqtt.got_bytes(job), lambda got: len(got) == len(CONTENTS))
+    assert sorted(got) == sorted(CONTENTS)
+    site_bench.binder().stop(handle, keep_state=False)
+
+
+def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
+    site_bench: SparkBench, job_name: str
+) -> None:
+    job = site_bench.job(job_name, "marked", JOBS / "contents.py")
+    handle = start(site_bench, job)
+    site_bench.mqtt.send(job.source_topic, CONTENTS)
+    engine = site_bench.binder()
+    status = eventually(lambda: engine.status(handle), lambda found: found.state is JobState.FAILED)
+    assert (
+        f"message 2 of topic '{job.source_topic}' is not text: byte 0xFF at position 1 of 2" in status.message
+    )
+    assert "expected UTF-8, or a job that takes the column value as BINARY" in status.message
+    engine.stop(handle, keep_state=False)
+
+
+def test_contents_that_are_no_text_are_parked_unchanged(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name, "marked", JOBS / "contents.py")
+    job = replace(job, on_error="park", park_topic=f"out/parked/{job_name}")
+    site_bench.mqtt.send(job.source_topic, CONTENTS)
+    handle = start(site_bench, job)
+    parked = replace(job, sink_topic=job.park_topic or "")
+    got = eventually(lambda: site_bench.mqtt.got_bytes(parked), lambda got: len(got) == len(OTHERS))
+    assert got == list(OTHERS)
+    got = eventually(lambda: site_bench.mqtt.got_bytes(job), lambda got: len(got) == len(TEXTS))
+    assert sorted(got) == sorted(text + b"!" for text in TEXTS)
+    assert site_bench.binder().status(handle).state is JobState.RUNNING
+    site_bench.binder().stop(handle, keep_state=False)
+
+
+def test_a_type_of_contents_that_is_not_known_is_refused(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name, "unknown", JOBS / "contents.py")
+    with pytest.raises(Rejected, match=r"its value_type is 'bytes' \(expected text or binary\)"):
+        site_bench.binder().submit(job, attempt_of(job))
 
 
 def test_messages_keep_their_order(site_bench: SparkBench, job_name: str) -> None:

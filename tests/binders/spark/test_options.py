@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from binders.spark.query.builder import _source_options
 from binders.spark.query.options import settings, source_options
+from binders.spark.query.spec import QuerySpec
+from binders.spark.query.user_code import JobFault
 from speck.core.inventory import Inventory
 from speck.core.runtime import Attempt
 from speck.core.split import Place, Split, expand
@@ -67,3 +70,26 @@ def test_a_job_in_real_time_reads_in_one_task_and_commits_in_order() -> None:
     assert found["spark.speck.trigger"] == "real-time"
     assert found["spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled"] == "false"
     assert "spark.speck.trigger" not in settings(make_job("a", trigger="2 seconds"), ATTEMPT)
+
+
+def test_a_job_of_a_split_reads_texts() -> None:
+    class Rows:
+        value_type = "binary"
+
+    options = {"topic": "in"}
+    spec = QuerySpec(
+        job_name="a",
+        path="a.py",
+        entry="Rows",
+        checkpoint="",
+        source_format="mqtt",
+        sink_format="mqtt",
+        source_options=options,
+        sink_options={},
+    )
+    assert _source_options(Rows, spec) == {"topic": "in", "valueType": "binary"}
+    assert _source_options(len, replace(spec, split={"role": "whole"})) == options
+    with pytest.raises(
+        JobFault, match=r"'binary' does not fit key_split \(expected a cast of 'value' to binary\)"
+    ):
+        _source_options(Rows, replace(spec, split={"role": "whole"}))

@@ -1,7 +1,6 @@
 package io.speck.mqtt;
 
 import io.speck.mqtt.stamp.Stamp;
-import java.nio.charset.StandardCharsets;
 
 /**
  * A message as a streaming reader returns it.
@@ -24,8 +23,12 @@ public record Received(String topic, byte[] payload, String key, long receivedMi
         this(topic, payload, key, receivedMillis, null, 0, 0);
     }
 
-    /** Returns the content as text; invalid UTF-8 is replaced. */
+    /**
+     * Returns the content as text.
+     *
+     * @throws InvalidTextException if it is not UTF-8
+     */
     public String text() {
-        return new String(payload, StandardCharsets.UTF_8);
+        return Utf8.decode(payload);
     }
 }

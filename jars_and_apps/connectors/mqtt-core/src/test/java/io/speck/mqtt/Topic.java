@@ -10,6 +10,8 @@ import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -70,10 +72,27 @@ public final class Topic implements AutoCloseable {
         return messages.stream().map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
     }
 
+    /** Returns the contents of the first messages, in hexadecimal. */
+    public List<String> takeHex(int count) {
+        take(count);
+        return source.messages(0, count).stream().map(each -> HexFormat.of().formatHex(each.payload())).toList();
+    }
+
     public static void publish(String url, String topic, Iterable<String> payloads) throws InterruptedException {
+        List<byte[]> encoded = new ArrayList<>();
+        payloads.forEach(each -> encoded.add(bytes(each)));
+        publishAll(url, topic, encoded);
+    }
+
+    /** Publishes contents that are written in hexadecimal. */
+    public static void publishHex(String url, String topic, List<String> payloads) throws InterruptedException {
+        publishAll(url, topic, payloads.stream().map(HexFormat.of()::parseHex).toList());
+    }
+
+    private static void publishAll(String url, String topic, List<byte[]> payloads) throws InterruptedException {
         try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
-            for (String payload : payloads) {
-                sink.send(topic, bytes(payload), null, null, null);
+            for (byte[] payload : payloads) {
+                sink.send(topic, payload, null, null, null);
             }
             sink.flush();
         }

@@ -3,7 +3,7 @@ package io.speck.flink.jobs;
 import io.speck.flink.mqtt.MqttJob;
 import org.apache.flink.streaming.api.datastream.DataStream;
 
-/** Hands every message on, with the name of the argument {@code site} as a last field (none when empty). */
+/** Hands every message on, with the name of the argument {@code site} as a last field; without one as it is, text or not. */
 public final class Forward {
     private Forward() {}
 

@@ -1,7 +1,7 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.SinkSettings;
-import java.nio.charset.StandardCharsets;
+import io.speck.mqtt.Utf8;
 import java.util.Collection;
 import java.util.List;
 import org.apache.flink.api.connector.sink2.Sink;
@@ -43,9 +43,14 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
         this.lineage = lineage;
     }
 
+    /** Builds a sink of contents, as they are. */
+    public static FlinkMqttSinkBuilder<byte[]> bytes() {
+        return of(bytes -> bytes);
+    }
+
     /** Builds a sink of texts. */
     public static FlinkMqttSinkBuilder<String> texts() {
-        return of(text -> text.getBytes(StandardCharsets.UTF_8));
+        return of(Utf8::encode);
     }
 
     /** Builds a sink of the payloads that {@code format} returns for each element. */

@@ -3,6 +3,7 @@ package io.speck.flink.mqtt;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.failure.OnError;
+import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.connector.source.Boundedness;
@@ -13,6 +14,7 @@ import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 import org.apache.flink.api.java.typeutils.ResultTypeQueryable;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.types.Row;
 import org.apache.flink.util.function.SerializableFunction;
 
 /**
@@ -26,6 +28,9 @@ import org.apache.flink.util.function.SerializableFunction;
  */
 public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, ResultTypeQueryable<T> {
     private static final long serialVersionUID = 1L;
+    private static final TypeInformation<Row> ROWS = Types.ROW_NAMED(
+            new String[] {"topic", "value", "key", "timestamp"}, Types.STRING,
+            PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO, Types.STRING, Types.LONG);
 
     private final SourceSettings settings;
     private final TypeInformation<T> type;
@@ -40,9 +45,22 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
         this.onError = onError;
     }
 
-    /** Builds a source of the messages' contents as text. */
+    /** Builds a source of the messages' contents as text; a content that is not UTF-8 is an error of its message. */
     public static FlinkMqttSourceBuilder<String> texts() {
         return of(Types.STRING, Received::text);
+    }
+
+    /** Builds a source of the messages' contents, as they are. */
+    public static FlinkMqttSourceBuilder<byte[]> bytes() {
+        return of(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO, Received::payload);
+    }
+
+    /**
+     * Builds a source of rows: {@code topic} (text), {@code value} (bytes), {@code key} (text, null for none) and
+     * {@code timestamp} (time of receipt, milliseconds since 1970).
+     */
+    public static FlinkMqttSourceBuilder<Row> rows() {
+        return of(ROWS, each -> Row.of(each.topic(), each.payload(), each.key(), each.receivedMillis()));
     }
 
     /** Builds a source of whole messages: topic, content, key and time of receipt. */

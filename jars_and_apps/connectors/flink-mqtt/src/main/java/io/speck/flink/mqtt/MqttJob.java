@@ -14,6 +14,7 @@ import org.apache.flink.configuration.ConfigOptions;
 import org.apache.flink.runtime.jobgraph.JobVertex;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.types.Row;
 
 /**
  * A program that reads one topic and writes one, as SpecK runs it.
@@ -39,6 +40,10 @@ public final class MqttJob {
     private final Arguments arguments;
     private final String name;
     private final int parallelism;
+    /** The source of {@link #texts()}; null before. */
+    private DataStream<String> texts;
+    /** True if the contents of that source are written as they are, by a source of their own. */
+    private boolean relayed;
 
     private MqttJob(StreamExecutionEnvironment environment, String[] pairs) {
         this.environment = environment;
@@ -116,14 +121,28 @@ public final class MqttJob {
         }, "a whole number from " + least + " to " + most);
     }
 
-    /** Reads the contents of the messages of the source topic, as text, in order. */
+    /**
+     * Reads the contents of the messages of the source topic, as text, in order. A content that is not UTF-8 is an error
+     * of its message, as one of the program's own code; {@link #write} of this stream as it is decodes nothing.
+     */
     public DataStream<String> texts() {
-        return read(source(FlinkMqttSource.texts()).build());
+        texts = read(source(FlinkMqttSource.texts()).build());
+        return texts;
+    }
+
+    /** Reads the contents of the messages of the source topic, as they are, in order. */
+    public DataStream<byte[]> bytes() {
+        return read(source(FlinkMqttSource.bytes()).build());
     }
 
     /** Reads the messages of the source topic, in order. */
     public DataStream<Received> messages() {
         return read(source(FlinkMqttSource.messages()).build());
+    }
+
+    /** Does the same for programs in Python: rows of {@code topic, value, key, timestamp}; see {@link FlinkMqttSource#rows}. */
+    public DataStream<Row> rows() {
+        return read(source(FlinkMqttSource.rows()).build());
     }
 
     private <T> DataStream<T> read(FlinkMqttSource<T> source) {
@@ -149,9 +168,25 @@ public final class MqttJob {
         return OnError.of(setting("speck.on-error"), setting("speck.park-topic"), name);
     }
 
-    /** Writes texts to the sink topic. */
-    public void write(DataStream<String> texts) {
-        write(texts, sink(FlinkMqttSink.texts()).build());
+    /** Writes texts to the sink topic. The stream of {@link #texts} as it is passes on any contents, unchanged. */
+    public void write(DataStream<String> elements) {
+        boolean unchanged = texts != null && elements.getTransformation() == texts.getTransformation() && !isTextUsed();
+        if (unchanged) {
+            relayed = true;
+            writeBytes(bytes());
+        } else {
+            write(elements, sink(FlinkMqttSink.texts()).build());
+        }
+    }
+
+    /** Writes contents to the sink topic, as they are. */
+    public void writeBytes(DataStream<byte[]> contents) {
+        write(contents, sink(FlinkMqttSink.bytes()).build());
+    }
+
+    private boolean isTextUsed() {
+        return environment.getTransformations().stream()
+                .anyMatch(each -> each.getInputs().contains(texts.getTransformation()));
     }
 
     /** Writes to a sink that {@link #sink} prepared. */
@@ -206,6 +241,10 @@ public final class MqttJob {
      */
     public void ready() {
         arguments.done();
+        if (relayed && isTextUsed()) {
+            throw new InvalidSettingException("texts() was written as it is before it was given to an operator"
+                    + " (expected write as the last use of it)");
+        }
         if (!environment.getCheckpointConfig().isCheckpointingEnabled()) {
             throw new InvalidSettingException("checkpoints are off, so that no message would ever be acknowledged"
                     + " (set execution.checkpointing.interval)");

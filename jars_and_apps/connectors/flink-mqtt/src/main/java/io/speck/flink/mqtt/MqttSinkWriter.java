@@ -1,6 +1,7 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.Utf8;
 import io.speck.mqtt.writer.AckMetrics;
 import io.speck.mqtt.writer.MqttSink;
 import io.speck.mqtt.writer.SinkMetrics;
@@ -60,7 +61,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         }
         byte[] value = format.value().apply(element);
         String key = format.key() == null ? null : format.key().apply(element);
-        int bytes = sink.send(format.topic().apply(element), value, key == null ? null : key.getBytes(StandardCharsets.UTF_8), job,
+        int bytes = sink.send(format.topic().apply(element), value, key == null ? null : Utf8.encode(key), job,
                 job == null ? null : sequence(element));
         sink.sendSoon();
         metrics.getNumRecordsSendCounter().inc();

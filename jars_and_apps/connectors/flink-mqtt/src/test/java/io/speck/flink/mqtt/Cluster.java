@@ -8,6 +8,7 @@ import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.SavepointFormatType;
@@ -30,6 +31,7 @@ final class Cluster {
         this.folder = folder;
         Configuration configuration = new Configuration();
         configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.resolve("checkpoints").toUri().toString());
+        configuration.set(RestOptions.BIND_PORT, "0"); // of the kernel's choice: other clusters may run
         metrics.addToConfiguration(configuration);
         flink = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(configuration)
                 .setNumTaskManagers(1).setNumSlotsPerTaskManager(SLOTS).build());

@@ -26,6 +26,9 @@ public final class LeftOut implements AutoCloseable {
     /** User property: when it was parked, ISO 8601, UTC. */
     public static final String TIME = "speck-error-time";
 
+    /** Brokers refuse these in a text (MQTT 5, 1.5.4), and an error may quote them from the message. */
+    private static final String UNPRINTABLE = "[\\p{Cc}\\p{Cs}\\p{Cn}]";
+
     private final OnError onError;
     private final Login login;
     private final Duration timeout;
@@ -50,7 +53,7 @@ public final class LeftOut implements AutoCloseable {
             sink = new MqttSink(new SinkSettings(login, timeout));
         }
         Map<String, String> properties = new LinkedHashMap<>();
-        properties.put(ERROR, reason);
+        properties.put(ERROR, reason.replaceAll(UNPRINTABLE, "?"));
         properties.put(JOB, onError.job());
         properties.put(TOPIC, topic);
         properties.put(TIME, Instant.now().truncatedTo(ChronoUnit.MILLIS).toString());

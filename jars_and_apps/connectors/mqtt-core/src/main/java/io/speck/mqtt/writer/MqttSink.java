@@ -2,7 +2,9 @@ package io.speck.mqtt.writer;
 
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.InvalidTextException;
 import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.Utf8;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -65,10 +67,27 @@ public final class MqttSink implements AutoCloseable {
             lastTopicBytes = encodeTopic(topic);
             lastTopic = topic;
         }
-        if (key != null && key.length > LONGEST_STRING) {
+        checkKey(key);
+        return new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence);
+    }
+
+    /** A user property is a text (MQTT 5, 1.5.4): a broker ends the connection of a client that sends another one. */
+    private static void checkKey(byte[] key) {
+        if (key == null) {
+            return;
+        }
+        if (key.length > LONGEST_STRING) {
             throw new InvalidSettingException("a key of " + key.length + " bytes is too long (at most 65535)");
         }
-        return new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence);
+        String fault = Utf8.fault(key);
+        if (fault != null) {
+            throw new InvalidSettingException("a key is not text: " + fault + " (expected UTF-8, such as base64 of the bytes)");
+        }
+        for (byte each : key) {
+            if (each == 0) {
+                throw new InvalidSettingException("a key contains U+0000 (expected text without it)");
+            }
+        }
     }
 
     /**
@@ -99,7 +118,12 @@ public final class MqttSink implements AutoCloseable {
      * @throws InvalidSettingException if messages cannot be published to it
      */
     public static byte[] encodeTopic(String topic) {
-        byte[] bytes = topic.getBytes(StandardCharsets.UTF_8);
+        byte[] bytes;
+        try {
+            bytes = Utf8.encode(topic);
+        } catch (InvalidTextException e) {
+            throw new InvalidSettingException("'" + topic + "' is not a topic that can be written to: " + e.getMessage(), e);
+        }
         boolean usable = bytes.length > 0 && bytes.length <= LONGEST_STRING
                 && topic.indexOf('+') < 0 && topic.indexOf('#') < 0 && topic.indexOf(0) < 0;
         if (!usable) {

@@ -71,6 +71,23 @@ class LeftOutTest {
     }
 
     @Test
+    void anErrorThatQuotesWhatNoTextMayContainIsParkedToo(@TempDir Path folder) throws Exception {
+        try (Mosquitto broker = Mosquitto.start(folder)) {
+            Login login = Login.anonymous(broker.url());
+            First first = new First();
+            Connection reader = Connection.open(login, Session.temporary("parked-reader"), first, LIMIT);
+            reader.subscribe(List.of("parked"), LIMIT);
+            try (LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), login, LIMIT)) {
+                leftOut.add("in", new byte[] {0, -1}, null, "no number: '1\u0000\uD800\u0007\uFFFF\u00e4'");
+                leftOut.flush();
+                assertEquals("no number: '1????\u00e4'", first.properties.get(20, TimeUnit.SECONDS).get(LeftOut.ERROR));
+            } finally {
+                reader.close(false);
+            }
+        }
+    }
+
+    @Test
     void skippedMessagesAreCountedAndSentNowhere() throws Exception {
         try (LeftOut leftOut = new LeftOut(OnError.of("skip", null, "a"), Login.anonymous("tcp://127.0.0.1:1"), LIMIT)) {
             leftOut.add("in", new byte[0], null, "why");

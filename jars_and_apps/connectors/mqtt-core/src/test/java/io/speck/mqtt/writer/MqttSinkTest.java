@@ -132,6 +132,23 @@ class MqttSinkTest {
     }
 
     @Test
+    void whatIsNoTextIsNoTopicAndNoKey() throws Exception {
+        try (MqttSink sink = sink(Duration.ofSeconds(20))) {
+            byte[] content = {0, -1};
+            for (byte[] key : List.of(new byte[] {'k', -1}, new byte[] {'k', 0})) {
+                assertThrows(InvalidSettingException.class, () -> sink.send("out", content, key, null, null));
+            }
+            assertTrue(assertThrows(InvalidSettingException.class, () -> sink.send("a\uD800", content, null, null, null))
+                    .getMessage().contains("U+D800 at position 1 is half of a surrogate pair"));
+            sink.send("out", content, "k\u00e4".getBytes(StandardCharsets.UTF_8), null, null);
+            sink.flush();
+            Await.until("the message", () -> reader.await(1, TimeUnit.SECONDS.toNanos(1)) == 1);
+            Message only = reader.messages(0, 1).get(0);
+            assertEquals(List.of("k\u00e4", 2), List.of(only.key(), only.payload().length));
+        }
+    }
+
+    @Test
     void aBrokerOutOfReachIsNamed() {
         SinkSettings nowhere = new SinkSettings(Login.anonymous("tcp://127.0.0.1:1"), Duration.ofMillis(300));
         String fault = assertThrows(BrokerException.class, () -> new MqttSink(nowhere)).getMessage();

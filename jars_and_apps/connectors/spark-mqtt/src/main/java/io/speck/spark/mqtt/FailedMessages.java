@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import io.speck.mqtt.Utf8;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.reader.Message;
 import io.speck.spark.mqtt.FailedRanges.Range;
@@ -38,8 +39,12 @@ final class FailedMessages {
         return leftOut;
     }
 
-    /** The remaining messages of a batch in groups that need partitions of their own, or a single group. */
-    List<List<Message>> group(List<Message> messages) throws IOException, InterruptedException {
+    /**
+     * The remaining messages of a batch in groups that need partitions of their own, or a single group.
+     *
+     * @param text true to leave out messages whose contents are not UTF-8
+     */
+    List<List<Message>> group(List<Message> messages, boolean text) throws IOException, InterruptedException {
         if (ranges == null) {
             ranges = files.read();
         }
@@ -48,8 +53,9 @@ final class FailedMessages {
         List<Message> suspects = new ArrayList<>();
         for (Message message : messages) {
             Optional<Range> one = ranges.stream().filter(each -> each.isOne() && each.holds(message.offset())).findFirst();
-            if (one.isPresent()) {
-                leaveOut(message, one.get());
+            String fault = text ? Utf8.fault(message.payload()) : null;
+            if (one.isPresent() || fault != null) {
+                leaveOut(message, fault != null ? TextMessages.reason(fault) : one.get().reason());
             } else if (ranges.stream().anyMatch(each -> each.holds(message.offset()))) {
                 suspects.add(message);
             } else {
@@ -67,11 +73,11 @@ final class FailedMessages {
         return groups;
     }
 
-    private void leaveOut(Message message, Range range) throws InterruptedException {
+    private void leaveOut(Message message, String reason) throws InterruptedException {
         if (message.offset() >= countedUntil) {
             LOG.warn("the code failed on message {} of topic '{}', which is left out: {}", message.offset(),
-                    message.topic(), range.reason());
-            leftOut.add(message.topic(), message.payload(), message.key(), range.reason());
+                    message.topic(), reason);
+            leftOut.add(message.topic(), message.payload(), message.key(), reason);
             countedUntil = message.offset() + 1;
         }
     }

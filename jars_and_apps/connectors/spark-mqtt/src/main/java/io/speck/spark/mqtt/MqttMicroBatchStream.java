@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -27,6 +27,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,6 +58,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private final Pacing pacing;
     private final int defaultPartitions;
     private final String run;
+    private final SparkSession spark;
+    private final String queryId;
+    /** True if the query uses contents as text; null before the first batch. */
+    private Boolean text;
     /** Null in micro-batches. */
     private RealTimeFeed feed;
     private boolean opened;
@@ -68,12 +73,13 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     /** @param number of this source among those of the query */
     MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
-        SparkSession spark = SparkSession.active();
+        this.spark = SparkSession.active();
         this.options = options;
         this.number = number;
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         this.run = spark.sparkContext().getLocalProperty(RealTimeFeeds.RUN_PROPERTY);
+        this.queryId = spark.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
         try {
             Configuration configuration = spark.sessionState().newHadoopConf();
             this.journal = new HadoopBatchJournal(checkpointLocation, configuration);
@@ -130,6 +136,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         return translated(() -> {
             open(start, start);
             acknowledge(start);
+            if (isText()) {
+                feed.requireText();
+            }
             feed.begin(start);
             return RealTimeRows.partitions(feed, feed.partitions());
         });
@@ -219,11 +228,18 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             int recorded = source.recordedPartitions(start);
             int partitions = recorded > 0 ? recorded : partitions(end - start);
             List<Message> messages = source.messages(start, end);
-            InputPartition[] parts = failed == null ? split(messages, partitions)
-                    : splitGroups(failed.group(messages), partitions);
+            InputPartition[] parts = failed == null ? split(isText() ? TextMessages.checked(messages) : messages, partitions)
+                    : splitGroups(failed.group(messages, isText()), partitions);
             lastPartitions = parts.length;
             return parts;
         });
+    }
+
+    private boolean isText() {
+        if (text == null) {
+            text = !options.binaryValue() && TextUse.isText(spark, queryId, this);
+        }
+        return text;
     }
 
     /** Splits the first group, and makes a partition of each other one. */

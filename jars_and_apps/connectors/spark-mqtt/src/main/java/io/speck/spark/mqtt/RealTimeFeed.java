@@ -37,6 +37,7 @@ final class RealTimeFeed {
     private boolean ended;
     private long start;
     private long given;
+    private volatile boolean text;
     private volatile long heldSince;
     private volatile boolean holds;
     private volatile boolean begunSinceHold;
@@ -73,6 +74,16 @@ final class RealTimeFeed {
         } finally {
             turn.unlock();
         }
+    }
+
+    /** Requires that contents are text. */
+    void requireText() {
+        text = true;
+    }
+
+    /** True if contents that are not UTF-8 are an error. */
+    boolean isText() {
+        return text;
     }
 
     /** The offset at which the batch began. */

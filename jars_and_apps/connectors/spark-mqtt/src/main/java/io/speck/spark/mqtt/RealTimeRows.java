@@ -79,7 +79,10 @@ final class RealTimeRows {
                 lastTopic = next.topic();
                 row.update(0, UTF8String.fromString(lastTopic));
             }
-            row.update(1, binaryValue ? next.payload() : Rows.text(next.payload(), 0, next.payload().length));
+            if (feed.isText()) {
+                TextMessages.check(next.payload(), next.offset(), next.topic());
+            }
+            row.update(Rows.VALUE, binaryValue ? next.payload() : UTF8String.fromBytes(next.payload()));
             row.update(2, next.receivedMillis() * Rows.MICROS_A_MILLI);
         }
 

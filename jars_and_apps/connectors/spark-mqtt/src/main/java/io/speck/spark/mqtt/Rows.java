@@ -26,6 +26,8 @@ import org.apache.spark.util.TaskFailureListener;
 final class Rows {
     static final long MICROS_A_MILLI = 1000;
     static final int COLUMNS = 3;
+    /** The index of the column {@code value}. */
+    static final int VALUE = 1;
 
     private Rows() {}
 
@@ -34,12 +36,6 @@ final class Rows {
                 .add("topic", DataTypes.StringType)
                 .add("value", binaryValue ? DataTypes.BinaryType : DataTypes.StringType)
                 .add("timestamp", DataTypes.TimestampType);
-    }
-
-    /** Returns a payload as text; invalid UTF-8 is replaced. */
-    static UTF8String text(byte[] bytes, int at, int length) {
-        UTF8String text = UTF8String.fromBytes(bytes, at, length);
-        return text.isValid() ? text : text.makeValid();
     }
 
     /**
@@ -150,7 +146,7 @@ final class Rows {
             current = packed.getLong();
             row.update(0, topics[packed.getInt()]);
             row.update(2, packed.getLong() * MICROS_A_MILLI);
-            row.update(1, value(packed.getInt()));
+            row.update(VALUE, value(packed.getInt()));
             return true;
         }
 
@@ -160,7 +156,7 @@ final class Rows {
             if (binaryValue) {
                 return Arrays.copyOfRange(packed.array(), at, at + length);
             }
-            return text(packed.array(), at, length);
+            return UTF8String.fromBytes(packed.array(), at, length); // any bytes: see TextUse
         }
 
         @Override

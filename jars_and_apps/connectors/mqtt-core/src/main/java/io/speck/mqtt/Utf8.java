@@ -1,0 +1,70 @@
+package io.speck.mqtt;
+
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharsetDecoder;
+import java.nio.charset.CoderResult;
+import java.nio.charset.StandardCharsets;
+
+/** Text as bytes in UTF-8, and back. Java's own conversions replace what is invalid; these refuse it. */
+public final class Utf8 {
+    private static final char REPLACEMENT = '\uFFFD';
+    private static final int CHUNK = 8192;
+
+    private Utf8() {}
+
+    /** @throws InvalidTextException naming the first invalid byte */
+    public static String decode(byte[] bytes) {
+        String text = new String(bytes, StandardCharsets.UTF_8);
+        // A decoder with reports takes several times as long, so it looks only at what may have been replaced.
+        String fault = text.indexOf(REPLACEMENT) < 0 ? null : fault(bytes);
+        if (fault != null) {
+            throw new InvalidTextException(fault);
+        }
+        return text;
+    }
+
+    /** Describes the first invalid byte; null if the bytes are text. Positions count from 0. */
+    public static String fault(byte[] bytes) {
+        return isAscii(bytes) ? null : faultBeyondAscii(bytes);
+    }
+
+    private static boolean isAscii(byte[] bytes) {
+        for (byte each : bytes) {
+            if (each < 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static String faultBeyondAscii(byte[] bytes) {
+        ByteBuffer in = ByteBuffer.wrap(bytes);
+        CharBuffer out = CharBuffer.allocate(Math.min(CHUNK, bytes.length)); // only the position of a fault is needed
+        CharsetDecoder decoder = StandardCharsets.UTF_8.newDecoder();
+        CoderResult result;
+        do {
+            out.clear();
+            result = decoder.decode(in, out, true);
+        } while (result.isOverflow());
+        return result.isError()
+                ? String.format("byte 0x%02X at position %d of %d is not UTF-8", in.get(in.position()), in.position(), bytes.length)
+                : null;
+    }
+
+    /** @throws InvalidTextException for half of a surrogate pair, which UTF-8 cannot express */
+    public static byte[] encode(String text) {
+        for (int i = 0; i < text.length(); i++) {
+            char each = text.charAt(i);
+            if (!Character.isSurrogate(each)) {
+                continue;
+            }
+            if (!Character.isSupplementaryCodePoint(text.codePointAt(i))) {
+                throw new InvalidTextException(String.format(
+                        "U+%04X at position %d is half of a surrogate pair, which UTF-8 cannot express", (int) each, i));
+            }
+            i++;
+        }
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+}

@@ -1,0 +1,42 @@
+"""Python programs on Flink that pass on contents, which need not be text."""
+
+from __future__ import annotations
+
+import sys
+
+
+def as_they_are(texts):
+    """Hands the messages on."""
+    return texts
+
+
+def mapped(contents):
+    """Each message as bytes, through a Python function of a type that Flink does not know."""
+    return contents.map(lambda content: bytes(reversed(bytes(reversed(content)))))
+
+
+mapped.value_type = "binary"
+
+
+def unknown(contents):
+    """Requests a type that there is not."""
+    return contents
+
+
+unknown.value_type = "bytes"
+
+
+def read(texts):
+    """Each message, a text, with a mark."""
+    return texts.map(lambda text: f"{text}!")
+
+
+if __name__ == "__main__":
+    from speck_flink.job import MqttJob
+
+    job = MqttJob(sys.argv[1:])
+    described = job.messages().map(
+        lambda row: f"{row.topic}|{row.key}|{row.timestamp > 0}|".encode() + row.value
+    )
+    job.write(described)
+    job.execute()
