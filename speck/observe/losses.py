@@ -59,6 +59,12 @@ _REASONS = (
     Reason("reader", LossKind.LOST, "lost by the reader"),
     Reason("session deleted", LossKind.LOST, "given up with a deleted session"),
     Reason("skipped", LossKind.LOST, "skipped, since the job's code failed on them (on_error: skip)"),
+    Reason(
+        "skipped result",
+        LossKind.LOST,
+        "skipped, since the sink's broker does not accept them (on_error: skip)",
+        "result",
+    ),
     Reason("late", LossKind.LOST, "dropped, since their windows were closed", "row"),
     Reason("bad row", LossKind.LOST, "dropped without a key, or a time that counts", "row"),
     Reason("lost frame", LossKind.LOST, "lost between the parts of a split, with the rows in them", "frame"),
@@ -77,6 +83,12 @@ _REASONS = (
     Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
     Reason("stamp", LossKind.NOTED, "delivered with a stamp that is not believed"),
     Reason("parked", LossKind.ASIDE, "parked, since the job's code failed on them (on_error: park)"),
+    Reason(
+        "parked result",
+        LossKind.ASIDE,
+        "parked, since the sink's broker does not accept them (on_error: park)",
+        "result",
+    ),
     Reason("repetition", LossKind.REPEATED, "dropped as repetitions"),
     Reason("changed", LossKind.REPEATED, "dropped as repetitions with another content"),
 )
@@ -93,6 +105,8 @@ _COUNTERS: Mapping[str, str] = {
     "badStamps": "stamp",
     "skipped": "skipped",
     "parked": "parked",
+    "skippedResults": "skipped result",
+    "parkedResults": "parked result",
     "duplicatesDropped": "repetition",
     "changedRepetitions": "changed",
 }

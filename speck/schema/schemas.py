@@ -237,9 +237,13 @@ class JobSchema(StrictSchema):
         ["append", "update", "complete"],
     )
     restart = Choice("restart policy for a job that failed", ["always", "never"])
-    on_error = Choice("treatment of a message on which the job's code fails", ["fail", "skip", "park"])
+    on_error = Choice(
+        "treatment of a message on which the job's code fails, and of a result that the sink's broker does "
+        "not accept",
+        ["fail", "skip", "park"],
+    )
     park_topic = Text(
-        "topic at the source broker for messages on which the job's code fails, with `on_error: park`",
+        "topic at the source broker for such messages and results, with `on_error: park`",
         expected="a topic",
         check=name_fault,
         example="T-1-parked",

@@ -59,6 +59,7 @@ def bench_fixture() -> Bench:
             {"session lost": 4, "batch": 5, "reader": 0},
         ),
         ({"lostMessages": 9, "redeliveryGivenUp": 4}, {"redelivery": 4, "reader": 5}),
+        ({"skippedResults": 2, "parkedResults": 1}, {"skipped result": 2, "parked result": 1}),
         ({"collisions": "many", "skipped": -1}, {}),
     ],
 )

@@ -18,16 +18,8 @@ SENT, PENDING = "numRecordsSend", "pendingRecords"  # of sinks and of sources (F
 CONNECTORS = (
     *("duplicatesDropped", "collisions", "changedRepetitions", "badStamps"),
     *("lostMessages", "lostSession", "redeliveryGivenUp", "batchGivenUp", "lostSessions"),
-    *(
-        "skipped",
-        "parked",
-        "connected",
-        "receivedQos0",
-        "refused",
-        "resent",
-        "retainedDropped",
-        "throttledMillis",
-    ),
+    *("skipped", "parked", "skippedResults", "parkedResults"),
+    *("connected", "receivedQos0", "refused", "resent", "retainedDropped", "throttledMillis"),
 )
 STAMPS = "stamps"  # of the connector's sinks
 COUNTERS = (RECORDS_IN, RECORDS_OUT, BUSY, IDLE, BACKPRESSURED)

@@ -36,8 +36,8 @@ SETTINGS = {
     # by the server, so that a batch that is run again could have others.
     "spark.sql.adaptive.enabled": "false",
     # A Connect server shows its requests on a page: as the text of a protocol buffer, with the options of
-    # source and sink.  This redacts the password among them.
-    "spark.sql.redaction.string.regex": r'''(?<=key: "password"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
+    # source and sink.  This redacts the passwords among them.
+    "spark.sql.redaction.string.regex": r'''(?<=key: "(?:p|parkP)assword"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
 }
 
 # Further ones of a job that is part of a split.
@@ -82,6 +82,12 @@ def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
         "job": job.job_name,
         "flushTimeout": FLUSH_TIMEOUT,
     }
+    if job.on_error != "fail":
+        options["onError"] = job.on_error
+    if job.park_topic is not None:
+        parking = {"brokerUrl": job.source_broker} | _login_options(job.source_broker, inventory)
+        options |= {f"park{name[0].upper()}{name[1:]}": value for name, value in parking.items()}
+        options["parkTopic"] = job.park_topic
     return options | _login_options(job.sink_broker, inventory)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from binders.spark.query.builder import _source_options
-from binders.spark.query.options import settings, source_options
+from binders.spark.query.options import SETTINGS, settings, sink_options, source_options
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.user_code import JobFault
-from speck.core.inventory import Inventory
+from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.core.runtime import Attempt
 from speck.core.split import Place, Split, expand
 from tests.support.jobs_by_hand import make_job
@@ -60,6 +61,33 @@ def test_a_partitioner_that_takes_measured_work_reads_control_messages(
     found = [source_options(job, ATTEMPT, Inventory()) for job in expand(make_job("a"), split)]
     topics = [options.get("controlTopic") for options in found]
     assert topics == ["speck/control/speck-a" if controlled else None, None, None, None]
+
+
+def test_the_sink_is_told_what_becomes_of_results_that_its_broker_does_not_accept() -> None:
+    assert not {"onError", "parkTopic"} & sink_options(make_job("a"), Inventory()).keys()
+    skipping = sink_options(make_job("a", on_error="skip"), Inventory())
+    assert skipping["onError"] == "skip"
+    assert not any(name.startswith("park") for name in skipping)
+
+
+def test_the_sink_gets_the_login_at_the_broker_of_the_parking_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("READER", "hunter2")
+    job = make_job("a", on_error="park", park_topic="parked")
+    login = Login(username="reader", password=Secret("${READER}"))
+    inventory = Inventory(brokers={"source": Broker(broker_address=job.source_broker, broker_login=login)})
+    options = sink_options(job, inventory)
+    assert {name: value for name, value in options.items() if name.startswith("park")} == {
+        "parkTopic": "parked",
+        "parkBrokerUrl": job.source_broker,
+        "parkUsername": "reader",
+        "parkPassword": "hunter2",
+    }
+
+
+@pytest.mark.parametrize("name", ["password", "parkPassword"])
+def test_no_password_of_a_job_is_shown_among_its_requests(name: str) -> None:
+    redacted = SETTINGS["spark.sql.redaction.string.regex"].replace("(?<=", "(?:")
+    assert re.fullmatch(redacted, f'key: "{name}"\n        value: "hunter2"')
 
 
 def test_a_job_in_real_time_reads_in_one_task_and_commits_in_order() -> None:

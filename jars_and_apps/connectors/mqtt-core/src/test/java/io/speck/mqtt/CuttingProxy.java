@@ -26,6 +26,7 @@ public final class CuttingProxy implements AutoCloseable {
     private volatile boolean refusing;
     private volatile long downwardBytes = Long.MAX_VALUE;
     private volatile long delayMillis;
+    private volatile int largestPiece = PIECE;
 
     public CuttingProxy(int target) throws IOException {
         this.target = target;
@@ -67,6 +68,11 @@ public final class CuttingProxy implements AutoCloseable {
     /** Holds each piece of data to clients back for some time. */
     public void delay(long millis) {
         delayMillis = millis;
+    }
+
+    /** Cuts a connection at data of clients that come in a larger piece, as a broker may at a packet that is too large. */
+    public void cutAtPiecesAbove(int bytes) {
+        largestPiece = bytes;
     }
 
     public synchronized void resume() {
@@ -121,7 +127,7 @@ public final class CuttingProxy implements AutoCloseable {
         relay(client, broker, read -> {
             long passing = swallowing ? 0 : Math.min(read, upwardBytes);
             upwardBytes -= upwardBytes == Long.MAX_VALUE ? 0 : passing;
-            return (int) passing;
+            return read > largestPiece ? -1 : (int) passing;
         });
     }
 

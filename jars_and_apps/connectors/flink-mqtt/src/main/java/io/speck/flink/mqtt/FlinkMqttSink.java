@@ -1,7 +1,7 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Utf8;
+import io.speck.mqtt.failure.OnErrorSink;
 import java.util.Collection;
 import java.util.List;
 import org.apache.flink.api.connector.sink2.Sink;
@@ -30,13 +30,13 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
         SupportsPreWriteTopology<T> {
     private static final long serialVersionUID = 1L;
 
-    private final SinkSettings settings;
+    private final OnErrorSink.Settings settings;
     private final SinkFormat<T> format;
     private final String job;
     private final LineageSettings lineage;
     private boolean rowByRow;
 
-    FlinkMqttSink(SinkSettings settings, SinkFormat<T> format, String job, LineageSettings lineage) {
+    FlinkMqttSink(OnErrorSink.Settings settings, SinkFormat<T> format, String job, LineageSettings lineage) {
         this.settings = settings;
         this.format = format;
         this.job = job;
@@ -58,7 +58,7 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
         return new FlinkMqttSinkBuilder<>(format);
     }
 
-    SinkSettings settings() {
+    OnErrorSink.Settings settings() {
         return settings;
     }
 

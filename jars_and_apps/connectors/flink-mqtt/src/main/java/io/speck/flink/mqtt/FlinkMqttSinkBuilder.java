@@ -5,6 +5,8 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.TlsFiles;
+import io.speck.mqtt.failure.OnError;
+import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.writer.MqttSink;
 import java.time.Duration;
 import java.util.regex.Pattern;
@@ -31,6 +33,8 @@ public final class FlinkMqttSinkBuilder<T> {
     private long incarnationNumber;
     private long originNumber;
     private Duration flushTimeout = Duration.ofSeconds(60);
+    private OnError onError = OnError.FAIL;
+    private LoginFields parking;
 
     FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
         this.format = format;
@@ -124,6 +128,17 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
+    /**
+     * The treatment of messages that the broker does not accept; by default the job fails.
+     *
+     * @param parkingBroker address and login of the broker of the topic for parked messages; null unless they are parked
+     */
+    public FlinkMqttSinkBuilder<T> onError(OnError treatment, LoginFields parkingBroker) {
+        onError = treatment;
+        parking = parkingBroker;
+        return this;
+    }
+
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSink<T> build() {
         Faults faults = new Faults("sink");
@@ -138,11 +153,13 @@ public final class FlinkMqttSinkBuilder<T> {
         faults.positive("flushTimeout", flushTimeout);
         faults.range("incarnationNumber", incarnationNumber, 0, Long.MAX_VALUE);
         faults.range("originNumber", originNumber, 0, Long.MAX_VALUE);
+        Login parkingLogin = onError.parkTopic() == null ? null : faults.login(parking);
         faults.done();
         String everywhere = topic;
         SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
         JobID beginning = origin == null ? null : JobID.fromHexString(origin);
-        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout), whole, job,
+        return new FlinkMqttSink<>(
+                new OnErrorSink.Settings(new SinkSettings(login, flushTimeout), onError, parkingLogin), whole, job,
                 new LineageSettings(incarnation, beginning, incarnationNumber, originNumber));
     }
 

@@ -21,7 +21,7 @@ public final class LinkProbe {
 
     public static void main(String[] arguments) throws Exception {
         MqttJob job = MqttJob.of(arguments);
-        SinkSettings settings = job.sink(FlinkMqttSink.texts()).flushTimeout(TIMEOUT).build().settings();
+        SinkSettings settings = job.sink(FlinkMqttSink.texts()).flushTimeout(TIMEOUT).build().settings().sink();
         job.environment().configure(new Configuration().set(RestartStrategyOptions.RESTART_STRATEGY, "none"));
         job.environment().fromData(job.argument("sink-topic", ""))
                 .map(new Probe(settings, Boolean.parseBoolean(job.argument("reach", "false")))).name("probe")

@@ -1,6 +1,7 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.failure.OnError;
@@ -200,6 +201,8 @@ public final class MqttJob {
                 .login(login("sink", "username"), login("sink", "password"))
                 .passwordFile(login("sink", "password-file"))
                 .tls(tls("sink"))
+                .onError(onError(), new LoginFields(argument("source-broker", null), login("source", "username"),
+                        login("source", "password"), login("source", "password-file"), tls("source")))
                 .origin(setting("speck.lineage"))
                 .incarnationNumber(numberOf("speck.incarnation"))
                 .originNumber(numberOf("speck.origin"));

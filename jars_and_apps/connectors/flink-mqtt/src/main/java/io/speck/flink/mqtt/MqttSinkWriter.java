@@ -1,29 +1,29 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Utf8;
+import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.writer.AckMetrics;
-import io.speck.mqtt.writer.MqttSink;
 import io.speck.mqtt.writer.SinkMetrics;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.function.ToLongFunction;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.metrics.groups.SinkWriterMetricGroup;
 
 /** One subtask that writes. It connects with its first message, as an idle job needs no connection. */
 final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
-    private final SinkSettings settings;
+    private final OnErrorSink.Settings settings;
     private final SinkFormat<T> format;
     private final Lineage lineage;
     private final SinkWriterMetricGroup metrics;
     private final String jobName;
     private final byte[] job;
     private final SinkStamps stamps;
-    private volatile MqttSink sink;
+    private volatile OnErrorSink sink;
     private volatile boolean closed;
 
     /** @param job name of the job in the stamps; null for messages without stamps */
-    MqttSinkWriter(SinkSettings settings, SinkFormat<T> format, String job, Lineage lineage, SinkStamps stamps,
+    MqttSinkWriter(OnErrorSink.Settings settings, SinkFormat<T> format, String job, Lineage lineage, SinkStamps stamps,
             SinkWriterMetricGroup metrics) {
         this.settings = settings;
         this.format = format;
@@ -35,7 +35,9 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         metrics.gauge("ackMillisMin", () -> acks().leastMillis());
         metrics.gauge("ackMillis", () -> acks().medianMillis());
         metrics.gauge("windowFull", () -> acks().windowFull());
-        metrics.gauge("broker", () -> settings.login().toString());
+        metrics.gauge("broker", () -> settings.sink().login().toString());
+        metrics.gauge("skippedResults", () -> leftOut(OnErrorSink::skipped));
+        metrics.gauge("parkedResults", () -> leftOut(OnErrorSink::parked));
         if (job != null) {
             metrics.gauge("stamps", stamps::kind);
             metrics.gauge("resent", () -> counts().resent());
@@ -46,8 +48,13 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
 
     /** The figures of the connection that this task shares with all others of its process. */
     private AckMetrics acks() {
-        MqttSink connected = sink;
+        OnErrorSink connected = sink;
         return connected == null ? AckMetrics.NONE : connected.acks();
+    }
+
+    private long leftOut(ToLongFunction<OnErrorSink> count) {
+        OnErrorSink connected = sink;
+        return connected == null ? 0 : count.applyAsLong(connected);
     }
 
     private SinkMetrics counts() {
@@ -57,7 +64,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
     @Override
     public void write(T element, Context context) throws InterruptedException {
         if (sink == null) {
-            sink = new MqttSink(settings);
+            sink = new OnErrorSink(settings);
         }
         byte[] value = format.value().apply(element);
         String key = format.key() == null ? null : format.key().apply(element);

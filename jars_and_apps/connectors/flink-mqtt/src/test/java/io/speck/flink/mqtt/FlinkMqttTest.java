@@ -5,8 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.CuttingProxy;
+import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.Topic;
+import io.speck.mqtt.Wire;
 import io.speck.mqtt.failure.OnError;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -303,6 +306,29 @@ class FlinkMqttTest extends ClusterCase {
         assertEquals(List.of("4"), out.take(1));
         cluster.awaitMetric(job, "skipped", 1);
         cluster.cancel(job);
+    }
+
+    @Test
+    void aResultThatTheBrokerDoesNotAcceptIsParkedAndAllOthersArriveOnce() throws Exception {
+        try (Mosquitto limited = Mosquitto.start(folder.resolve("limited"), "max_packet_size 20000");
+                Topic arrived = new Topic(limited.url(), "out"); Wire wire = new Wire(limited.url(), "out");
+                Topic parked = new Topic(broker.url(), "parked")) {
+            StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+            read(environment).map(text -> text.equals("17") ? "x".repeat(90_000) : text)
+                    .sinkTo(FlinkMqttSink.texts().broker(limited.url()).topic("out").job("job")
+                            .onError(OnError.of("park", "parked", "job"),
+                                    new LoginFields(broker.url(), null, null, null, TlsFiles.NONE)).build());
+            JobID job = cluster.run(environment);
+            publish(numbers(0, 40));
+            assertEquals(39, arrived.take(39).size());
+            assertEquals(List.of("x".repeat(90_000)), parked.take(1));
+            cluster.awaitMetric(job, "parkedResults", 1);
+            cluster.checkpoint(job);
+            cluster.awaitIdle(job);
+            cluster.cancel(job);
+            assertEquals(List.of(39, 1), List.of(wire.seen().size(), parked.all().size()));
+            assertEquals(List.of(), drain());
+        }
     }
 
     @Test

@@ -51,7 +51,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private volatile boolean closing;
     private volatile boolean sessionPresent;
     private volatile int receiveMaximum = 65535;
-    private volatile long maximumPacketBytes = Long.MAX_VALUE;
+    private volatile long maximumPacketBytes = Connection.LARGEST_PACKET;
     private boolean accepted;
     private boolean paused;
     private boolean readDelayed;
@@ -180,7 +180,8 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         sessionPresent = header.isSessionPresent();
         receiveMaximum = limit(header, MqttProperties.RECEIVE_MAXIMUM, 65535);
         int largest = limit(header, MqttProperties.MAXIMUM_PACKET_SIZE, -1);
-        maximumPacketBytes = largest == -1 ? Long.MAX_VALUE : Integer.toUnsignedLong(largest);
+        maximumPacketBytes = largest == -1 ? Connection.LARGEST_PACKET
+                : Math.min(Connection.LARGEST_PACKET, Integer.toUnsignedLong(largest));
         keepAliveSeconds = limit(header, MqttProperties.SERVER_KEEP_ALIVE, keepAliveSeconds);
         accepted = true;
         listener.opened(connection);

@@ -42,7 +42,7 @@ public final class Connection {
     private static final Logger LOG = LoggerFactory.getLogger(Connection.class);
     static final int KEEP_ALIVE_SECONDS = 30;
     /** The largest packet of the protocol (MQTT 5, 1.5.5). */
-    private static final int LARGEST_PACKET = 268_435_460;
+    static final int LARGEST_PACKET = 268_435_460;
 
     private static final long CLOSE_SECONDS = 1;
 

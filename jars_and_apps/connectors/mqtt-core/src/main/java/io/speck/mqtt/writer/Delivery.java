@@ -1,6 +1,8 @@
 package io.speck.mqtt.writer;
 
 import io.speck.mqtt.MqttException;
+import java.util.ArrayList;
+import java.util.List;
 
 /** The progress of one writer's messages; guarded by the publisher's lock. */
 final class Delivery {
@@ -8,4 +10,29 @@ final class Delivery {
     int outstanding;
     MqttException failure;
     boolean aborted;
+    /** True if messages that the broker never accepts are collected here, and are no failure. */
+    final boolean lenient;
+    private List<RefusedMessage> refused = new ArrayList<>();
+    /** True if there are such messages; read without the lock. */
+    volatile boolean hasRefused;
+
+    Delivery() {
+        this(false);
+    }
+
+    Delivery(boolean lenient) {
+        this.lenient = lenient;
+    }
+
+    void refuse(RefusedMessage message) {
+        refused.add(message);
+        hasRefused = true;
+    }
+
+    List<RefusedMessage> takeRefused() {
+        List<RefusedMessage> taken = refused;
+        refused = new ArrayList<>();
+        hasRefused = false;
+        return taken;
+    }
 }

@@ -7,6 +7,7 @@ import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Utf8;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -20,7 +21,7 @@ public final class MqttSink implements AutoCloseable {
 
     private final SinkSettings settings;
     private final Publisher publisher;
-    private final Delivery delivery = new Delivery();
+    private final Delivery delivery;
     private String lastTopic;
     private byte[] lastTopicBytes;
     private boolean open = true;
@@ -29,7 +30,16 @@ public final class MqttSink implements AutoCloseable {
      * @throws BrokerException if the broker cannot be reached within the flush time-out, or refuses the client
      */
     public MqttSink(SinkSettings settings) throws InterruptedException {
+        this(settings, false);
+    }
+
+    /**
+     * @param lenient true to collect messages that the broker never accepts ({@link #takeRefused}), and not to fail
+     * @throws BrokerException if the broker cannot be reached within the flush time-out, or refuses the client
+     */
+    public MqttSink(SinkSettings settings, boolean lenient) throws InterruptedException {
         this.settings = settings;
+        this.delivery = new Delivery(lenient);
         this.publisher = Publishers.acquire(settings.login());
         try {
             publisher.awaitConnected(settings.flushTimeout());
@@ -105,6 +115,16 @@ public final class MqttSink implements AutoCloseable {
                 .toArray(OutgoingMessage.UserProperty[]::new);
         publisher.publish(new OutgoingMessage(delivery, topic, encodeTopic(topic), payload, key, null, null, more),
                 settings.flushTimeout());
+    }
+
+    /** True if {@link #takeRefused} has messages. */
+    public boolean hasRefused() {
+        return delivery.hasRefused;
+    }
+
+    /** Returns the messages of a lenient writer that the broker never accepts, as far as that is known by now. */
+    public List<RefusedMessage> takeRefused() {
+        return publisher.takeRefused(delivery);
     }
 
     /** Sends queued messages within a millisecond, without waiting for a full write or a flush. */

@@ -4,6 +4,8 @@ import io.netty.buffer.ByteBuf;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
 
 /** A message to publish at QoS 1, and its form on the wire (MQTT 5, 3.3). */
 final class OutgoingMessage {
@@ -47,6 +49,22 @@ final class OutgoingMessage {
         this.job = job;
         this.sequence = sequence;
         this.more = more;
+    }
+
+    /** Returns the message as one that the broker never accepts. */
+    RefusedMessage refused(long maximumPacketBytes, String reason) {
+        Map<String, String> properties = new LinkedHashMap<>();
+        for (UserProperty each : more) {
+            properties.put(new String(each.name(), StandardCharsets.UTF_8), new String(each.value(), StandardCharsets.UTF_8));
+        }
+        long most = maximumPacketBytes < 0 ? -1 : Math.max(0, maximumPacketBytes - (bytes() - payload.length));
+        return new RefusedMessage(topic, payload, key, properties, most, reason);
+    }
+
+    /** Names the message in errors: the job that wrote it, its topic, and its size on the wire. */
+    String description() {
+        return "a message" + (job == null ? "" : " of job '" + new String(job, StandardCharsets.UTF_8) + "'")
+                + " to topic '" + topic + "' (" + bytes() + " bytes)";
     }
 
     boolean stamped() {

@@ -41,6 +41,7 @@ final class Publisher implements ConnectionListener {
     private final Retention retention = new Retention(lock);
     private final BackPressure backPressure = new BackPressure();
     private final InflightWindow inflight = new InflightWindow();
+    private final CautiousSending caution = new CautiousSending();
     private final Backoff backoff = new Backoff(100, 5_000);
     private boolean pumping;
     private boolean pumpScheduled;
@@ -220,6 +221,7 @@ final class Publisher implements ConnectionListener {
                 throw new BrokerException("broker " + login + ": the connection was lost at once", false);
             }
             connection = opened;
+            caution.opened(System.nanoTime());
             lastError = null;
             backoff.reset();
             changed.signalAll();
@@ -280,7 +282,11 @@ final class Publisher implements ConnectionListener {
                 retention.disconnected();
                 pumping = false;
                 pumpScheduled = false;
+                OutgoingMessage cause = caution.closed(inflight.messages(), System.nanoTime());
                 outbox.addFirst(inflight.clear());
+                if (cause != null && outbox.peek() == cause) {
+                    reject(outbox.remove(), "the broker closes the connection at it (" + reason + ")", true, -1);
+                }
                 startReconnecting();
             }
         } finally {
@@ -392,6 +398,15 @@ final class Publisher implements ConnectionListener {
         }
     }
 
+    List<RefusedMessage> takeRefused(Delivery writer) {
+        lock.lock();
+        try {
+            return writer.takeRefused();
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /** Drops the unacknowledged messages of a writer. */
     void abort(Delivery writer) {
         lock.lock();
@@ -438,7 +453,7 @@ final class Publisher implements ConnectionListener {
             pumping = false;
             pumpScheduled = false;
             boolean wasFull = outbox.full();
-            while (!outbox.isEmpty() && inflight.hasRoom(target.receiveMaximum())) {
+            while (!outbox.isEmpty() && inflight.hasRoom(caution.window(target.receiveMaximum()))) {
                 send(target);
             }
             inflight.holdsBack(!outbox.isEmpty());
@@ -453,12 +468,12 @@ final class Publisher implements ConnectionListener {
 
     private void send(Connection target) {
         ByteBuf chunk = target.buffer(Math.max(WRITE_BYTES, outbox.peek().bytes()));
-        while (!outbox.isEmpty() && inflight.hasRoom(target.receiveMaximum())) {
+        while (!outbox.isEmpty() && inflight.hasRoom(caution.window(target.receiveMaximum()))) {
             OutgoingMessage message = outbox.peek();
             int bytes = message.bytes();
             if (bytes > target.maximumPacketBytes()) {
-                reject(outbox.remove(), "its " + bytes + " bytes are more than the broker's maximum packet size of "
-                        + target.maximumPacketBytes());
+                reject(outbox.remove(), "it is larger than the broker's maximum packet size of "
+                        + target.maximumPacketBytes() + " bytes", true, target.maximumPacketBytes());
                 continue;
             }
             if (chunk.isReadable() && bytes > chunk.writableBytes()) {
@@ -479,10 +494,11 @@ final class Publisher implements ConnectionListener {
                 return;
             }
             retention.answered();
+            caution.answered();
             if (backPressure.acknowledged(message, reason)) {
                 LOG.debug("broker {}: marker for '{}' acknowledged", login, message.topic);
             } else if (reason >= 0x80) {
-                reject(message, ReasonCodes.text(reason));
+                reject(message, ReasonCodes.text(reason), ReasonCodes.concernsMessage(reason), -1);
             } else {
                 if (!message.acknowledged) {
                     complete(message);
@@ -497,14 +513,22 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void reject(OutgoingMessage message, String why) {
+    /**
+     * Takes a message out that the broker does not accept.
+     *
+     * @param ofMessage true if the message is the cause, and not its topic or the state of the broker
+     * @param maximumPacketBytes the limit that it exceeds; -1 if that is not known
+     */
+    private void reject(OutgoingMessage message, String why, boolean ofMessage, long maximumPacketBytes) {
         if (message.acknowledged) {
-            LOG.warn("broker {} rejected a message that was sent again to topic '{}': {}", login, message.topic, why);
+            LOG.warn("broker {} rejected {}, which was sent again: {}", login, message.description(), why);
             return;
         }
-        if (message.delivery.failure == null) {
-            message.delivery.failure = new BrokerException("broker " + login + " rejected a message to topic '"
-                    + message.topic + "': " + why, true);
+        String refusal = "broker " + login + " rejected " + message.description() + ": " + why;
+        if (ofMessage && message.delivery.lenient) {
+            message.delivery.refuse(message.refused(maximumPacketBytes, refusal));
+        } else if (message.delivery.failure == null) {
+            message.delivery.failure = new BrokerException(refusal, true);
         }
         complete(message);
         changed.signalAll();

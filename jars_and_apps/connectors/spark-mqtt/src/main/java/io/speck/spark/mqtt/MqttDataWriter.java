@@ -1,10 +1,10 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.AckMetrics;
-import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -34,7 +34,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
     private final byte[] job;
     private final byte[] prefix;
     private final CurrentInput input = CurrentInput.ofThread();
-    private MqttSink sink;
+    private OnErrorSink sink;
     private long index;
     private long messages;
     private long bytes;
@@ -76,7 +76,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
         byte[] sequence = job == null ? null : sequence();
         try {
             if (sink == null) {
-                sink = new MqttSink(settings.sink());
+                sink = new OnErrorSink(settings.sink());
             }
             if (settings.realTime()) {
                 bytes += sink.send(row.topic(), row.value(), row.key(), job, sequence);
@@ -129,7 +129,8 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
         } catch (InterruptedException e) {
             throw UnsentRows.interrupted(e);
         }
-        return new Written(messages, bytes, sink == null ? AckMetrics.NONE : sink.acks(), unsent.take());
+        return sink == null ? new Written(messages, bytes, AckMetrics.NONE, unsent.take(), 0, 0)
+                : Written.by(sink, messages, bytes, unsent.take());
     }
 
     @Override

@@ -65,7 +65,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
     private record TopicWrite(WriterSettings settings, WriteCounts counts) implements Write {
         @Override
         public String description() {
-            return "mqtt " + settings.topic() + " at " + settings.sink().login();
+            return "mqtt " + settings.topic() + " at " + settings.sink().sink().login();
         }
 
         @Override

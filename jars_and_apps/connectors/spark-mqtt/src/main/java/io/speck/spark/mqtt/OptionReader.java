@@ -5,6 +5,7 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.NearestName;
 import io.speck.mqtt.TlsFiles;
+import io.speck.mqtt.failure.OnError;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,6 +21,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class OptionReader {
     static final Set<String> LOGIN = Set.of("brokerUrl", "username", "password", "passwordFile", "caFile",
             "certificateFile", "keyFile");
+    /** The login at the broker of the parking topic, for a sink at another one. */
+    static final Set<String> PARKING = Set.of("parkBrokerUrl", "parkUsername", "parkPassword", "parkPasswordFile",
+            "parkCaFile", "parkCertificateFile", "parkKeyFile");
     /** Options that Spark itself adds. */
     private static final Set<String> ADDED_BY_SPARK = Set.of("checkpointlocation", "path", "queryname", "header");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,12})\\s*(ms|s|m|min)?");
@@ -44,6 +48,26 @@ final class OptionReader {
         TlsFiles tls = new TlsFiles(text("caFile", null), text("certificateFile", null), text("keyFile", null));
         return new LoginFields(text("brokerUrl", null), text("username", null), options.get("password"),
                 text("passwordFile", null), tls).login(faults::add);
+    }
+
+    /** The login at the broker of the parking topic. */
+    Login parkingLogin() {
+        required("parkBrokerUrl", "the address of the broker of the parking topic, such as tcp://HOST:PORT");
+        TlsFiles tls = new TlsFiles(text("parkCaFile", null), text("parkCertificateFile", null),
+                text("parkKeyFile", null));
+        return new LoginFields(text("parkBrokerUrl", null), text("parkUsername", null), options.get("parkPassword"),
+                text("parkPasswordFile", null), tls).login(faults::add);
+    }
+
+    /** The treatment of what the query fails on. */
+    OnError onError() {
+        String treatment = choice("onError", "fail", "fail", "skip", "park");
+        String topic = text("parkTopic", null);
+        if (treatment.equals("park") != (topic != null)) {
+            fault("option 'parkTopic' belongs to onError 'park', which needs it");
+            return OnError.FAIL;
+        }
+        return OnError.of(treatment, topic, text("job", ""));
     }
 
     String text(String name, String fallback) {

@@ -45,7 +45,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                         reader.ratio("lingerRatio", 0.5, 100),
                         reader.duration("quietTime", Duration.ofSeconds(1))),
                 binary(reader),
-                onError(reader));
+                reader.onError());
         reader.done();
         return parsed;
     }
@@ -70,16 +70,6 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                 reader.flag("failOnDataLoss", true),
                 reader.duration("connectTimeout", Duration.ofSeconds(30)),
                 reader.parsed("controlTopic", SourceSettings::filter, null));
-    }
-
-    private static OnError onError(OptionReader reader) {
-        String treatment = reader.choice("onError", "fail", "fail", "skip", "park");
-        String topic = reader.text("parkTopic", null);
-        if (treatment.equals("park") != (topic != null)) {
-            reader.fault("option 'parkTopic' belongs to onError 'park', which needs it");
-            return OnError.FAIL;
-        }
-        return OnError.of(treatment, topic, reader.text("job", ""));
     }
 
     private static boolean binary(OptionReader reader) {

@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.writer.MqttSink;
+import io.speck.mqtt.failure.OnErrorSink;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -58,10 +58,10 @@ final class UnsentRows {
             return tasks;
         }
         WriterCommitMessage[] all = Arrays.copyOf(tasks, tasks.length + 1);
-        try (MqttSink sink = new MqttSink(settings.sink())) {
+        try (OnErrorSink sink = new OnErrorSink(settings.sink())) {
             long bytes = send(sink, rows, settings.jobBytes());
             sink.flush();
-            all[tasks.length] = new Written(rows.size(), bytes, sink.acks(), List.of());
+            all[tasks.length] = Written.by(sink, rows.size(), bytes, List.of());
         } catch (InterruptedException e) {
             throw new UncheckedIOException(interrupted(e));
         }
@@ -69,7 +69,7 @@ final class UnsentRows {
     }
 
     /** Publishes rows; waits for room at the broker. Returns the bytes of their payloads and topics. */
-    static long send(MqttSink sink, List<UnsentRow> rows, byte[] job) throws InterruptedException {
+    static long send(OnErrorSink sink, List<UnsentRow> rows, byte[] job) throws InterruptedException {
         long bytes = 0;
         for (UnsentRow row : rows) {
             bytes += sink.send(row.topic(), row.value(), row.key(), job, row.sequence());

@@ -12,6 +12,8 @@ final class WriteCounts {
     private StampMode mode;
     private long messages;
     private long bytes;
+    private long skipped;
+    private long parked;
     private List<AckMetrics> acks = List.of();
 
     /** @param present of the batch that begins; null without stamps */
@@ -23,10 +25,14 @@ final class WriteCounts {
     synchronized void add(WriterCommitMessage[] tasks) {
         List<AckMetrics> connected = new ArrayList<>();
         for (WriterCommitMessage task : tasks) {
-            if (task instanceof Written written && written.messages() > 0) {
+            if (task instanceof Written written) {
+                skipped += written.skipped();
+                parked += written.parked();
                 messages += written.messages();
                 bytes += written.bytes();
-                connected.add(written.acks());
+                if (written.messages() > 0) {
+                    connected.add(written.acks());
+                }
             }
         }
         acks = connected.isEmpty() ? acks : connected;
@@ -37,6 +43,8 @@ final class WriteCounts {
         Map<String, String> values = new HashMap<>();
         values.put("messages", Long.toString(messages));
         values.put("bytes", Long.toString(bytes));
+        values.put("skippedResults", Long.toString(skipped));
+        values.put("parkedResults", Long.toString(parked));
         if (mode != null) {
             values.put("stamps", mode.toString());
         }

@@ -2,6 +2,8 @@ package io.speck.spark.mqtt;
 
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.failure.OnError;
+import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.Serializable;
 import java.time.Duration;
@@ -13,7 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The options of the sink.
  *
- * @param sink broker, login and time-out
+ * @param sink broker, login and time-out, and the treatment of rows that cannot be written
  * @param topic topic of rows without a topic of their own; null for none
  * @param job name for the stamps; null for messages without stamps
  * @param incarnation lineage for the stamps; null to take it from the query's checkpoint
@@ -21,14 +23,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param originNumber the number of the present count of input positions, in derived stamps; 0 for none
  * @param order "input", "value", or null to sort rows with stamps, and the rows of a complete result
  */
-record WriteOptions(SinkSettings sink, String topic, String job, String incarnation, long incarnationNumber,
+record WriteOptions(OnErrorSink.Settings sink, String topic, String job, String incarnation, long incarnationNumber,
         long originNumber, String order)
         implements Serializable {
     static final Set<String> NAMES = names();
 
     private static Set<String> names() {
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
-        names.addAll(Set.of("topic", "job", "incarnation", "incarnationNumber", "originNumber", "order", "flushTimeout"));
+        names.addAll(OptionReader.PARKING);
+        names.addAll(Set.of("topic", "job", "incarnation", "incarnationNumber", "originNumber", "order", "flushTimeout",
+                "onError", "parkTopic"));
         return Set.copyOf(names);
     }
 
@@ -39,9 +43,11 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
      */
     static WriteOptions parse(CaseInsensitiveStringMap options, RuntimeConfig session) {
         OptionReader reader = new OptionReader("sink", options, NAMES);
-        Login login = reader.login();
+        SinkSettings sink = new SinkSettings(reader.login(), reader.duration("flushTimeout", Duration.ofSeconds(60)));
+        OnError onError = reader.onError();
+        Login parking = onError.parkTopic() == null ? null : reader.parkingLogin();
         WriteOptions parsed = new WriteOptions(
-                new SinkSettings(login, reader.duration("flushTimeout", Duration.ofSeconds(60))),
+                new OnErrorSink.Settings(sink, onError, parking),
                 reader.parsed("topic", WriteOptions::topic, null),
                 reader.parsed("job", SinkSettings::job, null),
                 reader.parsed("incarnation", SinkSettings::incarnation, null),

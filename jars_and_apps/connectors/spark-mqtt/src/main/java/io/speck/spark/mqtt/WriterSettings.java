@@ -1,12 +1,13 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.failure.OnErrorSink;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
 
 /**
  * The settings of a writing task.
  *
+ * @param sink broker, login, and treatment of rows that cannot be written
  * @param topic of rows without one; null for none
  * @param job name in the stamps; null for none
  * @param run lineage in counted stamps
@@ -16,7 +17,7 @@ import java.nio.charset.StandardCharsets;
  * @param sorted true to sort the rows of a partition by their bytes before they are counted
  * @param layout indexes of the columns in a row
  */
-record WriterSettings(SinkSettings sink, String topic, String job, String run, String edgeRun,
+record WriterSettings(OnErrorSink.Settings sink, String topic, String job, String run, String edgeRun,
         StampMode mode, boolean realTime, boolean sorted, RowLayout layout)
         implements Serializable {
     /** The name in the stamps, in UTF-8; null for none. */

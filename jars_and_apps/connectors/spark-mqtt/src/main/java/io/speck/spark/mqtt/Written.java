@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.writer.AckMetrics;
 import java.util.List;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -11,5 +12,14 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
  * @param bytes of their payloads and topics
  * @param acks of the connection of the task's process
  * @param unsent the rows behind them, for which there was no room at the broker
+ * @param skipped number left out, since they cannot be written
+ * @param parked number left out and parked
  */
-record Written(long messages, long bytes, AckMetrics acks, List<UnsentRow> unsent) implements WriterCommitMessage {}
+record Written(long messages, long bytes, AckMetrics acks, List<UnsentRow> unsent, long skipped, long parked)
+        implements WriterCommitMessage {
+    /** @param sent number handed to the sink, with those that it left out */
+    static Written by(OnErrorSink sink, long sent, long bytes, List<UnsentRow> unsent) {
+        long leftOut = sink.skipped() + sink.parked();
+        return new Written(sent - leftOut, bytes, sink.acks(), unsent, sink.skipped(), sink.parked());
+    }
+}

@@ -1,14 +1,18 @@
 package io.speck.spark.mqtt;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.Topic;
+import io.speck.mqtt.Wire;
 import java.io.File;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.api.java.UDF1;
@@ -73,6 +77,50 @@ class OnErrorTest extends SessionCase {
     private void failedFilesAreGone() {
         File[] left = folder.resolve("checkpoint/sources/0/mqtt-failures").toFile().listFiles();
         assertTrue(left == null || left.length <= 2, () -> left.length + " files");
+    }
+
+    private static final int LARGE = 90_000;
+
+    /** A query that writes one row of 90 KB among 40, to a broker with packets of 20,000 bytes. */
+    private StreamingQuery large(Mosquitto limited, Map<String, String> sink) throws Exception {
+        Dataset<Row> rows = spark.readStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "in")
+                .option("clientId", "query").option("idleWait", "200ms").option("partitions", 2).load()
+                .selectExpr("CASE WHEN value = '17' THEN repeat('x', " + LARGE + ") ELSE value END AS value");
+        StreamingQuery query = rows.writeStream().format("mqtt").option("brokerUrl", limited.url()).option("topic", "out")
+                .option("job", "job").options(sink)
+                .option("checkpointLocation", folder.resolve("checkpoint").toString()).start();
+        List<String> numbers = IntStream.range(0, 40).mapToObj(Integer::toString).toList();
+        Topic.publish(broker.url(), "in", numbers);
+        return query;
+    }
+
+    @Test
+    void aRowThatTheBrokerDoesNotAcceptIsParkedAndAllOthersArriveOnce() throws Exception {
+        try (Mosquitto limited = Mosquitto.start(folder.resolve("limited"), "max_packet_size 20000");
+                Topic out = new Topic(limited.url(), "out"); Wire wire = new Wire(limited.url(), "out");
+                Topic parked = new Topic(broker.url(), "parked")) {
+            StreamingQuery query = large(limited,
+                    Map.of("onError", "park", "parkTopic", "parked", "parkBrokerUrl", broker.url()));
+            assertEquals(39, out.take(39).size());
+            assertEquals(List.of("x".repeat(LARGE)), parked.take(1));
+            query.processAllAvailable();
+            Topic.publish(broker.url(), "in", List.of("40"));
+            query.processAllAvailable();
+            assertEquals("1", query.lastProgress().sink().metrics().get("parkedResults"));
+            assertEquals("40", query.lastProgress().sink().metrics().get("messages"));
+            query.stop();
+            assertEquals(List.of(40, 1), List.of(wire.seen().size(), parked.all().size()));
+        }
+    }
+
+    @Test
+    void aRowThatTheBrokerDoesNotAcceptFailsTheQueryByDefaultAndIsNamed() throws Exception {
+        try (Mosquitto limited = Mosquitto.start(folder.resolve("limited"), "max_packet_size 20000")) {
+            StreamingQuery query = large(limited, Map.of());
+            String fault = assertThrows(StreamingQueryException.class, query::processAllAvailable).toString();
+            assertTrue(fault.contains("rejected a message of job 'job' to topic 'out' (90"), fault);
+            assertTrue(fault.contains("larger than the broker's maximum packet size of 20000 bytes"), fault);
+        }
     }
 
     @Test

@@ -1,0 +1,61 @@
+package io.speck.mqtt.writer;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/** The search for a message at which a broker closes the connection. */
+class CautiousSendingTest {
+    private static final long LONG_LIFE = TimeUnit.SECONDS.toNanos(6);
+
+    private final CautiousSending caution = new CautiousSending();
+    private final OutgoingMessage first = message();
+    private final OutgoingMessage second = message();
+
+    private static OutgoingMessage message() {
+        return new OutgoingMessage(new Delivery(), "t", new byte[] {'t'}, new byte[0], null, null, null);
+    }
+
+    private OutgoingMessage closedSoon(OutgoingMessage... unanswered) {
+        caution.opened(0);
+        return caution.closed(List.of(unanswered), 1);
+    }
+
+    @Test
+    void aMessageAtWhichTheConnectionEndsThreeTimesAloneIsTheCause() {
+        assertEquals(1000, caution.window(1000));
+        assertNull(closedSoon(first, second));
+        assertEquals(1, caution.window(1000));
+        assertNull(closedSoon(first));
+        assertNull(closedSoon(first));
+        assertSame(first, closedSoon(first));
+        assertEquals(1000, caution.window(1000));
+    }
+
+    @Test
+    void manyAreSentAgainOnceAllAreAnswered() {
+        closedSoon(first, second);
+        caution.answered();
+        assertEquals(1, caution.window(1000));
+        caution.answered();
+        assertEquals(1000, caution.window(1000));
+    }
+
+    @Test
+    void differentMessagesAndLongConnectionsAreNoProof() {
+        closedSoon(first, second);
+        for (int i = 0; i < 5; i++) {
+            assertNull(closedSoon(first));
+            assertNull(closedSoon(second));
+        }
+        for (int i = 0; i < 5; i++) {
+            caution.opened(0);
+            assertNull(caution.closed(List.of(first), LONG_LIFE));
+        }
+        assertNull(closedSoon());
+    }
+}
