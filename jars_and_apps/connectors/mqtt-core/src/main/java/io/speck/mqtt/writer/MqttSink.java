@@ -28,7 +28,7 @@ public final class MqttSink implements AutoCloseable {
      */
     public MqttSink(SinkSettings settings) throws InterruptedException {
         this.settings = settings;
-        this.publisher = Publishers.acquire(settings.login());
+        this.publisher = Publishers.acquire(settings.login(), settings.spool());
         try {
             publisher.awaitConnected(settings.flushTimeout());
         } catch (InterruptedException | RuntimeException e) {

@@ -10,6 +10,7 @@ import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -38,7 +39,7 @@ final class Publisher implements ConnectionListener {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final Outbox outbox = new Outbox();
-    private final Retention retention = new Retention(lock);
+    private final Retention retention;
     private final BackPressure backPressure = new BackPressure();
     private final InflightWindow inflight = new InflightWindow();
     private final Backoff backoff = new Backoff(100, 5_000);
@@ -52,6 +53,19 @@ final class Publisher implements ConnectionListener {
     /** Called by {@link Publishers} only. */
     Publisher(Login login) {
         this.login = login;
+        this.retention = new Retention(lock, login);
+    }
+
+    /** See {@link Retention#spoolIn}. */
+    void spoolIn(Path root) {
+        lock.lock();
+        try {
+            if (retention.spoolIn(root) && connection != null) {
+                connection.abandon(); // the next one shows what the broker has of these messages
+            }
+        } finally {
+            lock.unlock();
+        }
     }
 
     Login login() {
@@ -69,17 +83,20 @@ final class Publisher implements ConnectionListener {
 
     /** Shuts this publisher down; returns the connection to close, or null. */
     Connection shutDown() {
+        Connection closing;
+        Runnable rest;
         lock.lock();
         try {
-            Connection closing = connection;
-            retention.end();
+            closing = connection;
+            rest = retention.end();
             closed = true;
             connection = null;
             changed.signalAll();
-            return closing;
         } finally {
             lock.unlock();
         }
+        rest.run();
+        return closing;
     }
 
     // ---- connecting ----
@@ -355,7 +372,13 @@ final class Publisher implements ConnectionListener {
         backPressure.markers(topic, System.nanoTime()).forEach(outbox::add);
     }
 
+    /** Waits until the broker has acknowledged the messages of a writer, and they are on disk as far as they are held. */
     void flush(Delivery writer, Duration timeout) throws InterruptedException {
+        awaitAcknowledged(writer, timeout);
+        retention.force();
+    }
+
+    private void awaitAcknowledged(Delivery writer, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
             long remainingNanos = timeout.toNanos();
@@ -499,6 +522,7 @@ final class Publisher implements ConnectionListener {
     private void reject(OutgoingMessage message, String why) {
         if (message.acknowledged) {
             LOG.warn("broker {} rejected a message that was sent again to topic '{}': {}", login, message.topic, why);
+            retention.refused(message);
             return;
         }
         if (message.delivery.failure == null) {
