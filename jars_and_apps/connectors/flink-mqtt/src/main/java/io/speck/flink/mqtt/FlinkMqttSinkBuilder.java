@@ -31,6 +31,7 @@ public final class FlinkMqttSinkBuilder<T> {
     private long incarnationNumber;
     private long originNumber;
     private Duration flushTimeout = Duration.ofSeconds(60);
+    private String spool;
 
     FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
         this.format = format;
@@ -124,6 +125,15 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
+    /**
+     * A folder on the machine of the task for messages that the broker may not have saved yet, so that they survive a
+     * power cut of both; null to hold them in memory alone.
+     */
+    public FlinkMqttSinkBuilder<T> spool(String folder) {
+        spool = folder;
+        return this;
+    }
+
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSink<T> build() {
         Faults faults = new Faults("sink");
@@ -142,7 +152,7 @@ public final class FlinkMqttSinkBuilder<T> {
         String everywhere = topic;
         SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
         JobID beginning = origin == null ? null : JobID.fromHexString(origin);
-        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout), whole, job,
+        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout, spool), whole, job,
                 new LineageSettings(incarnation, beginning, incarnationNumber, originNumber));
     }
 

@@ -165,6 +165,7 @@ public final class MqttJob {
                 .login(login("sink", "username"), login("sink", "password"))
                 .passwordFile(login("sink", "password-file"))
                 .tls(tls("sink"))
+                .spool(setting("speck.spool"))
                 .origin(setting("speck.lineage"))
                 .incarnationNumber(numberOf("speck.incarnation"))
                 .originNumber(numberOf("speck.origin"));

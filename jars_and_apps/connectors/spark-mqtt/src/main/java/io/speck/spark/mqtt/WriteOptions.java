@@ -52,6 +52,12 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
         return parsed;
     }
 
+    /** The same with a folder for messages that the broker may not have saved; null for none. */
+    WriteOptions spool(String folder) {
+        SinkSettings durable = new SinkSettings(sink.login(), sink.flushTimeout(), folder);
+        return new WriteOptions(durable, topic, job, incarnation, incarnationNumber, originNumber, order);
+    }
+
     private static long number(RuntimeConfig session, String setting) {
         return Long.parseLong(session.get(setting, "0"));
     }
