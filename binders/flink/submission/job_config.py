@@ -43,8 +43,9 @@ LINEAGE_SETTING = "speck.lineage"
 INCARNATION_SETTING = "speck.incarnation"
 ORIGIN_SETTING = "speck.origin"
 
-# The folder in which the sinks keep messages that their broker may not have saved, on a local disk, and its
-# name there: no job and no Flink id has such a name.
+# The folder of the checkpoints if it is on a local disk, and the one in it where the sinks keep messages that
+# their broker may not have saved: no job and no Flink id has its name.
+CHECKPOINTS_SETTING = "speck.checkpoints"
 SPOOL_SETTING = "speck.spool"
 SPOOL = "~spool"
 
@@ -96,7 +97,7 @@ def run_body(
             ),
             **_stamp_settings(attempt),
             **_on_error_settings(job),
-            **_spool_settings(checkpoints),
+            **_local_disk_settings(checkpoints),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
             **login_settings("speck.sink", inventory.job_login(job.sink_broker)),
@@ -116,10 +117,12 @@ def _on_error_settings(job: Job) -> dict[str, str]:
     return settings | ({"speck.park-topic": job.park_topic} if job.park_topic is not None else {})
 
 
-def _spool_settings(checkpoints: str) -> dict[str, str]:
+def _local_disk_settings(checkpoints: str) -> dict[str, str]:
     parts = urlsplit(checkpoints)
-    local = parts.scheme == "file" and parts.netloc in ("", "localhost")
-    return {SPOOL_SETTING: f"{unquote(parts.path).rstrip('/')}/{SPOOL}"} if local else {}
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return {}
+    folder = unquote(parts.path).rstrip("/")
+    return {CHECKPOINTS_SETTING: folder, SPOOL_SETTING: f"{folder}/{SPOOL}"}
 
 
 def _stamp_settings(attempt: Attempt) -> dict[str, str]:

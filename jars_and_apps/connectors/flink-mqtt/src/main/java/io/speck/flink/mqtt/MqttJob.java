@@ -139,6 +139,7 @@ public final class MqttJob {
                 .passwordFile(login("source", "password-file"))
                 .tls(tls("source"))
                 .onError(onError())
+                .checkpoints(setting("speck.checkpoints"))
                 .failOnDataLoss(false); // writers refill a session that a broker lost
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);

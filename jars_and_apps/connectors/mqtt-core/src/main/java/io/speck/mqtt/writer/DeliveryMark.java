@@ -54,7 +54,8 @@ final class DeliveryMark {
     long read(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
         opened.ping();
         try {
-            CompletableFuture.anyOf(needed ? found : answered, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+            // All that is retained comes before the answer, or soon after it: reports about the broker as well.
+            answered.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
             return needed ? found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS) : 0;
         } catch (TimeoutException e) {
             return 0;

@@ -170,9 +170,9 @@ final class Publisher implements ConnectionListener {
     }
 
     private void prepareConnection() {
-        retention.reset();
         lock.lock();
         try {
+            retention.reset();
             backPressure.reset();
         } finally {
             lock.unlock();
@@ -265,7 +265,7 @@ final class Publisher implements ConnectionListener {
         try {
             if (backPressure.accept(packet, outbox.bytes())) {
                 changed.signalAll();
-            } else {
+            } else if (!retention.acceptReport(packet)) {
                 resend(retention.requested(packet));
             }
         } finally {

@@ -39,6 +39,7 @@ final class Retention {
     private final ReentrantLock lock;
     private final Login login;
     private final RetransmissionBuffer buffer = new RetransmissionBuffer();
+    private final BrokerLife life = new BrokerLife();
     private final Set<String> handledRequests = new LinkedHashSet<>();
     private final Set<Path> roots = new HashSet<>();
     /** Read without the lock by the threads that connect and receive. */
@@ -105,9 +106,10 @@ final class Retention {
 
     // ---- the connection ----
 
-    /** Prepares for a new connection; called before it is opened, lock not held. */
+    /** Prepares for a new connection; called before it is opened. */
     void reset() {
         marks().forEach(DeliveryMark::reset);
+        life.reset();
     }
 
     private List<DeliveryMark> marks() {
@@ -120,6 +122,7 @@ final class Retention {
     List<String> filters() {
         List<String> filters = new ArrayList<>(List.of(deliveryMark.topic(), ResendRequest.TOPICS + "+"));
         predecessors.forEach(each -> filters.add(each.mark().topic()));
+        filters.addAll(life.filters());
         return filters;
     }
 
@@ -135,13 +138,15 @@ final class Retention {
     /** Uses this connection from now on; returns the messages that the broker may have lost, in order. */
     List<OutgoingMessage> connected(Connection opened, long delivered) {
         connection = opened;
-        buffer.connected(System.nanoTime());
+        long now = System.nanoTime();
+        buffer.connected(now);
+        boolean distrusted = life.mayHaveForeignRecords(now);
         // Those that are taken over are unconfirmed until it is clear below what the broker has of them.
-        List<OutgoingMessage> lost = buffer.again(message -> message.deliveryNumber > delivered);
+        List<OutgoingMessage> lost = buffer.again(message -> distrusted || message.deliveryNumber > delivered);
         List<OutgoingMessage> former = new ArrayList<>();
         for (Predecessor each : predecessors) {
             for (OutgoingMessage message : each.messages()) {
-                if (each.lacks(message)) {
+                if (distrusted || each.lacks(message)) {
                     former.add(message);
                 } else {
                     buffer.confirmed(message);
@@ -173,6 +178,7 @@ final class Retention {
 
     void disconnected() {
         connection = null;
+        life.disconnected(System.nanoTime());
     }
 
     /**
@@ -210,6 +216,11 @@ final class Retention {
         LOG.info("the broker lost a session that reads '{}'", filter);
         predecessors.forEach(each -> each.requested(filter));
         return buffer.again(message -> TopicFilter.matches(filter, message.topic));
+    }
+
+    /** Takes a report about the broker from a message; false if the message is none. */
+    boolean acceptReport(MqttPublishMessage packet) {
+        return life.accept(packet);
     }
 
     /** The broker has answered the ping of {@link #readMark}; lock not held. */
