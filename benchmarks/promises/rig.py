@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -251,7 +251,7 @@ class Rig:
         self._stack = ExitStack()
         self._loads = 0
 
-    def __enter__(self) -> Rig:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             for server in (self.edge, self.middle, self.link, self.spark, self.flink):
                 stack.enter_context(server)

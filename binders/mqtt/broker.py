@@ -56,6 +56,11 @@ _MOST_GATHERED, _MOST_FED = 1000, 1 << 16
 # Seconds for which a broker knows a client that was left to it.
 _CLIENT_SECONDS = 60
 
+# Requests to writers to send again, a topic filter each: retained, so that a writer that is away reads them
+# when it comes back.  Writers retain messages for less time than that (ResendRequest of the connectors).
+_RESEND_REQUESTS = "speck/again/"
+_REQUEST_SECONDS = 3600
+
 # Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
 _MAX_TOPIC = 65535
 
@@ -132,12 +137,14 @@ class MqttBroker:
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
-        _check_filter(topic)
-        with self._lock(session):
-            others = self._cache.run(lambda control: self._add_to_note(control, session, topic))
-            self._subscribe(session, topic, others)
-            if others:
-                self._cache.run(lambda control: write_note(control, session, [topic], self._owner))
+        self._ensure(session, topic)
+
+    def restore_session(self, session: str, topic: str) -> None:
+        """See :meth:`speck.binder.RestoresSessions.restore_session`; asks as a reader of the session does."""
+        if self._ensure(session, topic):
+            request = f"{_RESEND_REQUESTS}{uuid.uuid4().hex}"
+            filters, expiry = topic.encode(), _REQUEST_SECONDS
+            self._cache.run(lambda control: control.publish(request, filters, retain=True, expiry=expiry))
 
     def claim_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.OwnsSessions.claim_session`."""
@@ -289,6 +296,16 @@ class MqttBroker:
 
     # --- internals ---------------------------------------------------------------------------------
 
+    def _ensure(self, session: str, topic: str) -> bool:
+        """Make a session collect a topic filter alone; true if the broker had no such session."""
+        _check_filter(topic)
+        with self._lock(session):
+            others = self._cache.run(lambda control: self._add_to_note(control, session, topic))
+            is_new = self._subscribe(session, topic, others)
+            if others:
+                self._cache.run(lambda control: write_note(control, session, [topic], self._owner))
+        return is_new
+
     def _counter(self, topic: str) -> int | None:
         try:
             count = self._cache.run(lambda control: retained(control, topic, probe_topic()))
@@ -312,7 +329,8 @@ class MqttBroker:
         # Receive Maximum 1: the session's messages are the job's, so as few as possible are sent to us.
         return self._connection(session, clean_start=False, expiry=FOREVER, receive_maximum=receive_maximum)
 
-    def _subscribe(self, session: str, topic: str, others: list[str]) -> None:
+    def _subscribe(self, session: str, topic: str, others: list[str]) -> bool:
+        """Subscribe for a session; true if the broker had no such session."""
         with self._session(session) as connection:
             _reject_short_expiry(connection)
             connection.subscribe(topic)
@@ -320,6 +338,7 @@ class MqttBroker:
                 connection.subscribe(writers_topic(session))
             for other in others:
                 connection.unsubscribe(other)
+            return not connection.session_present
 
     def _own_records(self, control: Connection, session: str) -> SessionRecords:
         """The records of a session; raises :class:`SessionOfAnother` for that of another owner."""
@@ -338,8 +357,10 @@ class MqttBroker:
 
     def _claim(self, control: Connection, session: str, topic: str) -> None:
         records = self._own_records(control, session)
-        # A fence alone: a reader raised it at a broker that had lost both, and did not know the owner.
-        if records.note_is_lost or (records.note and not self._is_named(records)):
+        # No note: the broker has lost it, perhaps with the session.  The next attempt raises a fence, and a
+        # reader takes a fence alone for that of a session that was deleted.
+        lost = not records.note and not records.deleted
+        if lost or (records.note and not self._is_named(records)):
             write_note(control, session, records.filters or [topic], self._owner)
 
     def _adopt(self, control: Connection, session: str, former: str) -> None:

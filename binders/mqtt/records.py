@@ -73,11 +73,6 @@ class SessionRecords:
         return self.fence.get("deleted") is True
 
     @property
-    def note_is_lost(self) -> bool:
-        """True if the broker has the fence alone: a deletion leaves a tombstone there."""
-        return bool(self.fence) and not self.note and not self.deleted
-
-    @property
     def owner(self) -> str:
         """The owner; empty if there is none, as for sessions of version 0.1 and deleted ones."""
         if self.deleted and not self.note:

@@ -15,7 +15,7 @@ from itertools import chain, count
 from speck.apply.abandon import Abandoner, dropped_text, messages_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_state import SessionEnsured, SessionsDetached
-from speck.binder import AdoptsSessions, OwnsSessions
+from speck.binder import AdoptsSessions, OwnsSessions, RestoresSessions
 from speck.binder.retry import with_retries
 from speck.core.job import Job, owner_in, session_name
 from speck.core.lifecycle import EventKind
@@ -48,7 +48,11 @@ class Sessions:
         self.context.note(job.job_name, SessionEnsured(session))
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
-        with_retries(partial(broker.ensure_session, session.name, session.topic))
+        # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
+        ensure = broker.ensure_session
+        if known and isinstance(broker, RestoresSessions):
+            ensure = broker.restore_session
+        with_retries(partial(ensure, session.name, session.topic))
 
     def _claim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session, which a power cut may have undone."""

@@ -403,8 +403,8 @@ class OwnsSessions(Protocol):
         """Raise :class:`~speck.errors.SessionOfAnother` for a session of another owner.
 
         One that has no owner gets this one.  Takes no session over, and makes none.  A broker that lost its
-        records of the session in part, and would have its reader take it for deleted, gets them again:
-        ``topic`` is the filter that the session collects.
+        records of the session, and would have its reader take it for deleted, gets them again: ``topic`` is
+        the filter that the session collects.  A deleted session stays deleted.
         """
 
     def fenced(self, session: str) -> int:
@@ -476,6 +476,18 @@ class NamesWriters(Protocol):
 
         In force for the messages that are published after the call; until a first call, all stamps are
         believed.  The names go with the session.  Takes no session over.
+        """
+
+
+@runtime_checkable
+class RestoresSessions(Protocol):
+    """A broker binder whose writers retain messages for a while, for a broker that loses them."""
+
+    def restore_session(self, session: str, topic: str) -> None:
+        """Ensure a session that the broker had before, as :meth:`BrokerBinder.ensure_session`.
+
+        If the broker has lost it, all writers are asked to send again the messages for this topic filter that
+        they retain: those that were published meanwhile reached nobody.  Readers drop repetitions.
         """
 
 

@@ -396,3 +396,15 @@ def test_attempt_that_ran_and_was_lost_is_started_from_its_state(
     assert running.attempt.number == 2
     assert running.attempt.state is not None
     assert running.attempt.state.location == f"memory:/a/{attempt.id}"
+
+
+def test_a_session_that_its_broker_lost_is_filled_again_by_its_writers(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    world.fail("submit", Rejected("no", address=ENGINE), name="a", times=None)
+    assert carry_out(coordinator, composition(A)).state == "failed"
+    state = world.broker(BROKER)
+    assert state.refilled == []  # the session is new: there is nothing that it has missed
+    state.sessions.clear()
+    world.heal()
+    assert carry_out(coordinator, composition(A)).state == "succeeded"
+    assert state.refilled == ["in"]

@@ -25,6 +25,7 @@ from speck.binder import (
     NamesWriters,
     OwnedSession,
     OwnsSessions,
+    RestoresSessions,
 )
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from tests.support.wire_trouble import Trouble
@@ -153,6 +154,13 @@ class BrokerContract(ABC):
         broker.ensure_session(SESSION, "contract/other")
         assert broker.session_exists(SESSION)
 
+    def test_a_session_that_was_lost_is_made_again(self, broker: BrokerBinder) -> None:
+        assert isinstance(broker, RestoresSessions)
+        broker.restore_session(SESSION, "contract/in")
+        assert broker.session_exists(SESSION)
+        broker.restore_session(SESSION, "contract/in")
+        assert broker.session_exists(SESSION)
+
     def test_sessions_are_apart(self, broker: BrokerBinder) -> None:
         broker.ensure_session(SESSION, "contract/in")
         broker.ensure_session(f"{SESSION}-2", "contract/in")
@@ -267,12 +275,13 @@ class BrokerContract(ABC):
             other.claim_session(SESSION, "contract/in")
         assert self.fenced_attempt(broker, SESSION) == 3
 
-    def test_claiming_makes_no_session(self, broker: BrokerBinder) -> None:
+    def test_claiming_names_the_owner_and_makes_no_session(self, broker: BrokerBinder) -> None:
         owned = take_owner(broker, OWNER)
         owned.claim_session(SESSION, "contract/in")
         assert owned.foreign_sessions() == []
         assert not broker.session_exists(SESSION)
-        take_owner(self.beside(broker), OTHER).claim_session(SESSION, "contract/in")
+        with pytest.raises(SessionOfAnother, match=OWNER):
+            take_owner(self.beside(broker), OTHER).claim_session(SESSION, "contract/in")
 
     def test_a_deleted_session_leaves_a_number_above_all_its_attempts(self, broker: BrokerBinder) -> None:
         owned = take_owner(broker, OWNER)

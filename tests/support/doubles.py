@@ -155,6 +155,7 @@ class BrokerState:
     owners: dict[str, str] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)
+    refilled: list[str] = field(default_factory=list)  # topics whose writers were asked to send again
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     feeds: list[InMemoryFeed] = field(default_factory=list)
@@ -651,6 +652,12 @@ class InMemoryBroker:
             self._state.sessions[session] = topic
             self.world.take_over(self.address, session)
 
+    def restore_session(self, session: str, topic: str) -> None:
+        is_new = session not in self._state.sessions
+        self.ensure_session(session, topic)
+        if is_new:
+            self._state.refilled.append(topic)
+
     def session_exists(self, session: str) -> bool:
         with self._call("session_exists", session):
             return session in self._state.sessions
@@ -681,7 +688,7 @@ class InMemoryBroker:
     def claim_session(self, session: str, topic: str) -> None:
         with self._call("claim_session", session):
             self._reject_foreign(session)
-            if session in self._state.sessions:
+            if session not in self._state.tombstones:
                 self._adopt(session)
 
     def fenced(self, session: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from speck.core.inventory import Engine, Inventory, JobLogin
 from speck.core.job import Job, Scalar, fence_topic, form_fingerprint, session_fingerprint
@@ -42,6 +43,12 @@ LINEAGE_SETTING = "speck.lineage"
 INCARNATION_SETTING = "speck.incarnation"
 ORIGIN_SETTING = "speck.origin"
 
+# The folder of the checkpoints if it is on a local disk, and the one in it where the sinks keep messages that
+# their broker may not have saved: no job and no Flink id has its name.
+CHECKPOINTS_SETTING = "speck.checkpoints"
+SPOOL_SETTING = "speck.spool"
+SPOOL = "~spool"
+
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
 SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
 
@@ -71,8 +78,13 @@ def directories(known: Engine, cluster: Mapping[str, str]) -> StateDirectories:
     return StateDirectories(_location(checkpoints), _location(savepoints))
 
 
-def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: Inventory) -> dict[str, Any]:
-    """The body of the request that runs a job.  It may contain secrets: never show or log it."""
+def run_body(
+    job: Job, attempt: Attempt, code: str, known: Engine, inventory: Inventory, checkpoints: str = ""
+) -> dict[str, Any]:
+    """The body of the request that runs a job.  It may contain secrets: never show or log it.
+
+    ``checkpoints`` is the location of the cluster's checkpoints, empty if unknown.
+    """
     body: dict[str, Any] = {
         "entryClass": job.entry_class,
         "programArgsList": program_arguments(job, attempt, inventory),
@@ -85,6 +97,7 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
             ),
             **_stamp_settings(attempt),
             **_on_error_settings(job),
+            **_local_disk_settings(checkpoints),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
             **login_settings("speck.sink", inventory.job_login(job.sink_broker)),
@@ -102,6 +115,14 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
 def _on_error_settings(job: Job) -> dict[str, str]:
     settings = {"speck.on-error": job.on_error} if job.on_error != "fail" else {}
     return settings | ({"speck.park-topic": job.park_topic} if job.park_topic is not None else {})
+
+
+def _local_disk_settings(checkpoints: str) -> dict[str, str]:
+    parts = urlsplit(checkpoints)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return {}
+    folder = unquote(parts.path).rstrip("/")
+    return {CHECKPOINTS_SETTING: folder, SPOOL_SETTING: f"{folder}/{SPOOL}"}
 
 
 def _stamp_settings(attempt: Attempt) -> dict[str, str]:

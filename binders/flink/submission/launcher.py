@@ -126,8 +126,13 @@ class Launcher:
             jars.invalidate(package.code, jar)
             use(jars.jar(self.rest, package))
 
+    def _body(self, job: Job, attempt: Attempt, package: Package) -> dict[str, Any]:
+        known = self.inventory.engine(self.rest.address)
+        checkpoints = str(self.handle_of(attempt).details["checkpoints"])
+        return run_body(job, attempt, package.code, known, self.inventory, checkpoints)
+
     def _plan_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
-        body = run_body(job, attempt, package.code, self.inventory.engine(self.rest.address), self.inventory)
+        body = self._body(job, attempt, package)
         if not is_python(job):
             with self.cluster.submission_lock.shared():
                 self.rest.plan(jar, body)
@@ -139,7 +144,7 @@ class Launcher:
             self._patiently(lambda: self.rest.plan(jar, body))
 
     def _run_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
-        body = run_body(job, attempt, package.code, self.inventory.engine(self.rest.address), self.inventory)
+        body = self._body(job, attempt, package)
         process = self.rest.process()
         try:
             if is_python(job):

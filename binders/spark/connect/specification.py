@@ -46,7 +46,7 @@ def query_spec(
         output_mode=job.output_mode,
         split=dict(job.split),
         checkpoint=checkpoint_of(attempt, inventory.engine(address)),
-        settings=settings(job, attempt),
+        settings=settings(job, attempt, inventory.engine(address)),
         source_format=CONNECTOR_FORMAT,
         source_options=source_options(job, attempt, inventory),
         sink_format=CONNECTOR_FORMAT,

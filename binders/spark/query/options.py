@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from binders.spark.query import real_time
-from binders.spark.query.spec import INCARNATION_SETTING, ORIGIN_SETTING, TRIGGER_SETTING
+from binders.spark.query.spec import INCARNATION_SETTING, ORIGIN_SETTING, SPOOL_SETTING, TRIGGER_SETTING
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
 from speck.core.runtime import Attempt
@@ -16,6 +16,8 @@ from speck.core.trigger import REAL_TIME
 CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"
 CHECKPOINT_DIRECTORY = "speck-checkpoints"
+# Beside the checkpoints of the jobs; no job has such a name.
+SPOOL = "~spool"
 
 # A link between two sites that is down for some minutes delays a job, and does not end it.
 FLUSH_TIMEOUT = "10min"
@@ -102,12 +104,14 @@ def reach_options(broker: str, topic: str, inventory: Inventory) -> dict[str, st
     return probe_options(broker, topic, inventory) | {"reach": "true"}
 
 
-def settings(job: Job, attempt: Attempt) -> dict[str, str]:
+def settings(job: Job, attempt: Attempt, engine: Engine) -> dict[str, str]:
     """Spark's settings of the job's session.
 
-    The numbers in the stamps are among them, since the sink of an older connector refuses options it lacks.
+    The numbers in the stamps and the spool are among them, since the sink of an older connector refuses
+    options it lacks.
     """
     found = SETTINGS | {
+        SPOOL_SETTING: f"{checkpoints_of(engine)}/{SPOOL}",
         INCARNATION_SETTING: str(attempt.incarnation),
         ORIGIN_SETTING: str(attempt.origin),
     }

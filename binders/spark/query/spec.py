@@ -78,3 +78,5 @@ TRIGGER_SETTING = "spark.speck.trigger"
 # The numbers in the stamps of what the sink writes (see Attempt).
 INCARNATION_SETTING = "spark.speck.incarnation"
 ORIGIN_SETTING = "spark.speck.origin"
+# The folder in which the sink keeps messages that its broker may not have saved; a remote one is not used.
+SPOOL_SETTING = "spark.speck.spool"

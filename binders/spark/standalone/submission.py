@@ -206,7 +206,7 @@ class Submitter:
             output_mode=job.output_mode,
             split=dict(job.split),
             checkpoint=checkpoint_of(attempt, self._known),
-            settings=settings(job, attempt),
+            settings=settings(job, attempt, self._known),
             source_format=CONNECTOR_FORMAT,
             source_options=source_options(job, attempt, self._inventory),
             sink_format=CONNECTOR_FORMAT,

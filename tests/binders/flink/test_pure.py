@@ -295,6 +295,23 @@ def test_a_run_says_what_becomes_of_messages_on_which_it_fails() -> None:
     assert (settings["speck.on-error"], settings["speck.park-topic"]) == ("park", "parked")
 
 
+@pytest.mark.parametrize(
+    ("checkpoints", "spool"),
+    [
+        ("file:///var/checkpoints/", "/var/checkpoints/~spool"),
+        ("file:///a%20b", "/a b/~spool"),
+        ("hdfs://name/checkpoints", None),
+        ("", None),
+    ],
+)
+def test_messages_that_a_broker_may_not_have_saved_lie_beside_local_checkpoints(
+    checkpoints: str, spool: str | None
+) -> None:
+    desired, known = job("clean"), Engine(spe_address="http://edge")
+    body = run_body(desired, attempt_of(desired), "c0de", known, Inventory(), checkpoints)
+    assert body["flinkConfiguration"].get("speck.spool") == spool
+
+
 def test_all_counts_of_losses_are_read_from_the_connectors() -> None:
     assert set(losses.COUNTERS) <= set(CONNECTORS)
 

@@ -150,6 +150,17 @@ def test_what_is_sent_to_an_absent_session_waits_in_order(mosquitto: MosquittoSe
     assert take(mosquitto, SESSION) == sent
 
 
+def test_writers_are_asked_to_fill_a_session_that_was_lost(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "in/+")
+    broker.restore_session(SESSION, "in/+")
+    assert retained(mosquitto, "speck/again/+") == []
+    with connection(mosquitto, SESSION):  # a clean start without expiry, so that the session ends
+        pass
+    broker.restore_session(SESSION, "in/+")
+    assert retained(mosquitto, "speck/again/+") == [b"in/+"]
+
+
 def test_looking_at_a_session_takes_nothing_from_it(mosquitto: MosquittoServer) -> None:
     broker = binder(mosquitto)
     broker.ensure_session(SESSION, "in")

@@ -23,7 +23,7 @@ from binders.spark.query.options import settings
 from speck.apply.operation import Operation
 from speck.binder import Snapshot, StateTransferable, installed
 from speck.coordinator import build
-from speck.core.inventory import Inventory
+from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import Settings
@@ -270,8 +270,8 @@ def test_windows_in_rocksdb_go_on_over_moves(
     if shared and ROUND_TRIPS == 1:
         pytest.skip("the longer run takes it as well (SPECK_ROUND_TRIPS)")
 
-    def with_rocksdb(job: Job, attempt: Attempt) -> dict[str, str]:
-        return settings(job, attempt) | {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
+    def with_rocksdb(job: Job, attempt: Attempt, engine: Engine) -> dict[str, str]:
+        return settings(job, attempt, engine) | {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
 
     monkeypatch.setattr(specification, "settings", with_rocksdb)
     with MosquittoServer(tmp_path / "mosquitto") as broker:

@@ -11,21 +11,22 @@ from binders.spark.query.builder import _source_options
 from binders.spark.query.options import SETTINGS, settings, sink_options, source_options
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.user_code import JobFault
-from speck.core.inventory import Broker, Inventory, Login, Secret
+from speck.core.inventory import Broker, Engine, Inventory, Login, Secret
 from speck.core.runtime import Attempt
 from speck.core.split import Place, Split, expand
 from tests.support.jobs_by_hand import make_job
 
 ATTEMPT = Attempt(id="1" * 32, job_name="a", number=7, session="speck-a", incarnation=5, origin=3)
+ENGINE = Engine(spe_address="sc://edge")
 
 
 def test_the_sink_gets_the_numbers_of_its_stamps_from_the_session() -> None:
-    found = settings(make_job("a"), ATTEMPT)
+    found = settings(make_job("a"), ATTEMPT, ENGINE)
     assert (found["spark.speck.incarnation"], found["spark.speck.origin"]) == ("5", "3")
 
 
 def test_a_shuffle_has_the_same_partitions_when_a_batch_is_run_again() -> None:
-    found = settings(make_job("a", parallelism=3), ATTEMPT)
+    found = settings(make_job("a", parallelism=3), ATTEMPT, ENGINE)
     assert (found["spark.sql.adaptive.enabled"], found["spark.sql.shuffle.partitions"]) == ("false", "3")
 
 
@@ -94,10 +95,10 @@ def test_a_job_in_real_time_reads_in_one_task_and_commits_in_order() -> None:
     job = make_job("a", trigger="real-time")
     assert source_options(job, ATTEMPT, Inventory())["partitions"] == "1"
     assert source_options(replace(job, parallelism=3), ATTEMPT, Inventory())["partitions"] == "3"
-    found = settings(job, ATTEMPT)
+    found = settings(job, ATTEMPT, ENGINE)
     assert found["spark.speck.trigger"] == "real-time"
     assert found["spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled"] == "false"
-    assert "spark.speck.trigger" not in settings(make_job("a", trigger="2 seconds"), ATTEMPT)
+    assert "spark.speck.trigger" not in settings(make_job("a", trigger="2 seconds"), ATTEMPT, ENGINE)
 
 
 def test_a_job_of_a_split_reads_texts() -> None:
@@ -121,3 +122,9 @@ def test_a_job_of_a_split_reads_texts() -> None:
         JobFault, match=r"'binary' does not fit key_split \(expected a cast of 'value' to binary\)"
     ):
         _source_options(Rows, replace(spec, split={"role": "whole"}))
+
+
+def test_messages_that_a_broker_may_not_have_saved_lie_beside_the_checkpoints() -> None:
+    known = Engine(spe_address="sc://edge", checkpoint_dir="/var/lib/speck/checkpoints/")
+    assert settings(make_job("a"), ATTEMPT, known)["spark.speck.spool"] == "/var/lib/speck/checkpoints/~spool"
+    assert settings(make_job("a"), ATTEMPT, ENGINE)["spark.speck.spool"] == "speck-checkpoints/~spool"

@@ -9,9 +9,16 @@ import java.time.Duration;
  *
  * @param login the broker and the credentials there; all writers of a process with the same login share one connection
  * @param flushTimeout time limit for the broker to acknowledge all written messages
+ * @param spool folder on a local disk for messages that the broker may not have saved yet, so that they survive this
+ *     process; null to hold them in memory alone
  */
-public record SinkSettings(Login login, Duration flushTimeout) implements Serializable {
+public record SinkSettings(Login login, Duration flushTimeout, String spool) implements Serializable {
     private static final int LONGEST_INCARNATION = 64;
+
+    /** Settings without a folder for messages. */
+    public SinkSettings(Login login, Duration flushTimeout) {
+        this(login, flushTimeout, null);
+    }
 
     /**
      * Returns the text if stamps may carry it as the name of a job.

@@ -35,6 +35,7 @@ public final class FlinkMqttSinkBuilder<T> {
     private Duration flushTimeout = Duration.ofSeconds(60);
     private OnError onError = OnError.FAIL;
     private LoginFields parking;
+    private String spool;
 
     FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
         this.format = format;
@@ -139,6 +140,15 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
+    /**
+     * A folder on the machine of the task for messages that the broker may not have saved yet, so that they survive a
+     * power cut of both; null to hold them in memory alone.
+     */
+    public FlinkMqttSinkBuilder<T> spool(String folder) {
+        spool = folder;
+        return this;
+    }
+
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSink<T> build() {
         Faults faults = new Faults("sink");
@@ -158,8 +168,8 @@ public final class FlinkMqttSinkBuilder<T> {
         String everywhere = topic;
         SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
         JobID beginning = origin == null ? null : JobID.fromHexString(origin);
-        return new FlinkMqttSink<>(
-                new OnErrorSink.Settings(new SinkSettings(login, flushTimeout), onError, parkingLogin), whole, job,
+        SinkSettings settings = new SinkSettings(login, flushTimeout, spool);
+        return new FlinkMqttSink<>(new OnErrorSink.Settings(settings, onError, parkingLogin), whole, job,
                 new LineageSettings(incarnation, beginning, incarnationNumber, originNumber));
     }
 

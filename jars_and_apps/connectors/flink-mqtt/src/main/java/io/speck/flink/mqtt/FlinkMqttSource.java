@@ -36,9 +36,11 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
     private final TypeInformation<T> type;
     private final SerializableFunction<Received, T> format;
     private final OnError onError;
+    private final CheckpointNames checkpoints;
 
     FlinkMqttSource(SourceSettings settings, TypeInformation<T> type, SerializableFunction<Received, T> format,
-            OnError onError) {
+            OnError onError, CheckpointNames checkpoints) {
+        this.checkpoints = checkpoints;
         this.settings = settings;
         this.type = type;
         this.format = format;
@@ -80,7 +82,7 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
 
     @Override
     public SourceReader<T, MqttSplit> createReader(SourceReaderContext context) {
-        return new MqttSourceReader<>(settings, format, onError, context);
+        return new MqttSourceReader<>(settings, format, onError, checkpoints, context);
     }
 
     @Override

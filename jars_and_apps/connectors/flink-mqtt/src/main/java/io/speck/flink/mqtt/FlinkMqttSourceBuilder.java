@@ -32,6 +32,7 @@ public final class FlinkMqttSourceBuilder<T> {
     private boolean failOnDataLoss = true;
     private Duration connectTimeout = Duration.ofSeconds(30);
     private OnError onError = OnError.FAIL;
+    private String checkpoints;
 
     FlinkMqttSourceBuilder(TypeInformation<T> type, SerializableFunction<Received, T> format) {
         this.type = type;
@@ -112,6 +113,15 @@ public final class FlinkMqttSourceBuilder<T> {
         return this;
     }
 
+    /**
+     * The folder of the cluster's checkpoints, if it is on a disk of the task's machine: a message is then acknowledged
+     * when no power cut can undo its checkpoint. Null for any other place.
+     */
+    public FlinkMqttSourceBuilder<T> checkpoints(String folder) {
+        checkpoints = folder;
+        return this;
+    }
+
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSource<T> build() {
         Faults faults = new Faults("source");
@@ -128,6 +138,7 @@ public final class FlinkMqttSourceBuilder<T> {
         }
         faults.done();
         return new FlinkMqttSource<>(new SourceSettings(login, clientId, topic, receiveMaximum,
-                bufferMegabytes * MEBIBYTE, fenceTopic, attempt, failOnDataLoss, connectTimeout), type, format, onError);
+                bufferMegabytes * MEBIBYTE, fenceTopic, attempt, failOnDataLoss, connectTimeout), type, format, onError,
+                new CheckpointNames(checkpoints));
     }
 }

@@ -159,6 +159,7 @@ public final class MqttJob {
                 .passwordFile(login("source", "password-file"))
                 .tls(tls("source"))
                 .onError(onError())
+                .checkpoints(setting("speck.checkpoints"))
                 .failOnDataLoss(false); // writers refill a session that a broker lost
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);
@@ -203,6 +204,7 @@ public final class MqttJob {
                 .tls(tls("sink"))
                 .onError(onError(), new LoginFields(argument("source-broker", null), login("source", "username"),
                         login("source", "password"), login("source", "password-file"), tls("source")))
+                .spool(setting("speck.spool"))
                 .origin(setting("speck.lineage"))
                 .incarnationNumber(numberOf("speck.incarnation"))
                 .originNumber(numberOf("speck.origin"));

@@ -37,9 +37,11 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private CurrentInput input;
     private final OnError onError;
     private final LeftOut leftOut;
+    private final CheckpointNames checkpoints;
 
     MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, OnError onError,
-            SourceReaderContext context) {
+            CheckpointNames checkpoints, SourceReaderContext context) {
+        this.checkpoints = checkpoints;
         this.settings = settings;
         this.format = format;
         this.onError = onError;
@@ -159,6 +161,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     @Override
     public void notifyCheckpointComplete(long checkpoint) throws IOException {
         if (reader != null) {
+            checkpoints.force(context.metricGroup().getAllVariables().get("<job_id>"), checkpoint);
             reader.complete(checkpoint);
         }
     }

@@ -14,8 +14,8 @@ public final class ResendRequest {
 
     private ResendRequest() {}
 
-    /** Time that writers hold acknowledged messages: the Java property {@code speck.sink.keepSeconds} (30). */
+    /** Time that writers hold acknowledged messages: the Java property {@code speck.sink.keepSeconds} (300). */
     public static long retentionSeconds() {
-        return Long.getLong("speck.sink.keepSeconds", 30);
+        return Long.getLong("speck.sink.keepSeconds", 300);
     }
 }

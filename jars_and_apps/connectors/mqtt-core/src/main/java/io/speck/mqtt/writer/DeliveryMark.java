@@ -6,8 +6,6 @@ import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ResendRequest;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.List;
-import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -24,9 +22,19 @@ final class DeliveryMark {
     /** A broker may send retained messages after its answer to the ping that follows the subscription. */
     private static final long GRACE_MILLIS = 100;
 
-    private final String topic = "speck/sink/" + UUID.randomUUID().toString().replace("-", "");
+    private final String topic;
+    private final int expirySeconds;
     private volatile CompletableFuture<Long> found = new CompletableFuture<>();
     private volatile CompletableFuture<Void> answered = new CompletableFuture<>();
+
+    /**
+     * @param id of the publisher
+     * @param expirySeconds until the broker drops the mark if nobody deletes it
+     */
+    DeliveryMark(String id, int expirySeconds) {
+        this.topic = "speck/sink/" + id;
+        this.expirySeconds = expirySeconds;
+    }
 
     /** Prepares for a new connection; called before it is opened. */
     void reset() {
@@ -34,9 +42,8 @@ final class DeliveryMark {
         answered = new CompletableFuture<>();
     }
 
-    /** The filters of the mark and of requests to resend. */
-    List<String> filters() {
-        return List.of(topic, ResendRequest.TOPICS + "+");
+    String topic() {
+        return topic;
     }
 
     /**
@@ -47,7 +54,8 @@ final class DeliveryMark {
     long read(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
         opened.ping();
         try {
-            CompletableFuture.anyOf(needed ? found : answered, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+            // All that is retained comes before the answer, or soon after it: reports about the broker as well.
+            answered.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
             return needed ? found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS) : 0;
         } catch (TimeoutException e) {
             return 0;
@@ -73,7 +81,7 @@ final class DeliveryMark {
     }
 
     void write(Connection connection, long number) {
-        connection.retain(topic, Long.toString(number), ResendRequest.EXPIRY_SECONDS, 0);
+        connection.retain(topic, Long.toString(number), expirySeconds, 0);
     }
 
     void delete(Connection connection) {

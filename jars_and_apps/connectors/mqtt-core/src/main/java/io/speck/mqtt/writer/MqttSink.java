@@ -40,7 +40,7 @@ public final class MqttSink implements AutoCloseable {
     public MqttSink(SinkSettings settings, boolean lenient) throws InterruptedException {
         this.settings = settings;
         this.delivery = new Delivery(lenient);
-        this.publisher = Publishers.acquire(settings.login());
+        this.publisher = Publishers.acquire(settings.login(), settings.spool());
         try {
             publisher.awaitConnected(settings.flushTimeout());
         } catch (InterruptedException | RuntimeException e) {

@@ -1,10 +1,14 @@
 package io.speck.mqtt.writer;
 
 import io.netty.buffer.ByteBuf;
+import io.netty.buffer.ByteBufUtil;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /** A message to publish at QoS 1, and its form on the wire (MQTT 5, 3.3). */
@@ -26,9 +30,11 @@ final class OutgoingMessage {
 
     /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */
     boolean acknowledged;
-    /** Its number in the {@link RetransmissionBuffer}, and the broker's live time at its acknowledgement. */
+    /** Its number in the {@link RetransmissionBuffer}, 0 outside of it; the broker's live time at its acknowledgement. */
     long deliveryNumber;
     long acknowledgedNanos;
+    /** True in the buffer while it is sent again, or before it is known if it must be. */
+    boolean unconfirmed;
     /** When it was sent last. */
     long sentNanos;
 
@@ -128,5 +134,51 @@ final class OutgoingMessage {
             rest >>>= 7;
         }
         out.writeByte(rest);
+    }
+
+    /** Reads the form on the wire that {@link #encode} writes. */
+    static OutgoingMessage decode(Delivery delivery, ByteBuf packet) {
+        packet.skipBytes(1);
+        readNumber(packet);
+        byte[] topic = readString(packet);
+        packet.skipBytes(Short.BYTES);
+        ByteBuf properties = packet.readSlice(readNumber(packet));
+        byte[] key = null;
+        byte[] job = null;
+        byte[] sequence = null;
+        List<UserProperty> more = new ArrayList<>();
+        while (properties.isReadable()) {
+            properties.skipBytes(1);
+            byte[] name = readString(properties);
+            byte[] value = readString(properties);
+            if (Arrays.equals(name, KEY_NAME)) {
+                key = value;
+            } else if (Arrays.equals(name, JOB_NAME)) {
+                job = value;
+            } else if (Arrays.equals(name, SEQUENCE_NAME)) {
+                sequence = value;
+            } else {
+                more.add(new UserProperty(name, value));
+            }
+        }
+        return new OutgoingMessage(delivery, new String(topic, StandardCharsets.UTF_8), topic,
+                ByteBufUtil.getBytes(packet), key, job, sequence, more.toArray(UserProperty[]::new));
+    }
+
+    private static byte[] readString(ByteBuf in) {
+        byte[] bytes = new byte[in.readUnsignedShort()];
+        in.readBytes(bytes);
+        return bytes;
+    }
+
+    private static int readNumber(ByteBuf in) {
+        int number = 0;
+        for (int shift = 0;; shift += 7) {
+            byte part = in.readByte();
+            number |= (part & 0x7F) << shift;
+            if (part >= 0) {
+                return number;
+            }
+        }
     }
 }

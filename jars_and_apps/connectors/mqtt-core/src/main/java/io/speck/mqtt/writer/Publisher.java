@@ -10,6 +10,7 @@ import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -38,7 +39,7 @@ final class Publisher implements ConnectionListener {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final Outbox outbox = new Outbox();
-    private final Retention retention = new Retention(lock);
+    private final Retention retention;
     private final BackPressure backPressure = new BackPressure();
     private final InflightWindow inflight = new InflightWindow();
     private final CautiousSending caution = new CautiousSending();
@@ -53,6 +54,19 @@ final class Publisher implements ConnectionListener {
     /** Called by {@link Publishers} only. */
     Publisher(Login login) {
         this.login = login;
+        this.retention = new Retention(lock, login);
+    }
+
+    /** See {@link Retention#spoolIn}. */
+    void spoolIn(Path root) {
+        lock.lock();
+        try {
+            if (retention.spoolIn(root) && connection != null) {
+                connection.abandon(); // the next one shows what the broker has of these messages
+            }
+        } finally {
+            lock.unlock();
+        }
     }
 
     Login login() {
@@ -70,17 +84,20 @@ final class Publisher implements ConnectionListener {
 
     /** Shuts this publisher down; returns the connection to close, or null. */
     Connection shutDown() {
+        Connection closing;
+        Runnable rest;
         lock.lock();
         try {
-            Connection closing = connection;
-            retention.end();
+            closing = connection;
+            rest = retention.end();
             closed = true;
             connection = null;
             changed.signalAll();
-            return closing;
         } finally {
             lock.unlock();
         }
+        rest.run();
+        return closing;
     }
 
     // ---- connecting ----
@@ -155,9 +172,9 @@ final class Publisher implements ConnectionListener {
     }
 
     private void prepareConnection() {
-        retention.reset();
         lock.lock();
         try {
+            retention.reset();
             backPressure.reset();
         } finally {
             lock.unlock();
@@ -251,7 +268,7 @@ final class Publisher implements ConnectionListener {
         try {
             if (backPressure.accept(packet, outbox.bytes())) {
                 changed.signalAll();
-            } else {
+            } else if (!retention.acceptReport(packet)) {
                 resend(retention.requested(packet));
             }
         } finally {
@@ -362,7 +379,13 @@ final class Publisher implements ConnectionListener {
         backPressure.markers(topic, System.nanoTime()).forEach(outbox::add);
     }
 
+    /** Waits until the broker has acknowledged the messages of a writer, and they are on disk as far as they are held. */
     void flush(Delivery writer, Duration timeout) throws InterruptedException {
+        awaitAcknowledged(writer, timeout);
+        retention.force();
+    }
+
+    private void awaitAcknowledged(Delivery writer, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
             long remainingNanos = timeout.toNanos();
@@ -522,6 +545,7 @@ final class Publisher implements ConnectionListener {
     private void reject(OutgoingMessage message, String why, boolean ofMessage, long maximumPacketBytes) {
         if (message.acknowledged) {
             LOG.warn("broker {} rejected {}, which was sent again: {}", login, message.description(), why);
+            retention.refused(message);
             return;
         }
         String refusal = "broker " + login + " rejected " + message.description() + ": " + why;

@@ -4,6 +4,7 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ResendRequest;
 import io.speck.mqtt.net.Runtime;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -36,10 +37,17 @@ final class Publishers {
         }
     }
 
-    /** Returns the publisher for this login, for one more writer. */
-    static Publisher acquire(Login login) {
+    /**
+     * Returns the publisher for this login, for one more writer.
+     *
+     * @param spool folder for messages that the broker may not have saved; null for none
+     */
+    static Publisher acquire(Login login, String spool) {
         synchronized (ALL) {
             Shared shared = ALL.computeIfAbsent(login, Shared::new);
+            if (spool != null) {
+                shared.publisher.spoolIn(Path.of(spool));
+            }
             shared.references++;
             shared.uses++;
             return shared.publisher;

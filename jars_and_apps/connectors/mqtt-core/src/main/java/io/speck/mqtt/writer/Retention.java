@@ -1,87 +1,207 @@
 package io.speck.mqtt.writer;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
-import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ResendRequest;
 import io.speck.mqtt.net.Runtime;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What one publisher does for a broker that forgets: it holds acknowledged messages ({@link RetransmissionBuffer}),
+ * Measures of one publisher against a broker that forgets: it holds acknowledged messages ({@link RetransmissionBuffer}),
  * writes the {@link DeliveryMark} once a second meanwhile, and selects the messages to be sent again. Shares the
  * publisher's lock, which its callers hold unless said otherwise.
+ *
+ * <p>With a folder for them ({@link #spoolIn}), the messages are on disk as well ({@link Spool}), and those that an earlier
+ * process left there are taken over: the mark of that process shows which of them the broker has.
  */
 final class Retention {
     private static final Logger LOG = LoggerFactory.getLogger(Retention.class);
     private static final long MARK_MILLIS = 1000;
     private static final int REQUESTS_REMEMBERED = 1000;
+    /** A site may be without power for weeks; without its mark, all of its messages would be sent again. */
+    private static final int SPOOLED_MARK_SECONDS = (int) TimeUnit.DAYS.toSeconds(28);
 
     private final ReentrantLock lock;
+    private final Login login;
     private final RetransmissionBuffer buffer = new RetransmissionBuffer();
-    private final DeliveryMark deliveryMark = new DeliveryMark();
+    private final BrokerLife life = new BrokerLife();
     private final Set<String> handledRequests = new LinkedHashSet<>();
+    private final Set<Path> roots = new HashSet<>();
+    /** Read without the lock by the threads that connect and receive. */
+    private final List<Predecessor> predecessors = new CopyOnWriteArrayList<>();
+    private volatile DeliveryMark deliveryMark =
+            new DeliveryMark(UUID.randomUUID().toString().replace("-", ""), ResendRequest.EXPIRY_SECONDS);
+    /** Null without a folder for it. */
+    private volatile Spool spool;
     private Connection connection;
     private long markedNumber;
     private boolean markScheduled;
 
-    Retention(ReentrantLock lock) {
+    Retention(ReentrantLock lock, Login login) {
         this.lock = lock;
+        this.login = login;
     }
 
     boolean isEmpty() {
         return buffer.isEmpty();
     }
 
+    // ---- the disk ----
+
+    /**
+     * Holds messages on disk too, from now on, below {@code root}, and takes over those that other processes left there
+     * for this broker. Only the first of several roots is written to.
+     *
+     * @return true if there are messages to take over, for which a new connection is needed
+     */
+    boolean spoolIn(Path root) {
+        if (!roots.add(root) || ResendRequest.retentionSeconds() == 0) {
+            return false;
+        }
+        if (spool == null && connection == null && buffer.isEmpty()) {
+            try {
+                SpoolFolder folder = SpoolFolder.create(root, login);
+                spool = new Spool(folder, lock);
+                buffer.spool(spool);
+                deliveryMark = new DeliveryMark(folder.id(), SPOOLED_MARK_SECONDS);
+            } catch (IOException e) {
+                LOG.warn("messages that broker {} has not saved yet do not survive a power cut of this machine, since"
+                        + " they cannot be written below '{}': {}", login, root, e.toString());
+            }
+        }
+        List<SpoolFolder> abandoned = SpoolFolder.abandoned(root, login);
+        abandoned.forEach(this::takeOver);
+        return !abandoned.isEmpty();
+    }
+
+    private void takeOver(SpoolFolder folder) {
+        Predecessor found = Predecessor.read(folder, SPOOLED_MARK_SECONDS);
+        LOG.info("broker {}: takes over {} messages of an earlier process", login, found.messages().size());
+        found.messages().forEach(buffer::takeOver);
+        predecessors.add(found);
+    }
+
+    /** Returns when all held messages would survive a power cut, if there is a folder for them; lock not held. */
+    void force() {
+        Spool current = spool;
+        if (current != null) {
+            current.force();
+        }
+    }
+
     // ---- the connection ----
 
-    /** Prepares for a new connection; called before it is opened, lock not held. */
+    /** Prepares for a new connection; called before it is opened. */
     void reset() {
-        deliveryMark.reset();
+        marks().forEach(DeliveryMark::reset);
+        life.reset();
+    }
+
+    private List<DeliveryMark> marks() {
+        List<DeliveryMark> marks = new ArrayList<>(List.of(deliveryMark));
+        predecessors.forEach(each -> marks.add(each.mark()));
+        return marks;
     }
 
     /** The filters to subscribe to on each connection. */
     List<String> filters() {
-        return deliveryMark.filters();
+        List<String> filters = new ArrayList<>(List.of(deliveryMark.topic(), ResendRequest.TOPICS + "+"));
+        predecessors.forEach(each -> filters.add(each.mark().topic()));
+        filters.addAll(life.filters());
+        return filters;
     }
 
     /** See {@link DeliveryMark#read}; lock not held. */
     long readMark(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
-        return deliveryMark.read(opened, needed, timeout);
+        long own = deliveryMark.read(opened, needed, timeout);
+        for (Predecessor each : List.copyOf(predecessors)) {
+            each.delivered(each.mark().read(opened, true, timeout));
+        }
+        return own;
     }
 
     /** Uses this connection from now on; returns the messages that the broker may have lost, in order. */
     List<OutgoingMessage> connected(Connection opened, long delivered) {
         connection = opened;
-        buffer.connected(System.nanoTime());
-        return buffer.remove(message -> message.deliveryNumber > delivered);
+        long now = System.nanoTime();
+        buffer.connected(now);
+        boolean distrusted = life.mayHaveForeignRecords(now);
+        // Those that are taken over are unconfirmed until it is clear below what the broker has of them.
+        List<OutgoingMessage> lost = buffer.again(message -> distrusted || message.deliveryNumber > delivered);
+        List<OutgoingMessage> former = new ArrayList<>();
+        for (Predecessor each : predecessors) {
+            for (OutgoingMessage message : each.messages()) {
+                if (distrusted || each.lacks(message)) {
+                    former.add(message);
+                } else {
+                    buffer.confirmed(message);
+                }
+            }
+        }
+        lost.addAll(0, former);
+        endPredecessors(opened);
+        if (!buffer.isEmpty()) {
+            scheduleMark();
+        }
+        return lost;
+    }
+
+    /** Deletes the folders of earlier processes, once their messages are in the one of this process. */
+    private void endPredecessors(Connection opened) {
+        List<Predecessor> ended = List.copyOf(predecessors);
+        predecessors.clear();
+        if (!ended.isEmpty() && spool != null) {
+            Spool own = spool;
+            Runtime.BACKGROUND.execute(() -> {
+                if (own.force()) {
+                    ended.forEach(each -> each.folder().delete());
+                    ended.forEach(each -> each.mark().delete(opened));
+                }
+            });
+        }
     }
 
     void disconnected() {
         connection = null;
+        life.disconnected(System.nanoTime());
     }
 
-    /** Deletes the mark: this publisher will not return. */
-    void end() {
-        if (connection != null) {
-            deliveryMark.delete(connection);
-            connection = null;
+    /**
+     * Ends this publisher. Its mark is deleted, unless messages that the broker may not have saved stay on disk.
+     *
+     * @return the rest of the work, to be done without the lock
+     */
+    Runnable end() {
+        Connection last = connection;
+        connection = null;
+        boolean leaves = spool != null && !buffer.isEmpty();
+        if (last != null && !leaves) {
+            deliveryMark.delete(last);
         }
+        Spool ended = spool;
+        return ended == null ? () -> { } : leaves ? ended::leave : ended::delete;
     }
 
     // ---- answers of the broker ----
 
-    /** Takes the mark from a message; false if the message is not the mark. Lock not held. */
+    /** Takes a mark from a message; false if the message is none. Lock not held. */
     boolean acceptMark(MqttPublishMessage packet) {
-        return deliveryMark.accept(packet);
+        return marks().stream().anyMatch(mark -> mark.accept(packet));
     }
 
     /** Returns the messages that a reader requests whose session was lost; none for a repeated request. */
@@ -94,12 +214,18 @@ final class Retention {
             handledRequests.remove(handledRequests.iterator().next());
         }
         LOG.info("the broker lost a session that reads '{}'", filter);
-        return buffer.remove(message -> TopicFilter.matches(filter, message.topic));
+        predecessors.forEach(each -> each.requested(filter));
+        return buffer.again(message -> TopicFilter.matches(filter, message.topic));
+    }
+
+    /** Takes a report about the broker from a message; false if the message is none. */
+    boolean acceptReport(MqttPublishMessage packet) {
+        return life.accept(packet);
     }
 
     /** The broker has answered the ping of {@link #readMark}; lock not held. */
     void answeredMark() {
-        deliveryMark.answered();
+        marks().forEach(DeliveryMark::answered);
     }
 
     /** The broker has answered on the present connection. */
@@ -107,11 +233,20 @@ final class Retention {
         buffer.answered(System.nanoTime());
     }
 
+    /** The broker refuses a message that was sent again. */
+    void refused(OutgoingMessage message) {
+        buffer.drop(message);
+    }
+
     // ---- messages ----
 
     /** Holds a message that the broker has acknowledged. */
     void hold(OutgoingMessage message) {
         buffer.add(message);
+        scheduleMark();
+    }
+
+    private void scheduleMark() {
         if (!markScheduled) {
             markScheduled = true;
             Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
@@ -122,8 +257,8 @@ final class Retention {
     private void mark() {
         lock.lock();
         try {
-            if (connection != null && markedNumber < buffer.lastNumber()) {
-                markedNumber = buffer.lastNumber();
+            if (connection != null && markedNumber != buffer.confirmedNumber()) {
+                markedNumber = buffer.confirmedNumber();
                 deliveryMark.write(connection, markedNumber);
             }
             markScheduled = !buffer.isEmpty();

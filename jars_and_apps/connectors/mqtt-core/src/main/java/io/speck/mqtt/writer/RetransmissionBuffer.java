@@ -5,7 +5,6 @@ import io.speck.mqtt.net.ResendRequest;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
-import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
@@ -15,10 +14,13 @@ import java.util.function.Predicate;
  * are then sent again.
  *
  * <p>Holds only messages with a stamp, since readers cannot tell another message from its repetition. Bounded in time
- * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (30) and {@code
- * speck.sink.keepMegabytes} (for each broker; 16, or 8 with a heap below 256 MB); the oldest messages are dropped first. A message ages only by the
- * {@link LiveTime} of its broker, since a broker that does not run saves nothing. Not thread-safe; guarded by the
+ * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (300) and {@code
+ * speck.sink.keepMegabytes} (for each broker; 16, or 8 with a heap below 256 MB); the oldest messages are dropped first.
+ * A message ages only by the {@link LiveTime} of its broker, since a broker that does not run saves nothing. Not thread-safe; guarded by the
  * publisher's lock.
+ *
+ * <p>A message that is sent again stays, unconfirmed until the broker acknowledges it once more. With a {@link Spool}, the
+ * messages are on disk as well.
  */
 final class RetransmissionBuffer {
     private static final long MAXIMUM_BYTES =
@@ -31,6 +33,9 @@ final class RetransmissionBuffer {
     private final long maximumBytes;
     private long bytes;
     private long lastNumber;
+    private int unconfirmed;
+    /** Null without one. */
+    private Spool spool;
 
     RetransmissionBuffer() {
         this(TimeUnit.SECONDS.toNanos(ResendRequest.retentionSeconds()), MAXIMUM_BYTES);
@@ -46,6 +51,11 @@ final class RetransmissionBuffer {
         return heapBytes < 256L << 20 ? 8 : 16; // readers remember some 57,000 messages at least, docs/guarantees.md
     }
 
+    /** Writes the messages that are added from now on to disk as well. */
+    void spool(Spool to) {
+        spool = to;
+    }
+
     /** Records that a connection to the broker was opened. */
     void connected(long nowNanos) {
         live.connected(nowNanos);
@@ -54,23 +64,69 @@ final class RetransmissionBuffer {
     /** Records an answer of the broker, and drops the messages that it has had for long enough. */
     void answered(long nowNanos) {
         live.answered(nowNanos);
-        while (!messages.isEmpty() && live.nanos() - messages.peek().acknowledgedNanos > maximumNanos) {
-            bytes -= cost(messages.remove());
+        while (!messages.isEmpty() && !messages.peek().unconfirmed
+                && live.nanos() - messages.peek().acknowledgedNanos > maximumNanos) {
+            dropOldest();
         }
     }
 
-    /** Adds a message that the broker has just acknowledged, if it has a stamp. */
+    private void dropOldest() {
+        OutgoingMessage oldest = messages.remove();
+        release(oldest);
+        if (spool != null) {
+            spool.keepFrom(messages.isEmpty() ? lastNumber + 1 : messages.peek().deliveryNumber);
+        }
+    }
+
+    private void release(OutgoingMessage message) {
+        bytes -= cost(message);
+        confirm(message);
+        message.deliveryNumber = 0;
+    }
+
+    private void confirm(OutgoingMessage message) {
+        if (message.unconfirmed) {
+            message.unconfirmed = false;
+            unconfirmed--;
+        }
+    }
+
+    /** Adds a message that the broker has just acknowledged, if it has a stamp; confirms one that is held already. */
     void add(OutgoingMessage message) {
         message.acknowledged = true;
-        if (message.stamped() && maximumNanos > 0) {
-            message.deliveryNumber = ++lastNumber;
-            message.acknowledgedNanos = live.nanos();
-            messages.add(message);
-            bytes += cost(message);
-            while (bytes > maximumBytes) {
-                SinkMetrics.counters(messages.peek()).retainedDropped.increment();
-                bytes -= cost(messages.remove());
-            }
+        message.acknowledgedNanos = live.nanos();
+        if (message.deliveryNumber > 0) {
+            confirm(message);
+        } else if (message.stamped() && maximumNanos > 0) {
+            hold(message);
+        }
+    }
+
+    /** Adds a message of an earlier process: the broker acknowledged it, and may have lost it since. */
+    void takeOver(OutgoingMessage message) {
+        message.acknowledged = true;
+        message.acknowledgedNanos = live.nanos();
+        hold(message);
+        unconfirm(message);
+    }
+
+    private void hold(OutgoingMessage message) {
+        message.deliveryNumber = ++lastNumber;
+        messages.add(message);
+        bytes += cost(message);
+        if (spool != null) {
+            spool.append(message, lastNumber);
+        }
+        while (bytes > maximumBytes) {
+            SinkMetrics.counters(messages.peek()).retainedDropped.increment();
+            dropOldest();
+        }
+    }
+
+    private void unconfirm(OutgoingMessage message) {
+        if (message.deliveryNumber > 0 && !message.unconfirmed) {
+            message.unconfirmed = true;
+            unconfirmed++;
         }
     }
 
@@ -87,17 +143,42 @@ final class RetransmissionBuffer {
         return lastNumber;
     }
 
-    /** Removes and returns the messages that fulfil a condition, in their order. */
-    List<OutgoingMessage> remove(Predicate<OutgoingMessage> condition) {
-        List<OutgoingMessage> removed = new ArrayList<>();
-        for (Iterator<OutgoingMessage> each = messages.iterator(); each.hasNext();) {
-            OutgoingMessage message = each.next();
-            if (condition.test(message)) {
-                each.remove();
-                bytes -= cost(message);
-                removed.add(message);
+    /** The number up to which the broker has acknowledged all messages, those that were sent again included. */
+    long confirmedNumber() {
+        if (unconfirmed > 0) {
+            for (OutgoingMessage message : messages) {
+                if (message.unconfirmed) {
+                    return message.deliveryNumber - 1;
+                }
             }
         }
-        return removed;
+        return lastNumber;
+    }
+
+    /**
+     * Returns the messages that fulfil a condition, in their order, to be sent again; without those that are being sent
+     * again already. They stay in the buffer.
+     */
+    List<OutgoingMessage> again(Predicate<OutgoingMessage> condition) {
+        List<OutgoingMessage> found = new ArrayList<>();
+        for (OutgoingMessage message : messages) {
+            if (!message.unconfirmed && condition.test(message)) {
+                unconfirm(message);
+                found.add(message);
+            }
+        }
+        return found;
+    }
+
+    /** Confirms a message that was taken over: the broker has it. */
+    void confirmed(OutgoingMessage message) {
+        confirm(message);
+    }
+
+    /** Drops a message that the broker refuses when it is sent again. */
+    void drop(OutgoingMessage message) {
+        if (message.deliveryNumber > 0 && messages.remove(message)) {
+            release(message);
+        }
     }
 }

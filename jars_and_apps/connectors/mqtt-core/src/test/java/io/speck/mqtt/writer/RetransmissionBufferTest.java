@@ -20,12 +20,17 @@ class RetransmissionBufferTest {
         }
         buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, null, null));
         assertEquals(100, buffer.lastNumber(), "a message without a stamp is not held");
-        List<OutgoingMessage> held = buffer.remove(message -> true);
+        List<OutgoingMessage> held = buffer.again(message -> true);
         assertTrue(held.size() > 10 && held.size() < 20, held.size() + " messages");
         assertEquals(100, held.get(held.size() - 1).deliveryNumber);
         assertEquals(100 - held.size(), SinkMetrics.of("held").retainedDropped());
+        assertEquals(List.of(), buffer.again(message -> true), "they are being sent again");
+        assertEquals(100 - held.size(), buffer.confirmedNumber());
         buffer.connected(0);
         buffer.add(held.get(0));
+        assertEquals(101 - held.size(), buffer.confirmedNumber());
+        held.forEach(buffer::add);
+        assertEquals(100, buffer.confirmedNumber());
         for (int second = 1; second <= 11; second++) {
             assertFalse(buffer.isEmpty());
             buffer.answered(TimeUnit.SECONDS.toNanos(second));

@@ -29,7 +29,7 @@ final class HadoopBatchJournal implements BatchJournal {
         // Records have a check sum of their own; the local file system would write a second file for its own.
         this.files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found;
         files.mkdirs(folder);
-        this.local = found instanceof LocalFileSystem disk ? disk.pathToFile(folder).toPath() : null;
+        this.local = LocalFolder.of(folder, found);
     }
 
     /** The rest of the query's checkpoint, two folders up: sources/NUMBER/mqtt-batches. */

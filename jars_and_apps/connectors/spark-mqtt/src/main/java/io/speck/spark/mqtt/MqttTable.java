@@ -69,7 +69,9 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        WriteOptions write = WriteOptions.parse(info.options(), SparkSession.active().conf());
+        SparkSession spark = SparkSession.active();
+        String spool = LocalFolder.of(spark.conf().get("spark.speck.spool", null), spark.sessionState().newHadoopConf());
+        WriteOptions write = WriteOptions.parse(info.options(), spark.conf()).spool(spool);
         writer = write.job();
         return new MqttWriteBuilder(info.schema(), info.queryId(), write, counts);
     }

@@ -58,6 +58,13 @@ record WriteOptions(OnErrorSink.Settings sink, String topic, String job, String 
         return parsed;
     }
 
+    /** The same with a folder for messages that the broker may not have saved; null for none. */
+    WriteOptions spool(String folder) {
+        SinkSettings settings = new SinkSettings(sink.sink().login(), sink.sink().flushTimeout(), folder);
+        OnErrorSink.Settings durable = new OnErrorSink.Settings(settings, sink.onError(), sink.parking());
+        return new WriteOptions(durable, topic, job, incarnation, incarnationNumber, originNumber, order);
+    }
+
     private static long number(RuntimeConfig session, String setting) {
         return Long.parseLong(session.get(setting, "0"));
     }

@@ -1,0 +1,224 @@
+package io.speck.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.speck.mqtt.reader.MqttSource;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
+import io.speck.mqtt.writer.SinkMetrics;
+import io.speck.mqtt.writer.WriterProcess;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A writer and its broker die together, and the next process of the site writes to the broker. The broker saves only on
+ * request of the test.
+ */
+@Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class SitePowerCutTest {
+    private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
+    private static final Duration PATIENCE = Duration.ofSeconds(40);
+
+    @TempDir
+    Path folder;
+    private Path spool;
+    private Mosquitto broker;
+    private final List<AutoCloseable> opened = new ArrayList<>();
+
+    @BeforeEach
+    void start() throws Exception {
+        broker = Mosquitto.start(folder, "autosave_interval 0");
+        spool = folder.resolve("spool");
+        reader().close(); // the session is there from now on
+        broker.save();
+    }
+
+    @AfterEach
+    void stop() throws Exception {
+        for (AutoCloseable each : opened) {
+            each.close();
+        }
+        broker.close();
+    }
+
+    private MqttSource reader() throws Exception {
+        return reader(new MemoryJournal(), 0);
+    }
+
+    private MqttSource reader(MemoryJournal journal, long committed) throws Exception {
+        MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535,
+                32 << 20, null, -1, false, PATIENCE), journal);
+        opened.add(source);
+        source.open(committed, committed);
+        return source;
+    }
+
+    private WriterProcess writer(int from, int to) throws IOException {
+        return WriterProcess.flushed(broker.url(), spool, from, to);
+    }
+
+    /** Has a process write messages, and end once the broker has its mark of them. */
+    private void writeUntilMarked(int count) throws Exception {
+        WriterProcess process = writer(0, count);
+        try (Topic marks = new Topic(broker.url(), "speck/sink/+")) {
+            Await.until("the mark", () -> marks.all().contains(Integer.toString(count)));
+        } finally {
+            process.close();
+        }
+    }
+
+    private MqttSink nextWriter() throws Exception {
+        MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), PATIENCE, spool.toString()));
+        opened.add(sink);
+        return sink;
+    }
+
+    private void send(MqttSink sink, int number) throws Exception {
+        sink.send("in/a", bytes("m" + number), null, bytes("job"), bytes(Stamp.prefix("run", 0, 0) + number));
+        sink.flush();
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private void assertArrived(int count) throws Exception {
+        assertArrived(reader(), 0, count);
+    }
+
+    private static void assertArrived(MqttSource source, int from, int to) throws Exception {
+        Await.until("messages up to " + to, () -> source.await(to, SECOND) >= to);
+        List<String> texts = source.messages(from, to).stream()
+                .map(each -> new String(each.payload(), StandardCharsets.UTF_8))
+                .sorted(Comparator.comparingInt(text -> Integer.parseInt(text.substring(1)))).toList();
+        assertEquals(IntStream.range(from, to).mapToObj(number -> "m" + number).toList(), texts);
+        assertEquals(to, source.await(to + 1, SECOND / 2), "none twice");
+    }
+
+    private List<Path> folders() throws IOException {
+        try (Stream<Path> found = Files.walk(spool, 2)) {
+            return found.filter(each -> spool.relativize(each).getNameCount() == 2).toList();
+        }
+    }
+
+    @Test
+    void theNextProcessSendsWhatTheBrokerHadNotSaved() throws Exception {
+        WriterProcess first = writer(0, 3000);
+        first.close();
+        broker.kill();
+        broker.start();
+        send(nextWriter(), 3000);
+        assertArrived(3001);
+        Await.until("one folder", () -> folders().size() == 1);
+    }
+
+    @Test
+    void whatTheBrokerHasIsNotSentAgain() throws Exception {
+        long before = SinkMetrics.of("job").resent();
+        writeUntilMarked(100);
+        MqttSink next = nextWriter();
+        send(next, 100);
+        assertArrived(101);
+        assertEquals(before, SinkMetrics.of("job").resent());
+    }
+
+    @Test
+    void aBrokerThatDiesAfterItsWriterGetsTheMessagesToo() throws Exception {
+        writeUntilMarked(100);
+        MqttSink next = nextWriter();
+        send(next, 100); // the broker has all, in memory alone
+        broker.kill();
+        broker.start();
+        send(next, 101);
+        assertArrived(102);
+    }
+
+    @Test
+    void twoCutsInARowLoseNothing() throws Exception {
+        writer(0, 500).close();
+        broker.kill();
+        broker.start();
+        writer(500, 1000).close(); // takes the messages over, and dies as well
+        broker.kill();
+        broker.start();
+        send(nextWriter(), 1000);
+        assertArrived(1001);
+    }
+
+    @Test
+    void severalProcessesOfASiteLeaveTheirMessages() throws Exception {
+        WriterProcess one = writer(0, 300);
+        WriterProcess other = writer(300, 600);
+        assertEquals(2, folders().size());
+        one.close();
+        other.close();
+        broker.kill();
+        broker.start();
+        send(nextWriter(), 600);
+        assertArrived(601);
+    }
+
+    @Test
+    void aSessionThatIsCreatedAnewGetsThemAsWell() throws Exception {
+        MemoryJournal journal = new MemoryJournal();
+        WriterProcess first = writer(0, 200);
+        MqttSource source = reader(journal, 0);
+        assertArrived(source, 0, 200);
+        source.close(0, 100, 1);
+        source.commit(100);
+        source.close();
+        first.close();
+        broker.kill();
+        broker.forget();
+        broker.start();
+        long before = SinkMetrics.of("job").resent();
+        MqttSink next = nextWriter();
+        send(next, 200); // no session receives it, nor what is sent again at once
+        Await.until("sent again", () -> SinkMetrics.of("job").resent() >= before + 200);
+        assertArrived(reader(journal, 100), 100, 201);
+    }
+
+    /** The bridge carries the mark of a writer to another broker, and back after the restart. */
+    @Test
+    void aMarkThatABridgeBringsBackIsNotBelieved() throws Exception {
+        CuttingProxy proxy = new CuttingProxy(broker.port());
+        opened.add(0, proxy);
+        MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(proxy.url()), PATIENCE));
+        opened.add(0, sink);
+        Path elsewhere = Files.createDirectories(folder.resolve("elsewhere"));
+        try (Mosquitto other = Mosquitto.start(elsewhere, "connection bridge", "address 127.0.0.1:" + broker.port(),
+                "topic # both 2", "bridge_protocol_version mqttv50", "restart_timeout 1");
+                Topic marks = new Topic(other.url(), "speck/sink/+")) {
+            broker.save();
+            for (int number = 0; number < 500; number++) {
+                sink.send("in/a", bytes("m" + number), null, bytes("job"), bytes(Stamp.prefix("run", 0, 0) + number));
+            }
+            sink.flush();
+            Await.until("the mark at the other broker", () -> marks.all().contains("500"));
+            proxy.refuse(true);
+            proxy.cut();
+            broker.kill();
+            broker.start();
+            try (Topic back = new Topic(broker.url(), "speck/sink/+")) {
+                Await.until("the mark is back", () -> back.all().contains("500"));
+            }
+            proxy.refuse(false);
+            send(sink, 500);
+            assertArrived(501);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+package io.speck.mqtt.writer;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.netty.buffer.ByteBuf;
+import io.netty.buffer.ByteBufUtil;
+import io.netty.buffer.Unpooled;
+import io.speck.mqtt.Login;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Writes messages to disk, and reads what a process left. */
+class SpoolTest {
+    private static final Login BROKER = Login.anonymous("tcp://127.0.0.1:1883");
+
+    @TempDir
+    Path root;
+    private final ReentrantLock lock = new ReentrantLock();
+
+    private static OutgoingMessage message(int number, int size) {
+        byte[] payload = new byte[size];
+        Arrays.fill(payload, (byte) 0xFF);
+        return new OutgoingMessage(new Delivery(), "a/\u00e4", bytes("a/\u00e4"), payload,
+                number % 2 == 0 ? null : bytes("key"), bytes("job"), bytes("run/0/0/" + number),
+                new OutgoingMessage.UserProperty(bytes("more"), bytes("value")));
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static byte[] wire(OutgoingMessage message) {
+        ByteBuf out = Unpooled.buffer();
+        message.encode(7, out);
+        return ByteBufUtil.getBytes(out);
+    }
+
+    private static List<Path> segments(SpoolFolder folder) throws IOException {
+        try (Stream<Path> entries = Files.list(folder.path())) {
+            return entries.filter(each -> each.toString().endsWith(Spool.SUFFIX)).sorted().toList();
+        }
+    }
+
+    private static List<OutgoingMessage> read(List<SpoolFolder> folders) {
+        return folders.stream().flatMap(folder -> folder.read(new Delivery()).stream()).toList();
+    }
+
+    @Test
+    void aMessageIsReadAsItWasWritten() {
+        for (int size : new int[] {0, 1, 127, 128, 20_000, 3_000_000}) {
+            OutgoingMessage written = message(size, size);
+            ByteBuf packet = Unpooled.buffer();
+            written.encode(0, packet);
+            OutgoingMessage found = OutgoingMessage.decode(new Delivery(), packet);
+            assertArrayEquals(wire(written), wire(found));
+            assertEquals(written.topic, found.topic);
+            assertTrue(found.stamped());
+        }
+    }
+
+    @Test
+    void forcedMessagesAreThereForTheNextProcessAndForNoOtherOne() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        for (int number = 1; number <= 5000; number++) {
+            spool.append(message(number, 700), number);
+        }
+        assertTrue(spool.force());
+        assertTrue(segments(folder).size() > 2, "segments");
+        assertEquals(List.of(), SpoolFolder.abandoned(root, BROKER), "while its process lives");
+        folder.release();
+        assertEquals(List.of(), SpoolFolder.abandoned(root, Login.anonymous("tcp://127.0.0.1:1884")));
+        List<SpoolFolder> found = SpoolFolder.abandoned(root, BROKER);
+        List<OutgoingMessage> messages = read(found);
+        assertEquals(5000, messages.size());
+        assertEquals(5000, messages.get(4999).deliveryNumber);
+        assertArrayEquals(wire(message(77, 700)), wire(messages.get(76)));
+        found.forEach(SpoolFolder::delete);
+        assertFalse(Files.exists(folder.path()));
+    }
+
+    @Test
+    void aTornOrDamagedRecordEndsItsSegment() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        for (int number = 1; number <= 10; number++) {
+            spool.append(message(number, 100), number);
+        }
+        spool.force();
+        Path segment = segments(folder).get(0);
+        byte[] whole = Files.readAllBytes(segment);
+        Files.write(segment, Arrays.copyOf(whole, whole.length - 5));
+        assertEquals(9, folder.read(new Delivery()).size());
+        Files.write(segment, new byte[4096], StandardOpenOption.APPEND); // as a file system leaves it after a power cut
+        assertEquals(9, folder.read(new Delivery()).size());
+        whole[whole.length / 2] ^= 1;
+        Files.write(segment, whole);
+        assertTrue(folder.read(new Delivery()).size() < 10);
+    }
+
+    @Test
+    void diskSpaceIsGivenBackWithTheMessages() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 3 << 20);
+        buffer.spool(new Spool(folder, lock));
+        for (int number = 1; number <= 20_000; number++) {
+            buffer.add(message(number, 700));
+        }
+        assertTrue(segments(folder).size() <= 5, "segments of 20 MB, of which 3 are held");
+        long held = buffer.again(each -> true).size();
+        List<OutgoingMessage> found = folder.read(new Delivery());
+        assertTrue(found.size() >= held - 100, "those not drained yet aside: " + found.size() + " of " + held);
+    }
+
+    @Test
+    void aDiskThatFailsEndsNoWriter() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        Files.delete(folder.path().resolve("lock"));
+        Files.delete(folder.path());
+        spool.append(message(1, 10), 1);
+        assertFalse(spool.force());
+        spool.append(message(2, 10), 2);
+    }
+}
