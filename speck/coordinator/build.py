@@ -29,6 +29,7 @@ from speck.coordinator.placer import Placer
 from speck.coordinator.planner import Planner
 from speck.coordinator.plans import PlannedCompositions
 from speck.coordinator.pools import EnginePools
+from speck.coordinator.portability import silent_engines
 from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries import Queries
@@ -150,7 +151,7 @@ def build(
     )
     profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
     engine_plans = EnginePlans(deployments, pool, sampler, measures, clock)
-    pools = EnginePools(deployments, inventory, workers.cores_of)
+    pools = EnginePools(deployments, inventory, workers.cores_of, silent=partial(silent_engines, pool))
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
     coordinator = Coordinator(
         store=store,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from speck.core.inventory import Inventory, Pool
@@ -10,6 +10,11 @@ from speck.core.job import Composition, Job
 from speck.placement.packing import Fit, loose_fit
 from speck.placement.pools import Cores, choose_engines
 from speck.store.deployments import Deployments
+
+
+def _all_answer(addresses: Collection[str]) -> Set[str]:
+    """No address: all engines answer."""
+    return frozenset()
 
 
 def _unmeasured(job: Job) -> float | None:
@@ -22,28 +27,33 @@ class EnginePools:
     """Chooses engines of pools for the jobs of a composition; nothing is changed in here.
 
     ``cores`` gives the measured cores of an instance of a job, ``fit`` is the rule of the packing.
+    ``silent`` asks engines by their addresses now, and gives those that do not answer.
     """
 
     deployments: Deployments
     inventory: Inventory
     cores: Cores = _unmeasured
     fit: Fit = loose_fit
+    silent: Callable[[Collection[str]], Set[str]] = _all_answer
 
     def assign(self, composition: Composition) -> Composition:
         """A composition with an engine for each job that SpecK gives one of a pool.
 
         A job that has an engine of the pool already keeps it; new ones follow in the order of the
-        composition.
+        composition.  An engine that does not answer gets no new job, and one that was given to it and has
+        never begun gets another, unless no engine of the pool answers.
         """
         asked = {name: pool for name, job in composition.jobs.items() if (pool := self._pool(job))}
         if not asked:
             return composition
-        elsewhere, own = self._present(composition)
+        elsewhere, own, begun = self._present(composition)
         jobs = dict(composition.jobs)
         for pool in dict.fromkeys(asked.values()):
             addresses = {each.spe_address for each in pool.engines}
             names = [name for name, each in asked.items() if each is pool]
-            retained = {name: own[name] for name in names if name in own and own[name] in addresses}
+            there = {name: own[name] for name in names if own.get(name) in addresses}
+            silent = self.silent(addresses) if set(names) - (there.keys() & begun) else set()
+            retained = {name: at for name, at in there.items() if name in begun or at not in silent}
             jobs |= {name: replace(jobs[name], spe_address=address) for name, address in retained.items()}
             # Those that name an engine of the pool themselves have it before the others choose.
             present = [
@@ -51,7 +61,9 @@ class EnginePools:
                 *(job for name, job in jobs.items() if name not in asked or name in retained),
             ]
             new = [jobs[name] for name in names if name not in retained]
-            chosen = choose_engines(pool, present, new, self.cores, self.fit)
+            answering = [each for each in pool.engines if each.spe_address not in silent]
+            usable = replace(pool, engines=tuple(answering)) if answering else pool
+            chosen = choose_engines(usable, present, new, self.cores, self.fit)
             jobs |= {name: replace(jobs[name], spe_address=address) for name, address in chosen.items()}
         return replace(composition, jobs=jobs)
 
@@ -59,14 +71,19 @@ class EnginePools:
         """The pool of which SpecK chooses an engine for this job."""
         return self.inventory.pool_of(job.spe_address) if "spe_address" in job.placed else None
 
-    def _present(self, composition: Composition) -> tuple[Sequence[Job], dict[str, str]]:
-        """The jobs of other compositions, and the engines of this one's by the names of its jobs."""
-        others, own = list[Job](), dict[str, str]()
+    def _present(self, composition: Composition) -> tuple[Sequence[Job], Mapping[str, str], Set[str]]:
+        """The jobs of other compositions, and the engines of this one's by the names of its jobs.
+
+        The last are the names of those of its jobs that have begun there, or may have.
+        """
+        others, own, begun = list[Job](), dict[str, str](), set[str]()
         for snapshot in self.deployments.snapshots():
             running = {job.job_name: job for job, _ in snapshot.deployed()}
             found = {**running, **snapshot.desired}
             if snapshot.head.name == composition.name:
                 own |= {name: job.spe_address for name, job in found.items()}
+                first = self.deployments.store.first_attempt
+                begun |= {name for name, each in snapshot.records.items() if each.attempts > first}
             else:
                 others += found.values()
-        return others, own
+        return others, own, begun

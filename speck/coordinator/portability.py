@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from speck.apply.state_transfer import StateTransfer
+from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.binder.pool import BinderPool
 from speck.core.draft import Draft, Refusal
 from speck.core.job import Job
@@ -56,6 +57,13 @@ def reachable(draft: Draft, pool: BinderPool) -> Draft:
             candidates[name] = {site: each for site, each in found.items() if site not in silent}
             refused += [Refusal(name, site, fault) for site, fault in silent.items()]
     return replace(draft, candidates=candidates, refused=tuple(refused))
+
+
+def silent_engines(pool: BinderPool, addresses: Collection[str]) -> Set[str]:
+    """The engines, of those at these addresses, that cannot take a job now."""
+    with ThreadPoolExecutor(min(THREADS, len(addresses))) as threads:
+        faults = threads.map(lambda each: _silence(pool, ENGINE_OF_SCHEME[scheme_of(each)], each), addresses)
+        return {address for address, fault in zip(addresses, faults, strict=True) if fault}
 
 
 def _silence(pool: BinderPool, engine: str, address: str) -> str | None:

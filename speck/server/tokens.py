@@ -24,6 +24,7 @@ from speck.errors import Fault, InvalidInput
 
 SHORTEST = 16  # characters
 LOOP = "speck"  # the author of the reconciler's operations
+_RESERVED = (LOOP, "placement")  # the authors of the server's own loops
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")  # RFC 6750, section 2.1
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _LARGEST_FILE = 1 << 20  # bytes
@@ -142,8 +143,9 @@ def _parsed(path: Path, text: str) -> tuple[Owner, ...]:
 
 def add_owner(path: Path, owner: Owner) -> None:
     """Add a line to a file of tokens, which is made where it is not there; only its owner may write it."""
-    if not JOB_NAME.match(owner.name) or owner.name == LOOP:
-        raise _wrong(f"{owner.name!r} is not a name (expected letters, digits, '.', '_', '-'; not {LOOP!r})")
+    if not JOB_NAME.match(owner.name) or owner.name in _RESERVED:
+        expected = f"letters, digits, '.', '_', '-'; not {' or '.join(map(repr, _RESERVED))}"
+        raise _wrong(f"{owner.name!r} is not a name (expected {expected})")
     text = _text(path) if path.exists() else ""
     if any(each.name == owner.name for each in _parsed(path, text)):
         raise _wrong(f"{path} names {owner.name!r} already (remove that first)")

@@ -31,6 +31,7 @@ class Retention:
     def trim(self, composition: str, at_work: Container[str]) -> None:
         """After an operation on this composition; those ``at_work``, by id, are spared."""
         head = self.store.head(composition)
+        self._forget_decoded(composition, head)
         if self._trim_revisions(composition, head) or (head is None and self._trim_deleted()):
             self._unswept = True
         self.sweep_code()
@@ -63,6 +64,13 @@ class Retention:
             for number in self.store.revision_numbers(name)
             for code in self.history.code(name, number)
         }
+
+    def _forget_decoded(self, name: str, head: Head | None) -> None:
+        """Keep in memory the last revision and those that hold a form which runs, and no former ones."""
+        if head is None:
+            self.store.retain_decoded(name, ())
+        elif self.store.decoded_revisions(name) > 1:
+            self.store.retain_decoded(name, self._needed(head))
 
     def _trim_revisions(self, name: str, head: Head | None) -> bool:
         numbers = self.store.revision_numbers(name)

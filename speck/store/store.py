@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import secrets
-import threading
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from speck.store.records import (
     RetryState,
     Revision,
 )
+from speck.store.revision_cache import RevisionCache
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
 _log = logging.getLogger("speck.audit")
@@ -77,11 +77,10 @@ class Store:
     directory: Path
     bounds: HistoryBounds = field(default_factory=HistoryBounds)
     on_event: list[Callable[[Event], None]] = field(default_factory=list, init=False, repr=False)
-    _cache: dict[tuple[str, int], Revision] = field(default_factory=dict, init=False, repr=False)
+    _cache: RevisionCache = field(default_factory=RevisionCache, init=False, repr=False)
     _scanned: dict[bytes, dict[bytes, tuple[bytes, Any]]] = field(
         default_factory=dict, init=False, repr=False
     )  # by prefix: the records of the last scan, by key, as bytes and decoded
-    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _isolation: Isolation = field(default_factory=Isolation, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -159,10 +158,16 @@ class Store:
 
     def _forget_cached(self, changes: list[Change]) -> None:
         deleted = [key.decode().split("/") for key, value in changes if value is None]
-        gone = [each for each in deleted if each[0] == "revision"]
-        with self._lock:
-            for _, composition, number in gone:
-                self._cache.pop((composition, int(number)), None)
+        for _, composition, number in (each for each in deleted if each[0] == "revision"):
+            self._cache.drop(composition, int(number))
+
+    def decoded_revisions(self, composition: str) -> int:
+        """The number of a composition's revisions that are in memory."""
+        return self._cache.count(composition)
+
+    def retain_decoded(self, composition: str, numbers: Container[int]) -> None:
+        """Keep no revisions of a composition in memory but these."""
+        self._cache.retain(composition, numbers)
 
     def trim_operations(self, spared: Container[str] = ()) -> None:
         """Forget the oldest operations beyond the bounds (their ids sort by time), but for those spared."""
@@ -271,13 +276,8 @@ class Store:
 
     def revision(self, composition: str, number: int) -> Revision:
         """One revision; :class:`~speck.errors.NotFound` when there is none of that number."""
-        cached = self._cache.get((composition, number))
-        if cached is not None:
-            return cached
-        revision = self.revision_once(composition, number)
-        with self._lock:
-            self._cache[composition, number] = revision
-        return revision
+        cached = self._cache.get(composition, number)
+        return cached if cached is not None else self._cache.put(self.revision_once(composition, number))
 
     def revision_once(self, composition: str, number: int) -> Revision:
         """One revision, not kept in memory, as for a look at the past."""
@@ -448,7 +448,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the store; another process may open it then."""
-        with self._lock:
+        with self._isolation.block():
             self._database.close()
 
     def __enter__(self) -> Store:

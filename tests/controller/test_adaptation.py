@@ -373,6 +373,29 @@ def test_an_apply_of_the_user_between_decision_and_step_wins(bench: Bench) -> No
     assert "base_revision 1 is stale" in bench.reasons[-1]
 
 
+def test_a_revision_of_a_user_with_the_author_of_the_loop_is_no_step(bench: Bench) -> None:
+    """The server ends after it has stored the step; the next one finds a revision of its number."""
+    adaptation, mover = bench.services.adaptation, bench.services.adaptation.mover
+
+    class Ended:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            changed = plant(PlacementOptions(mode="auto", min_gain=0.2))
+            operation, _ = bench.services.coordinator.apply(changed, author="placement")
+            assert operation.wait(30)
+            raise KeyboardInterrupt
+
+    adaptation.mover = Ended()
+    with pytest.raises(KeyboardInterrupt):
+        bench.decide(3)
+    adaptation.mover = mover
+    assert bench.steps == ["pending"]
+    bench.decide(1)
+    assert bench.steps == ["superseded"]
+    assert set(bench.where.values()) == {"D"}
+
+
 def test_an_apply_of_the_same_file_begins_the_row_anew(bench: Bench) -> None:
     bench.decide(2)
     bench.apply(plant())

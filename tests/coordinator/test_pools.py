@@ -130,6 +130,31 @@ def test_an_engine_that_left_the_pool_gives_its_jobs_to_others(bench: Bench) -> 
     assert {assigned.jobs[f"job-{number:02}"].spe_address for number in range(8)} == {FIRST}
 
 
+def test_an_engine_that_does_not_answer_gets_no_new_job(bench: Bench) -> None:
+    bench.apply(*pooled(0))
+    bench.world.down(FIRST)
+    bench.apply(*pooled(0, 1))
+    assert bench.engines() == {"job-00": FIRST, "job-01": SECOND}  # what runs there stays
+    bench.world.up(FIRST)
+    bench.apply(*pooled(0, 1, 2))
+    assert bench.engines() == {"job-00": FIRST, "job-01": SECOND, "job-02": FIRST}
+
+
+def test_a_job_that_waits_at_a_silent_engine_gets_another_at_the_next_apply(bench: Bench) -> None:
+    for each in ADDRESSES:
+        bench.world.down(each)
+    bench.apply(*pooled(0))  # none answers, so that it waits for the first
+    assert bench.engines() == {}
+    desired = bench.services.coordinator.desired("traffic").jobs
+    assert desired["job-00"].spe_address == FIRST
+    for each in (SECOND, THIRD):
+        bench.world.up(each)
+    bench.apply(*pooled(0))
+    assert bench.engines() == {"job-00": SECOND}
+    bench.world.up(FIRST)
+    assert bench.apply(*pooled(0)) == ["Keep"]
+
+
 def test_measured_cores_decide_for_the_next_of_that_code(bench: Bench) -> None:
     bench.apply(*pooled(0, 1))
     (pool,) = bench.services.coordinator.workers.pools

@@ -260,6 +260,13 @@ def test_a_wrong_file_of_tokens_is_told_and_not_repeated(tmp_path: Path, text: s
     assert token not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["speck", "placement"])
+def test_a_token_has_the_name_of_no_loop_of_the_server(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput, match="not 'speck' or 'placement'"):
+        add_owner(tmp_path / "tokens", Owner(name, Role.WRITE, digest(mint().encode())))
+    assert not (tmp_path / "tokens").exists()
+
+
 # --- what serve refuses to begin with
 
 

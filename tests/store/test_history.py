@@ -18,7 +18,7 @@ from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
-from speck.store import Store
+from speck.store import Head, Store
 from speck.store.history import count, differences, surplus
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
@@ -369,6 +369,23 @@ def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Services], 
     assert len(coordinator.store.events(100)) == 10
     begin()
     assert world.where() == {"a": "sc://e1:1"}
+
+
+def test_revisions_that_nothing_runs_are_not_kept_in_memory(services: Services, world: World) -> None:
+    coordinator, store = services.coordinator, services.coordinator.store
+    other = make_job("o", "x", "y")
+    for number in range(12):
+        carry_out(coordinator, composition(replace(A, labels={"n": str(number)})))
+    assert (store.head("traffic"), store.decoded_revisions("traffic")) == (Head("traffic", 12), 1)
+    for number in range(4):
+        carry_out(coordinator, composition(replace(A, arguments={"k": number}), other))
+    # The other job runs the form of a former revision, which has it as the last one has it.
+    first, last = (store.revision("traffic", number) for number in (13, 16))
+    assert store.decoded_revisions("traffic") == 2
+    assert first.jobs["o"] is last.jobs["o"]
+    assert first.jobs["a"] != last.jobs["a"]
+    coordinator.delete_composition("traffic").wait(30)
+    assert store.decoded_revisions("traffic") == 0
 
 
 def test_deleted_compositions_are_bounded_with_their_code(

@@ -12,13 +12,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.sight import Sight
+from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
 from speck.core.adaptation import Memory, Outcome, StepRecord, Trigger
 from speck.core.clocks import Clock, steady_beside
@@ -39,7 +40,7 @@ from speck.store.deployments import Deployments
 
 _log = logging.getLogger(__name__)
 
-AUTHOR = "placement"  # of the revisions that the loop makes
+AUTHOR = "placement"  # of the revisions that the loop makes, for people
 ROUND_PERIOD = 10.0  # s between two looks at what is measured
 ATTENTION = 60.0  # s, for which a look keeps the measuring going
 STUCK = 300.0  # s
@@ -162,25 +163,13 @@ class Adaptation:
         return self._shown(head)
 
     def _shown(self, head: Head) -> dict[str, Any]:
-        memory, options, now = self._memory(head.name), self._options(head), self.clock()
-        sight, last = self._sights.get(head.name), next(reversed(memory.entries), None)
+        memory, options, sight = self._memory(head.name), self._options(head), self._sights.get(head.name)
         acts = self.period > 0 and options.mode == "auto"
-        return {
-            "composition": head.name,
-            "mode": options.mode,
-            "state": self._state(memory, options, now),
-            "revision": head.revision,
-            "paused_until": memory.paused if memory.paused > now else None,
-            "advises_until": memory.fell if memory.fell > now else None,
-            "next": self._next(sight) if acts and sight is not None else None,
-            "steps_last_hour": len(limits.steps_since(memory, now - limits.HOUR)),
-            "steps_per_hour": options.steps_per_hour,
-            "steps_last_day": len(limits.steps_since(memory, now - limits.DAY)),
-            "last": None if last is None else asdict(last),
-            "entries": [asdict(each) for each in reversed(memory.entries)],
-            "steps": [asdict(each) for each in reversed(memory.steps)],
-            "bans": [asdict(each) for each in memory.bans if each.until > now],
-        }
+        following = self._next(sight) if acts and sight is not None else None
+        enabled, now = self.period > 0, self.clock()
+        return {"composition": head.name, "revision": head.revision, "next": following} | memory_data(
+            memory, options, now, enabled=enabled
+        )
 
     def _next(self, sight: Sight) -> float | None:
         """The time of the next decision (Unix, s); ``None`` before the first."""
@@ -191,17 +180,6 @@ class Adaptation:
     def _memory(self, name: str) -> Memory:
         """The memory of a composition, with no time further ahead than it may be."""
         return limits.bounded(self.store.adaptation(name), self.clock())
-
-    def _state(self, memory: Memory, options: PlacementOptions, now: float) -> str:
-        if options.mode == "off" or (options.mode == "auto" and not self.period):
-            return "off"
-        if options.mode == "advise":
-            return "advising"
-        if memory.paused > now:
-            return "paused"
-        if memory.pending is not None:
-            return "judging" if memory.pending.due else "moving"
-        return "advising" if memory.fell > now else "watching"
 
     def _options(self, head: Head) -> PlacementOptions:
         if not head.revision:
@@ -317,7 +295,7 @@ class Adaptation:
         seen = Situation(
             revision=head.revision,
             trigger=trigger,
-            by_loop=self._author(head) == AUTHOR,
+            by_loop=pending is not None and self._has_made(name, pending, head),
             applied=self._take_applied(name),
             options=options,
             objective=figures.objective,
@@ -364,8 +342,10 @@ class Adaptation:
         }
         return next((reason for reason, applies in reasons.items() if applies), "")
 
-    def _author(self, head: Head) -> str:
-        return self.store.revision(head.name, head.revision).author if head.revision else ""
+    def _has_made(self, name: str, step: StepRecord, head: Head) -> bool:
+        """True if the operation of a step has made the last revision; its author proves nothing."""
+        begun = bool(step.operation) or self._operation(name, step) is not None
+        return head.revision == step.revision and begun
 
     def _take_applied(self, name: str) -> bool:
         applied = name in self._applied
