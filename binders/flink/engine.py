@@ -89,6 +89,10 @@ class FlinkEngine:
         """
         self._preflight.check(job, state)
 
+    def check_acceptance(self) -> None:
+        """Check the version, and that the cluster accepts jobs over REST (``web.submit.enable``)."""
+        self._preflight.check_acceptance()
+
     def build_job(self, job: Job) -> None:
         """Have the cluster make the job graph: its main method, or its Python program, runs up to there."""
         self._launcher.build(job)

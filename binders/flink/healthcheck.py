@@ -25,6 +25,11 @@ def is_supported(version: str) -> bool:
     return any(major == oldest[0] and minor >= oldest[1] for oldest in VERSIONS)
 
 
+def accepts_jars(settings: Mapping[str, str]) -> bool:
+    """True unless the cluster's REST interface is set to accept no jars."""
+    return settings.get("web.submit.enable", "true").strip().lower() != "false"
+
+
 def checkup_of(
     seen: Overview,
     managers: Sequence[Mapping[str, Any]],
@@ -64,6 +69,11 @@ def _complaints(
 ) -> Iterator[Complaint]:
     if not is_supported(seen.version):
         yield Complaint(f"it is Flink {seen.version} ({EXPECTED})", "install a version that SpecK supports")
+    if not accepts_jars(settings):
+        yield Complaint(
+            "web.submit.enable is false: it accepts no jobs over REST",
+            "set web.submit.enable: true in its configuration, and restart the JobManager",
+        )
     if not managers or not seen.slots:
         message = "no TaskManager is registered: no job gets a slot"
         yield Complaint(message, "start a TaskManager", remark=known.scale is not None)

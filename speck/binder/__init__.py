@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from speck.binder.contract import (
     MOST_COUNTED,
+    AcceptsJobs,
     AdoptsSessions,
     Artifact,
     ArtifactServer,
@@ -58,6 +59,7 @@ __all__ = [
     "ENGINE_OF_SCHEME",
     "ENTRY_POINT_GROUP",
     "MOST_COUNTED",
+    "AcceptsJobs",
     "AdoptsSessions",
     "Artifact",
     "ArtifactServer",

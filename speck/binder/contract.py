@@ -327,6 +327,17 @@ class HealthCheckable(Protocol):
 
 
 @runtime_checkable
+class AcceptsJobs(Protocol):
+    """An engine binder whose engine may answer and yet accept no job, by its version or its settings."""
+
+    def check_acceptance(self) -> None:
+        """Raise the :class:`~speck.errors.BinderError` that a check of any job would raise here.
+
+        It names the setting.  Starts and stops nothing, and uploads nothing.
+        """
+
+
+@runtime_checkable
 class ReadinessProbe(Protocol):
     """An engine binder whose engine reports when a job has completed its first work."""
 

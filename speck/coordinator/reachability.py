@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+from speck.binder import AcceptsJobs
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
-from speck.core.plan import Action, Keep, Move, Plan, UnreachablePlace, Update
-from speck.errors import SpeckError
+from speck.core.plan import Action, Keep, Move, Plan, Stop, UnreachablePlace, Update
+from speck.errors import Rejected, SpeckError
 
 PATIENCE = 15.0  # s, for the answers of all: the first of an engine that has just started takes seconds
 THREADS = 16  # places that are asked at a time
@@ -32,37 +33,44 @@ class Reachability:
             for place in dict.fromkeys(_places(action)):
                 if place[2] not in self.left_behind:
                     jobs[place].append(action.job.job_name)
-        errors = self._errors(list(jobs))
+        starting = {each.job.spe_address for each in plan.actions if not isinstance(each, Keep | Stop)}
+        errors = self._errors(list(jobs), starting)
         return tuple(
-            UnreachablePlace(place[0], place[2], errors[place], tuple(sorted(names)))
-            for place, names in sorted(jobs.items())
-            if place in errors
+            UnreachablePlace(place[0], place[2], error, tuple(sorted(jobs[place])), refuses)
+            for place, (error, refuses) in sorted(errors.items())
         )
 
-    def _errors(self, places: Collection[_Place]) -> Mapping[_Place, str]:
+    def _errors(
+        self, places: Collection[_Place], starting: Collection[str]
+    ) -> Mapping[_Place, tuple[str, bool]]:
         if not places:
             return {}
         threads = ThreadPoolExecutor(min(len(places), THREADS), thread_name_prefix="reach")
-        asked = {place: threads.submit(self._check_of(place)) for place in places}
+        asked = {place: threads.submit(self._check, place, place[2] in starting) for place in places}
         wait(asked.values(), PATIENCE)
         threads.shutdown(wait=False, cancel_futures=True)
         found = {place: self._error(future) for place, future in asked.items()}
-        return {place: error for place, error in found.items() if error}
+        return {place: error for place, error in found.items() if error is not None}
 
-    def _check_of(self, place: _Place) -> Callable[[], object]:
-        kind, engine, address = place
-        if kind == "engine":
-            return lambda: self.pool.engine_at(engine, address).capacity()
-        return lambda: self.pool.broker(address).check()
+    def _check(self, place: _Place, starts: bool) -> None:
+        """Raise the error of a place; ``starts``: jobs are to start at this engine."""
+        kind, name, address = place
+        if kind == "broker":
+            self.pool.broker(address).check()
+            return
+        engine = self.pool.engine_at(name, address)
+        engine.capacity()
+        if starts and isinstance(engine, AcceptsJobs):
+            engine.check_acceptance()
 
-    def _error(self, answer: Future[object]) -> str:
-        """The reason why a place does not answer; empty if it does."""
+    def _error(self, answer: Future[None]) -> tuple[str, bool] | None:
+        """The reason why a place cannot be used, and true if it answers; ``None`` if it can."""
         if answer.cancelled() or not answer.done():
-            return f"no answer within {PATIENCE:g} s"
+            return f"no answer within {PATIENCE:g} s", False
         error = answer.exception()
         if error is not None and not isinstance(error, SpeckError):
             raise error
-        return "" if error is None else " ".join(str(error).split())
+        return None if error is None else (" ".join(str(error).split()), isinstance(error, Rejected))
 
 
 def _places(action: Action) -> Iterator[_Place]:

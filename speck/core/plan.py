@@ -96,12 +96,16 @@ class UndrainedSession:
 
 @dataclass(frozen=True, slots=True)
 class UnreachablePlace:
-    """An ``engine`` or ``broker`` (``kind``) that does not answer, and the jobs that wait for it."""
+    """An ``engine`` or ``broker`` (``kind``) that does not answer, and the jobs that wait for it.
+
+    ``refuses``: it answers, and refuses what the jobs need.
+    """
 
     kind: str
     address: str
     error: str
     jobs: tuple[str, ...]
+    refuses: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from speck.coordinator import plans
+from speck.errors import Rejected
 from tests.support.rest_server import RestServer, yaml_of
 from tests.support.speck_command import Speck
 
@@ -40,6 +41,17 @@ def test_places_that_do_not_answer_are_in_the_plan(speck: Speck, rest: RestServe
         ("engine", ["c", "d"]),
     ]
     rest.client.delete_composition("two", wait=30)
+
+
+def test_an_engine_that_answers_and_refuses_is_in_the_plan(speck: Speck, rest: RestServer, two: Path) -> None:
+    refusal = Rejected("sc://e1:15002 accepts no jobs", address="sc://e1:15002")
+    rest.world.fail("capacity", refusal, times=None)
+    said = speck("plan", str(two))
+    assert (
+        "  engine sc://e1:15002 cannot be used, a, b wait for it: sc://e1:15002 accepts no jobs" in said.out
+    )
+    (place,) = speck("plan", str(two), "--json").data["unreachable"]
+    assert place["refuses"]
 
 
 def test_a_deletion_and_a_rollback_show_them_too(speck: Speck, rest: RestServer, two: Path) -> None:

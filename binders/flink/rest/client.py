@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from urllib3 import encode_multipart_formdata
 
+from binders.common.foreign_text import one_line
 from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
 from binders.flink.rest.connections import Connections, to_json
@@ -32,6 +34,8 @@ SLOWEST = 128 << 10  # bytes/s; the slowest link over which a jar is uploaded
 MAX_LOG = 4 << 20  # bytes of a log's end that are retained
 MAX_DOWNLOAD = 256 << 20  # bytes
 
+# Of a request that may be sent again: time-out, too early, too many.
+_UNDECIDED = frozenset({408, 425, 429})
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 _NOT_READY = "UnavailableDispatcherOperationException"
 _AVAILABILITY = ("high-availability.type", "high-availability")
@@ -133,8 +137,17 @@ class FlinkRest:
 
     def jars(self) -> dict[str, str]:
         """The names of the uploaded jars, by id."""
+        try:
+            answer = self._get("/jars")
+        except FlinkRefused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            reason = "web.submit.enable is false, or it is no session cluster"
+            raise Rejected(
+                f"{self.address} accepts no jobs over REST: {reason}", address=self.address
+            ) from error
         with self._validated("/jars"):
-            return {text(each["id"]): text(each["name"]) for each in self._get("/jars")["files"]}
+            return {text(each["id"]): text(each["name"]) for each in answer["files"]}
 
     def upload(self, content: Path | bytes, name: str) -> str:
         """Upload a file, or bytes, as a jar of this name (``*.jar``); return its id."""
@@ -359,6 +372,8 @@ class FlinkRest:
             )
         errors = body.get("errors") if isinstance(body, dict) else None
         if not isinstance(errors, list) or response.status in (502, 503, 504):
+            if 300 <= response.status < 500 and response.status not in _UNDECIDED:
+                raise self._foreign_refusal(response) from cause
             raise self._unexpected(f"HTTP {response.status}") from cause
         trace = "\n".join(str(each) for each in errors)
         raise FlinkRefused(
@@ -374,6 +389,23 @@ class FlinkRest:
             yield
         except validation.MALFORMED as error:
             raise self._unexpected(what) from error
+
+    def _foreign_refusal(self, response: Answer) -> Rejected:
+        """The refusal of a proxy, or of another program, which has passed nothing on to a Flink."""
+        status, location = response.status, response.headers.get("Location", "")
+        secrets = self._connections.secrets()
+        said = "" if any(each in response.text for each in secrets) else one_line(response.text)
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            expected = (
+                "a larger client_max_body_size of the proxy, or rest.server.max-content-length of Flink"
+            )
+        elif status < HTTPStatus.BAD_REQUEST and location:
+            expected = f"the address that it redirects to, {one_line(location)}, if that is a Flink"
+        else:
+            expected = "a JobManager's REST address"
+        text = f"HTTP {status}{f': {said}' if said else ''}"
+        message = f"{self.address} refuses the request ({text}; expected {expected})"
+        return Rejected(message, address=self.address)
 
     def _unexpected(self, what: str) -> OutcomeUnknown:
         message = f"{self.address} gave an answer that is not Flink's ({what}; {_HINT})"
@@ -419,6 +451,4 @@ def _innermost(error: BaseException) -> str:
         error = inner
     if isinstance(error, OSError) and error.strerror:
         return str(error.strerror)
-    # It may quote arbitrary bytes of another program.
-    printable = "".join(each if each.isprintable() else " " for each in str(error)).split()
-    return " ".join(printable)[:300] or type(error).__name__
+    return one_line(str(error)) or type(error).__name__  # it may quote arbitrary bytes of another program

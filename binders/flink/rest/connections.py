@@ -53,6 +53,12 @@ class Connections:
                 self._client = _client(self._base, self.address, self._login)
             return self._client
 
+    def secrets(self) -> list[str]:
+        """The values of the login that no message may repeat, in the forms in which they are sent."""
+        login = self._login
+        values = [each.reveal() for each in (login.token, login.password) if each is not None]
+        return [*values, *(each.partition(" ")[2] for each in self._authorization().values())]
+
     def _authorization(self) -> Mapping[str, str]:
         """The header of the login, with the secret's current value."""
         login = self._login

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from binders.flink.healthcheck import EXPECTED, is_supported
+from collections.abc import Mapping
+
+from binders.flink.healthcheck import EXPECTED, accepts_jars, is_supported
 from binders.flink.submission.job_config import CHECKPOINT_KEYS, SAVEPOINT_KEYS, StateDirectories
 
 
 def version_fault(version: str) -> str | None:
     """The reason why a cluster of this version is not used; ``None`` if it is."""
     return None if is_supported(version) else f"is Flink {version} ({EXPECTED})"
+
+
+def settings_fault(settings: Mapping[str, str]) -> str | None:
+    """The reason why a cluster with these settings accepts no job; ``None`` if it may."""
+    if accepts_jars(settings):
+        return None
+    return (
+        "accepts no jobs over REST: web.submit.enable is false (expected true in the cluster's configuration)"
+    )
 
 
 def directories_fault(at: StateDirectories) -> str | None:

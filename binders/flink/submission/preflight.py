@@ -12,7 +12,7 @@ from binders.flink.rest.client import FlinkRefused, FlinkRest
 from binders.flink.rest.overviews import Overview
 from binders.flink.state import locations
 from binders.flink.submission import pyflink
-from binders.flink.submission.admission import directories_fault, version_fault
+from binders.flink.submission.admission import directories_fault, settings_fault, version_fault
 from binders.flink.submission.cluster_state import ClusterState
 from binders.flink.submission.code_check import check_code
 from binders.flink.submission.jar_gc import JarGarbageCollector
@@ -42,7 +42,7 @@ class Preflight:
         Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free;
         slots reserved for other jobs are not, and those of a running copy of this one are.
         """
-        seen = self._check_version()
+        seen = self.check_acceptance()
         self._check_directories(job)
         if state is not None:
             self._check_state(state, job)
@@ -60,9 +60,10 @@ class Preflight:
                     self.jar_gc.collect()
                 raise
 
-    def _check_version(self) -> Overview:
+    def check_acceptance(self) -> Overview:
+        """Check the version, and that the cluster is set to accept jobs."""
         seen = self.rest.overview()
-        fault = version_fault(seen.version)
+        fault = version_fault(seen.version) or settings_fault(self.settings())
         if fault is not None:
             raise Rejected(f"{self.rest.address} {fault}", address=self.rest.address)
         return seen

@@ -105,14 +105,18 @@ class StandaloneEngine:
         self._check_version()
         self._check_code(job)
         cluster = self._master.cluster()
-        if (fault := self._master.address_fault(cluster)) is not None:
-            raise Rejected(fault, address=self.address)
+        self._check_address(cluster)
         if not cluster.workers:
             raise NoCapacity(f"{self.address} has no worker that is alive", address=self.address)
         self._master.check_worker(cluster.workers[0])
         if state is not None:
             self._check_state(state, job)
         self._room.reserve(job.job_name)
+
+    def check_acceptance(self) -> None:
+        """Check that the master's REST server answers, and the version and the address of the master."""
+        self._check_version()
+        self._check_address(self._master.cluster())
 
     def build_job(self, job: Job) -> None:
         """Build the job in a driver of its own; see :class:`~binders.spark.standalone.rehearsals.Rehearsals`.
@@ -474,6 +478,10 @@ class StandaloneEngine:
         )
 
     # -- before the start
+
+    def _check_address(self, cluster: Cluster) -> None:
+        if (fault := self._master.address_fault(cluster)) is not None:
+            raise Rejected(fault, address=self.address)
 
     def _check_version(self) -> None:
         theirs, ours = self._master.version(), pyspark.__version__

@@ -98,10 +98,11 @@ def foreign_line(job: Data) -> Text:
 
 
 def unreachable_line(place: Data) -> Text:
-    """An engine or a broker that does not answer, and the jobs that wait for it."""
+    """An engine or a broker that does not answer, or that refuses, and the jobs that wait for it."""
     jobs = named_jobs(place["jobs"])
     waits = "wait" if len(place["jobs"]) > 1 else "waits"
-    text = f"  {place['kind']} {place['address']} does not answer, {jobs} {waits} for it: {place['error']}"
+    fault = "cannot be used" if place.get("refuses") else "does not answer"
+    text = f"  {place['kind']} {place['address']} {fault}, {jobs} {waits} for it: {place['error']}"
     return Text(text, style="bold yellow")
 
 

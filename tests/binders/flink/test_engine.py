@@ -913,3 +913,29 @@ def test_no_proxy_of_the_environment_is_used(
         await_state(engine, handle, JobState.RUNNING)
         engine.stop(handle, keep_state=False)
         assert proxy.seen == []
+
+
+def test_a_cluster_that_is_set_to_accept_no_jobs(
+    flink_bench: FlinkBench, job_name: str, tmp_path: Path
+) -> None:
+    closed = {
+        "web.submit.enable": "false",
+        "web.cancel.enable": "false",
+        "rest.server.max-content-length": "100000",
+    }
+    with FlinkServer(tmp_path, heap="200m", slots=4, conf=closed) as server:
+        engine = flink_bench.at(server.address)
+        job = flink_bench.job(job_name)
+        words = r"accepts no jobs over REST: web\.submit\.enable is false \(expected true"
+        for call in (engine.check_acceptance, lambda: engine.check(job, None)):
+            with pytest.raises(Rejected, match=words):
+                call()
+        for call in (lambda: engine.build_job(job), lambda: engine.submit(job, attempt_of(job))):
+            with pytest.raises(Rejected, match=r"accepts no jobs over REST: web\.submit\.enable is false"):
+                call()
+        assert [each.message for each in engine.checkup().complaints] == [
+            "web.submit.enable is false: it accepts no jobs over REST"
+        ]
+        assert engine.capacity().slots == 4
+        with pytest.raises(Rejected, match=r"HTTP 413; expected .* rest\.server\.max-content-length"):
+            engine.rest.dispose("file:/" + "x" * 200_000)

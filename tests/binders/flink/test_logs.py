@@ -96,6 +96,14 @@ def test_versions(version: str, known: bool) -> None:
         (Overview("2.3.0", 8, 8), 1, {}, {"savepoint_dir": "file:/s"}, []),
         (Overview("2.3.0", 8, 8), 1, PLACES, {"slots": 9}, ["8 slots, but the inventory has 9"]),
         (Overview("1.18.0", 8, 8), 1, {}, {}, ["Flink 1.18.0", "savepoint"]),
+        (
+            Overview("2.3.0", 8, 8),
+            1,
+            PLACES | {"web.submit.enable": "false"},
+            {},
+            ["web.submit.enable is fal"],
+        ),
+        (Overview("2.3.0", 8, 8), 1, PLACES | {"web.submit.enable": "true"}, {}, []),
     ],
 )
 def test_what_is_wrong_with_a_cluster(

@@ -105,6 +105,7 @@ class UnreachablePlaceSchema(Schema):
     address = text("its address")
     error = text("the reason")
     jobs = fields.List(fields.String(), metadata={"description": "the jobs that wait for it"})
+    refuses = fields.Boolean(metadata={"description": "true if it answers, and refuses what the jobs need"})
 
 
 class ForeignJobSchema(Schema):

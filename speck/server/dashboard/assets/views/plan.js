@@ -139,7 +139,7 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
       <div class="pad">
         ${!onApply && html`<${Reader} what="To carry it out" />`}
         <${Counts} counts=${plan.counts} />
-        <${Warnings} all=${[...(plan.unreachable ?? []).map((each) => `${each.kind} ${each.address} does not answer, ${each.jobs.join(", ")} waits for it: ${each.error}`), ...(plan.warnings ?? []).map((each) => each.message)]} />
+        <${Warnings} all=${[...(plan.unreachable ?? []).map((each) => `${each.kind} ${each.address} ${each.refuses ? "cannot be used" : "does not answer"}, ${each.jobs.join(", ")} waits for it: ${each.error}`), ...(plan.warnings ?? []).map((each) => each.message)]} />
       </div>
       <${GraphView} jobs=${drawn.jobs} sites=${drawn.sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
         label="Graph of the plan: ${inWords(plan.counts) || "no changes"}. The list below says the same." />
