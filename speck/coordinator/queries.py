@@ -161,7 +161,7 @@ class Queries:
             "wanted": "stopped" if desired is None else "running",
             "state": status.state.value,
             "observed_at": status.observed_at,
-            "message": unread or status.message,
+            "message": "; ".join(filter(None, (unread, status.message))),
             "reading": not unread,
             "error": record.error,
             "up_to_date": form == desired and attempt is not None and attempt.phase == "running",

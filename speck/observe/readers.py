@@ -27,6 +27,7 @@ from speck.store.deployments import Snapshot
 _log = logging.getLogger(__name__)
 
 GRACE = 10.0  # s, within which a job begins to read: Spark compiles its first batch meanwhile
+SLOW_START = 3  # times as long for a job that is starting: a driver of Spark standalone on a small machine
 THREADS = 8  # brokers that are asked at a time
 
 
@@ -38,6 +39,7 @@ class _Attempt:
     job: Job
     record: AttemptRecord
     since: float
+    starting: bool = False
     is_read: bool = False
     reported: bool = False
 
@@ -66,7 +68,7 @@ class ReaderWatch:
     def note(self, snapshots: Sequence[Snapshot], statuses: Mapping[str, JobStatus]) -> None:
         """Note the jobs that run, and begin to look for the readers that were not seen; does not wait."""
         running = {
-            name: (snapshot.head.name, snapshot.forms[name], attempts[-1])
+            name: (snapshot.head.name, snapshot.forms[name], attempts[-1], statuses[name].state)
             for snapshot in snapshots
             for name, attempts in snapshot.attempts.items()
             if _runs(attempts, statuses.get(name))
@@ -85,15 +87,17 @@ class ReaderWatch:
             if broker not in self._asked or self._asked[broker].done():
                 self._asked[broker] = self._threads.submit(self._ask, broker, attempts)
 
-    def _noted(self, now: float, composition: str, job: Job, record: AttemptRecord) -> _Attempt:
-        known = self._known.get(job.job_name)
+    def _noted(
+        self, now: float, composition: str, job: Job, record: AttemptRecord, state: JobState
+    ) -> _Attempt:
+        known, starting = self._known.get(job.job_name), state is JobState.STARTING
         if known is None:
-            return _Attempt(composition, job, record, now)
+            return _Attempt(composition, job, record, now, starting)
         if known.record.attempt.id == record.attempt.id:
-            return known
+            return replace(known, starting=starting)
         # A copy that takes the place of one that never read is late already.
         since = now if known.is_read else known.since
-        return _Attempt(composition, job, record, since, reported=known.reported)
+        return _Attempt(composition, job, record, since, starting, reported=known.reported)
 
     def await_answers(self) -> None:
         """Wait for the answers of all brokers that are being asked."""
@@ -145,12 +149,15 @@ class ReaderWatch:
                     if known.reported:
                         message = f"job {name!r} reads its source {known.job.source_topic!r}"
                         events.append(self._event(known, EventKind.READING, message, now))
-                elif not known.reported and now - known.since >= self.grace and not self.connected(name):
+                elif not known.reported and self._is_late(known, now) and not self.connected(name):
                     self._known[name] = late = replace(known, reported=True)
                     message = f"job {name!r} {self._text(late)}"
                     events.append(self._event(known, EventKind.UNREAD, message, now))
         if events:
             self.write(events)
+
+    def _is_late(self, known: _Attempt, now: float) -> bool:
+        return now - known.since >= self.grace * (SLOW_START if known.starting else 1)
 
     def _text(self, late: _Attempt) -> str:
         job = late.job

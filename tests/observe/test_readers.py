@@ -8,7 +8,7 @@ import pytest
 
 from speck.cli.render.folding import is_troubled
 from speck.core.lifecycle import EventKind
-from speck.core.runtime import JobMetrics
+from speck.core.runtime import JobMetrics, JobState
 from speck.errors import Unreachable
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import make_job
@@ -113,3 +113,13 @@ def test_a_broker_that_does_not_answer_says_nothing_of_its_readers(
     bench.apply(A)
     go_round(bench, 4)
     assert reported(bench) == []
+
+
+def test_a_job_that_is_still_starting_has_more_time(bench: Bench, world: World, unread: set[str]) -> None:
+    bench.apply(A)
+    (copy,) = world.running("a")
+    copy.state = JobState.STARTING
+    go_round(bench, 3)
+    assert reported(bench) == []
+    go_round(bench, 2)
+    assert reported(bench) == [("not reading", "a")]

@@ -41,6 +41,11 @@ def apply(coordinator: Coordinator, broker: str, spark: str, flink: str, paralle
     assert operation.state == "succeeded", operation
 
 
+def texts(found: Listener) -> set[str]:
+    """What has arrived; one of the jobs writes in upper case."""
+    return {each.upper() for each in found.texts()}
+
+
 def test_none_is_lost_by_two_updates_on_either_engine(
     mosquitto: MosquittoServer, spark_server: SparkServer, flink_server: FlinkServer, tmp_path: Path
 ) -> None:
@@ -63,6 +68,7 @@ def test_none_is_lost_by_two_updates_on_either_engine(
         settings = Settings(roots=(ROOT,), period=0)
         coordinator = build(store, installed(), inventory, settings).coordinator
         coordinator.start()
+        sent: set[str] = set()
         results = {"spark": Listener(one, "out/spark"), "flink": Listener(other, "out/flink")}
         try:
             apply(coordinator, *near, parallelism=1)
@@ -72,14 +78,18 @@ def test_none_is_lost_by_two_updates_on_either_engine(
                 apply(coordinator, *near, parallelism=parallelism)
             await_that(lambda: len(sender.sent), lambda sent: sent >= MESSAGES)
             sent = {each.upper() for each in sender.stop()}
-            missing = {
-                name: lambda found=found: sent - {each.upper() for each in found.texts()}  # type: ignore[misc]
-                for name, found in results.items()
-            }
-            for lacks in missing.values():
-                await_that(lacks, lambda lost: not lost, patience=30)
-            assert coordinator.delete_composition("qos0").wait(PATIENCE)
+            for each in results.values():
+                await_that(
+                    lambda found=each: len(sent - texts(found)),  # type: ignore[misc]
+                    lambda lost: lost == 0,
+                    patience=30,
+                )
         finally:
-            lost = {name: len(sent - {e.upper() for e in found.texts()}) for name, found in results.items()}
-            print({"messages": len(sent), "lost": lost})
+            print(
+                {
+                    "messages": len(sent),
+                    "lost": {name: len(sent - texts(each)) for name, each in results.items()},
+                }
+            )
+            coordinator.delete_composition("qos0").wait(PATIENCE)
             coordinator.close()

@@ -22,10 +22,12 @@ from speck.binder import (
     CarriesReports,
     Feed,
     ForeignSession,
+    KnowsReaders,
     NamesWriters,
     OwnedSession,
     OwnsSessions,
     RestoresSessions,
+    TracesMessages,
 )
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from tests.support.wire_trouble import Trouble
@@ -55,6 +57,10 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: take_owner(broker, OWNER).adopt_session(SESSION, OTHER),
         lambda broker: reports_of(broker).subscribe(["contract/report/+"]).receive(),
         lambda broker: reports_of(broker).send_control(SESSION, b"{}", 60),
+        lambda broker: broker.readers([SESSION]),
+        lambda broker: traced(broker).send_probe("speck/probe/contract"),
+        lambda broker: traced(broker).leave_client("speck-probe-contract"),
+        lambda broker: traced(broker).forget_client("speck-probe-contract"),
     ],
     ids=[
         "check",
@@ -73,6 +79,10 @@ EVERY_CALL = pytest.mark.parametrize(
         "adopt_session",
         "subscribe",
         "send_control",
+        "readers",
+        "send_probe",
+        "leave_client",
+        "forget_client",
     ],
 )
 
@@ -80,6 +90,12 @@ EVERY_CALL = pytest.mark.parametrize(
 def reports_of(broker: BrokerBinder) -> CarriesReports:
     """The broker as one that carries reports."""
     assert isinstance(broker, CarriesReports)
+    return broker
+
+
+def traced(broker: BrokerBinder) -> TracesMessages:
+    """The broker as one by which the way of messages can be found out."""
+    assert isinstance(broker, TracesMessages)
     return broker
 
 
@@ -332,6 +348,25 @@ class BrokerContract(ABC):
         for each in (feed, other):
             each.close()
             each.close()
+
+    def test_a_probe_and_a_client_are_seen_once(self, broker: BrokerBinder) -> None:
+        tracing = traced(broker)
+        feed = tracing.subscribe(["speck/probe/contract/+"])
+        tracing.send_probe("speck/probe/contract/1")
+        assert received(feed, 1) == [("speck/probe/contract/1", b"")]
+        feed.close()
+        later = tracing.subscribe(["speck/probe/contract/+"])
+        assert later.receive() == []  # it is not retained
+        later.close()
+        assert not tracing.forget_client("speck-probe-contract")
+        tracing.leave_client("speck-probe-contract")
+        assert [tracing.forget_client("speck-probe-contract") for _ in range(2)] == [True, False]
+
+    def test_a_session_that_nobody_reads_has_no_reader(self, broker: BrokerBinder) -> None:
+        assert isinstance(broker, KnowsReaders)
+        broker.ensure_session(SESSION, "contract/in")
+        broker.fence(SESSION, 3)
+        assert broker.readers([SESSION, f"{SESSION}-other"]) == {}
 
     def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
         assert broker.waiting(SESSION) == 0

@@ -88,7 +88,7 @@ class JobViewSchema(Schema):
     )
     state = text("the state at its engine, or pending, lost or unknown")
     observed_at = fields.Float(metadata=UNIX)
-    message = text("the engine's own message, or the reason why `reading` is false")
+    message = text("the engine's own message, behind the reason why `reading` is false")
     reading = fields.Boolean(
         metadata={"description": "false if it runs and no reader has taken its session for 10 s or more"}
     )
