@@ -11,7 +11,8 @@ from binders.common.python_reach import reached_code
 from binders.common.signature import parameters_of
 from binders.spark.local.connect_server import CONNECT_SERVER
 from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
-from binders.spark.query.code_check import ARCHIVES, check_job, source_of, split_entry
+from binders.spark.query.code_check import ARCHIVES, source_of, split_entry
+from binders.spark.query.script_check import check_job
 from speck.binder import EngineBinder, EngineKind, Parameter
 from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -14,6 +14,8 @@ from speck.binder import EngineKind, Parameter, Registry
 from speck.core.job import Scalar
 from speck.core.split import MOST_POLICY
 from speck.schema.fault_report import FaultReport
+from speck.schema.yaml.lines import written_in
+from speck.schema.yaml.plain import canonical, in_quotes, is_same, number
 from speck.store.jobfile import BadFile, content_hash, locate, open_located, type_fault
 
 _KINDS: Mapping[type, str] = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
@@ -75,8 +77,13 @@ class CodeChecker:
                 report.add_sentence("entry_class", fault)
         parameters = self._parameters(kind, path, entry_class)
         invalid = "arguments" in report.data and "arguments" not in fields  # reported already
-        if parameters is not None and not invalid:
-            for fault in argument_faults(entry_class, parameters, fields.get("arguments", {})):
+        if invalid:
+            return
+        misread = dict(_misread(entry_class, parameters, report.data.get("arguments")))
+        for name, fault in misread.items():
+            report.add_sentence("arguments", fault, name)
+        if parameters is not None:
+            for fault in argument_faults(entry_class, parameters, fields.get("arguments", {}), misread):
                 report.add_sentence("arguments", fault)
 
     def added_argument_faults(
@@ -131,9 +138,15 @@ def _parameters(kind: EngineKind, path: Path, entry_class: str) -> Sequence[Para
 
 
 def argument_faults(
-    entry_class: str, parameters: Sequence[Parameter], arguments: Mapping[str, Scalar]
+    entry_class: str,
+    parameters: Sequence[Parameter],
+    arguments: Mapping[str, Scalar],
+    misread: Collection[str] = (),
 ) -> Iterator[str]:
-    """A sentence for each argument that is unknown, missing, or of another type than its parameter."""
+    """A sentence for each argument that is unknown, missing, or of another type than its parameter.
+
+    The types of those that are ``misread`` are not looked at.
+    """
     known = {each.name: each for each in parameters}
     for name in arguments.keys() - known.keys():
         near = get_close_matches(name, known, n=1)
@@ -142,9 +155,35 @@ def argument_faults(
     for name, parameter in known.items():
         if name not in arguments and parameter.needed:
             yield f"{entry_class!r} needs an argument {name!r} (expected arguments: {{{name}: ...}})"
-        elif name in arguments and not _fits(arguments[name], parameter.types):
+        elif name in arguments and name not in misread and not _fits(arguments[name], parameter.types):
             expected = _KINDS[parameter.types[-1]]
             yield f"argument {name!r} of {entry_class!r} is {arguments[name]!r} (expected {expected})"
+
+
+def _misread(
+    entry_class: str, parameters: Sequence[Parameter] | None, given: object
+) -> Iterator[tuple[str, str]]:
+    """The name and the fault, a sentence, of each argument whose text YAML reads as another value.
+
+    One is none if its parameter is annotated as such a value, and all programs read it so.
+    """
+    types = {each.name: each.types for each in parameters or ()}
+    for name, text in written_in(given).items():
+        value = given[name]  # type: ignore[index]  # written_in has its keys
+        accepted = types.get(name, ())
+        if accepted and _fits(value, accepted) and (isinstance(value, str) or is_same(text, value)):
+            continue
+        subject = f"argument {name!r} of {entry_class!r} is {text}, which YAML reads as "
+        if isinstance(value, str):
+            yield (
+                name,
+                f"{subject}text (expected {in_quotes(text)}, or {canonical(number(text))} for the number)",
+            )
+        elif str in accepted:
+            yield name, f"{subject}{canonical(value)} (expected {in_quotes(text)})"
+        else:
+            right = f"{in_quotes(text)} for the text, or {canonical(value)} for the value"
+            yield name, f"{subject}{canonical(value)} (expected {right})"
 
 
 def _fits(value: Scalar, types: Sequence[type]) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from speck.errors import Fault, InvalidInput
-from speck.schema.yaml.lines import line_of
+from speck.schema.yaml.lines import line_of, written_in
 
 MAX_FAULTS = 1000
 SHOWN_LENGTH = 100  # characters of a name or value in a message
@@ -64,15 +65,22 @@ class FaultReport:
         """
         steps: Sequence[str | int] = (path,) if isinstance(path, str) else path
         value, present, line = _walk(self.data, steps)
-        text = shown if shown is not None else show(value) if present else ""
+        text = shown if shown is not None else self._shown(steps, value) if present else ""
         words = [".".join(map(named, steps)), text, predicate]
         message = self.subject + " ".join(word for word in words if word)
         reported = value if shown is None else (shown or None)
         self.faults.append(Fault(message, job=self.job, field=str(steps[0]), value=reported, line=line))
 
-    def add_sentence(self, field: str, sentence: str) -> None:
-        """Add a fault of a field that is already a whole sentence."""
-        value, _, line = _walk(self.data, (field,))
+    def _shown(self, steps: Sequence[str | int], value: object) -> str:
+        """A value as it is written in the file."""
+        *outer, last = steps
+        text = written_in(self.value(outer)).get(str(last))
+        endless = isinstance(value, float) and not math.isfinite(value)
+        return show(value) if text is None or isinstance(value, str) or endless else text
+
+    def add_sentence(self, field: str, sentence: str, *inner: str) -> None:
+        """Add a fault of a field that is already a whole sentence; its line is that of the keys inside."""
+        value, _, line = _walk(self.data, (field, *inner))
         self.faults.append(Fault(f"{self.subject}{sentence}", self.job, field, value, line))
 
     def add_unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:

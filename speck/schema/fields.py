@@ -22,6 +22,8 @@ from speck.core.units import Unit
 from speck.errors import InvalidInput
 from speck.schema.fault_report import kind_of_value, quoted, show
 from speck.schema.secret_detection import secret_fault
+from speck.schema.yaml.lines import written_in
+from speck.schema.yaml.plain import in_quotes
 
 NO_REFERENCE = (
     "is not a reference to a secret (expected ${NAME}, a variable of the server's environment, or "
@@ -216,7 +218,12 @@ class _FlatMapping(fields.Dict):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise ValidationError(f"is not a flat mapping (expected a mapping of names to {self._of})")
-        faults = {key: [fault] for key, inner in value.items() if (fault := self._entry_fault(key, inner))}
+        texts = written_in(value)
+        faults = {
+            key: [fault]
+            for key, inner in value.items()
+            if (fault := self._entry_fault(key, inner, texts.get(key)))
+        }
         if faults:
             raise ValidationError(faults)
         size = sum(len(key) + len(str(inner)) for key, inner in value.items())
@@ -224,7 +231,8 @@ class _FlatMapping(fields.Dict):
             raise ValidationError(f"has {size:,} characters (expected at most {MAX_MAPPING_TEXT:,})")
         return dict(value)
 
-    def _entry_fault(self, key: str, value: object) -> str | None:
+    def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
+        """The fault of an entry; ``written`` is its text, if YAML reads it otherwise than it looks."""
         raise NotImplementedError
 
 
@@ -233,19 +241,23 @@ class Arguments(_FlatMapping):
 
     _of = "text, numbers, true or false"
 
-    def _entry_fault(self, key: str, value: object) -> str | None:
+    def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
         if not (key.isascii() and key.isidentifier()) or keyword.iskeyword(key):
             return "has an invalid name (expected letters, digits and '_', and no Python keyword)"
-        return _scalar_fault(value) or secret_fault(key, value)
+        return _in_quotes(_scalar_fault(value), written) or secret_fault(key, value)
 
 
 class Labels(_FlatMapping):
     """Free text by name."""
 
-    def _entry_fault(self, key: str, value: object) -> str | None:
+    def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
         if not key.strip() or _character_fault(key):
             return "has an invalid name (expected text)"
-        return _text_fault(value) or _character_fault(str(value), "\n\r\t") or secret_fault(key, value)
+        return (
+            _in_quotes(_text_fault(value), written)
+            or _character_fault(str(value), "\n\r\t")
+            or secret_fault(key, value)
+        )
 
 
 class Numbers(_FlatMapping):
@@ -253,7 +265,7 @@ class Numbers(_FlatMapping):
 
     _of = "numbers"
 
-    def _entry_fault(self, key: str, value: object) -> str | None:
+    def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return f"is {_number_fault(value)} (expected a number)"
         return None
@@ -391,6 +403,15 @@ def _text_fault(value: object) -> str | None:
     if isinstance(value, int | float):
         return "is a number, not text (put it in quotes)"
     return f"is {kind_of_value(value)}, not text"
+
+
+def _in_quotes(fault: str | None, text: str | None) -> str | None:
+    """A fault of a plain scalar, with the text as it is to be written."""
+    if fault is None or text is None:
+        return fault
+    if "put it in quotes)" in fault:
+        return fault.replace("put it in quotes)", f"put it in quotes: {in_quotes(text)})")
+    return f"{fault}; as text: {in_quotes(text)}"
 
 
 def _number_fault(value: object) -> str:

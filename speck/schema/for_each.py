@@ -127,6 +127,7 @@ def _lined(data: LinedDict, values: Mapping[str, Any]) -> LinedDict:
     made = LinedDict(data.line)
     made.update(values)
     made.lines = data.lines
+    made.written = data.written
     return made
 
 

@@ -20,7 +20,6 @@ from binders.common.python_source import (
     read_source,
     unreadable_reason,
 )
-from binders.spark.query.script_check import script_fault
 
 ARCHIVES = frozenset({".zip", ".whl"})
 
@@ -31,22 +30,6 @@ _PYTHON_FUNCTIONS = re.compile(rb"udf|udtf|InPandas|InArrow|transformWithState")
 _COMBINATIONS = re.compile(rb"union|join|intersect|except(?:All|\s+(?:all|select))|subtract", re.IGNORECASE)
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-
-
-def check_job(path: Path, entry_class: str) -> str | None:
-    """The fault of a file that a user gives for a job: that of :func:`check_code`, or of a script.
-
-    A script is no fault of a job that was accepted before: its engine starts it again as it is.
-    """
-    missing = check_code(path, entry_class)
-    name = split_entry(entry_class)[1]
-    try:
-        if missing is not None:
-            script = script_fault(path.name, read_source(path), name) if path.suffix == ".py" else None
-            return missing if script is None else f"{missing}; {script}"
-        return script_fault(path.name, source_of(path, entry_class), name)
-    except UNREADABLE:  # BadSource is one of them
-        return missing
 
 
 def check_code(path: Path, entry_class: str) -> str | None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 
 from binders.common.python_reach import reached_statements
+from binders.common.python_source import UNREADABLE, read_source
+from binders.spark.query.code_check import check_code, source_of, split_entry
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -33,6 +36,22 @@ _ATTRIBUTES = {
     "foreachBatch": _BATCHES,
 }
 _PARSERS = frozenset(("parse_args", "parse_known_args"))
+
+
+def check_job(path: Path, entry_class: str) -> str | None:
+    """The fault of a file that a user gives for a job: that of :func:`check_code`, or of a script.
+
+    A script is no fault of a job that was accepted before: its engine starts it again as it is.
+    """
+    missing = check_code(path, entry_class)
+    name = split_entry(entry_class)[1]
+    try:
+        if missing is not None:
+            script = script_fault(path.name, read_source(path), name) if path.suffix == ".py" else None
+            return missing if script is None else f"{missing}; {script}"
+        return script_fault(path.name, source_of(path, entry_class), name)
+    except UNREADABLE:  # BadSource is one of them
+        return missing
 
 
 def script_fault(where: str, source: bytes, entry: str) -> str | None:

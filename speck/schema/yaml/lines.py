@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class LinedDict(dict[str, Any]):
-    """A mapping with the 1-based ``line`` of its start, and the line of each key in ``lines``."""
+    """A mapping with the 1-based ``line`` of its start, and the line of each key in ``lines``.
 
-    __slots__ = ("line", "lines")
+    ``written`` has the text of each plain value that YAML reads otherwise than it looks, by key.
+    """
+
+    __slots__ = ("line", "lines", "written")
 
     def __init__(self, line: int) -> None:
         super().__init__()
         self.line = line
         self.lines: dict[str, int] = {}
+        self.written = _NOTHING
 
 
 class LinedList(list[Any]):
@@ -25,6 +33,11 @@ class LinedList(list[Any]):
         super().__init__()
         self.line = line
         self.lines: list[int] = []
+
+
+def written_in(container: object) -> Mapping[str, str]:
+    """The texts of the plain values of a mapping that YAML reads otherwise than they look, by key."""
+    return container.written if isinstance(container, LinedDict) else _NOTHING
 
 
 def line_of(container: object, key: str | int | None = None) -> int | None:

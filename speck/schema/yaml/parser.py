@@ -21,6 +21,7 @@ from yaml.resolver import Resolver
 from speck.errors import Fault, UnreadableInput
 from speck.schema.fault_report import Faults, quoted
 from speck.schema.yaml.lines import LinedDict, LinedList
+from speck.schema.yaml.plain import in_quotes, reads_otherwise
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_DEPTH = 20
@@ -154,11 +155,15 @@ def _parse_yaml(text: str) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """The value of an anchor, its number of nodes (aliases in it expanded) and of levels."""
+    """The value of an anchor, its number of nodes (aliases in it expanded) and of levels.
+
+    ``written`` is the text of a plain scalar that reads otherwise than it looks.
+    """
 
     value: Any
     nodes: int
     levels: int
+    written: str | None = None
 
 
 class _Builder:
@@ -176,6 +181,7 @@ class _Builder:
         self._written = 0
         self._repeated = 0
         self._deepest = 0
+        self._written_text: str | None = None  # of the last scalar, if it reads otherwise than it looks
         self._faults = Faults()
 
     def document(self) -> Document:
@@ -216,7 +222,8 @@ class _Builder:
         self._deepest = depth
         value = self._built(event, depth)
         size = self._written + self._repeated - nodes + 1
-        self._anchors[event.anchor] = _Anchored(value, size, self._deepest - depth + 1)
+        levels = self._deepest - depth + 1
+        self._anchors[event.anchor] = _Anchored(value, size, levels, self._written_text)
         self._deepest = max(deepest, self._deepest)
         return value
 
@@ -232,6 +239,7 @@ class _Builder:
             _reject(f"the aliases expand the document too far (to {self._repeated:,} nodes up to here)", line)
         if self._deepest > MAX_DEPTH:
             _reject(_TOO_DEEP, line)
+        self._written_text = anchored.written
         return anchored.value
 
     def _sequence(self, line: int, depth: int) -> LinedList:
@@ -239,11 +247,13 @@ class _Builder:
         while (event := self._next_event()).__class__ is not yaml.SequenceEndEvent:
             items.lines.append(event.start_mark.line + 1)
             items.append(self._node(event, depth + 1))
+        self._written_text = None
         return items
 
     def _mapping(self, line: int, depth: int) -> LinedDict:
         mapping, lines = LinedDict(line), dict[str, int]()
         merged: list[LinedDict] = []
+        written = dict[str, str]()
         next_event, inner = self._next_event, depth + 1
         while (event := next_event()).__class__ is not yaml.MappingEndEvent:
             at = event.start_mark.line + 1
@@ -251,26 +261,40 @@ class _Builder:
                 merged += self._mergeable(self._node(next_event(), inner), at)
                 continue
             key = self._node(event, inner)
+            key_text = self._take_text()
             value = self._node(next_event(), inner)
             if key.__class__ is str and key not in mapping:
                 key = intern(key)  # one text for the field of all jobs
                 mapping[key] = value
                 lines[key] = at
+                if (text := self._take_text()) is not None:
+                    written[key] = text
             else:
-                self._refuse(key, at, lines)
+                self._refuse(key, key_text, at, lines)
+                self._take_text()
         for other in merged:  # keys of the mapping itself override merged ones, earlier override later
             for key in other.keys() - mapping.keys():
                 mapping[key], lines[key] = other[key], other.lines[key]
+                if key in other.written:
+                    written[key] = other.written[key]
         mapping.lines = lines
+        if written:
+            mapping.written = written
         return mapping
 
-    def _refuse(self, key: object, line: int, lines: Mapping[str, int]) -> None:
+    def _take_text(self) -> str | None:
+        """The text of the scalar that was read last, if it reads otherwise than it looks; once."""
+        text, self._written_text = self._written_text, None
+        return text
+
+    def _refuse(self, key: object, written: str | None, line: int, lines: Mapping[str, int]) -> None:
         """Add the fault of a key that is not text, or that was given in another line."""
         if isinstance(key, str):
             message = f"key {quoted(key)} is given twice (first in line {lines[key]})"
         else:
             kind = "YAML reads yes, no, on and off as true or false; " if isinstance(key, bool) else ""
-            message = f"a key is not text ({kind}put it in quotes)"
+            text = "" if written is None else f": {in_quotes(written)}"
+            message = f"a key is not text ({kind}put it in quotes{text})"
         self._faults.append(Fault(message, line=line))
 
     def _mergeable(self, value: object, line: int) -> list[LinedDict]:
@@ -286,6 +310,8 @@ class _Builder:
             return value
         tag = event.tag or self._tag_of(value, event.implicit)
         if tag in _TEXT_TAGS:
+            if event.tag is None and event.implicit[0] and reads_otherwise(value, value):
+                self._written_text = value
             return value
         line = event.start_mark.line + 1
         if tag not in _SCALAR_TAGS:
@@ -293,7 +319,10 @@ class _Builder:
         if tag in _NUMBER_TAGS and len(value) > MAX_NUMBER:
             message = f"a number has {len(value):,} characters"
             _reject(f"{message} (at most {MAX_NUMBER} are accepted; put text in quotes)", line)
-        return self._constructed(yaml.ScalarNode(tag, value, event.start_mark, event.end_mark), line)
+        read = self._constructed(yaml.ScalarNode(tag, value, event.start_mark, event.end_mark), line)
+        if event.tag is None and reads_otherwise(value, read):
+            self._written_text = value
+        return read
 
     def _constructed(self, node: yaml.ScalarNode, line: int) -> Any:
         construct = self._constructor.yaml_constructors[node.tag]
