@@ -42,6 +42,9 @@ LINEAGE_SETTING = "speck.lineage"
 INCARNATION_SETTING = "speck.incarnation"
 ORIGIN_SETTING = "speck.origin"
 
+# Flink's zone of local times in tables and SQL; MqttJob.timezone() of the connector returns it.
+TIMEZONE_SETTING = "table.local-time-zone"
+
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
 SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
 
@@ -80,6 +83,7 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
         "flinkConfiguration": {
             **SETTINGS,
             "pipeline.name": job.job_name,
+            TIMEZONE_SETTING: job.timezone,
             "pipeline.global-job-parameters": ",".join(
                 f"{name}:{value}" for name, value in job_parameters(job, attempt, code).items()
             ),

@@ -15,8 +15,9 @@ from typing import Any
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import BinaryType, StringType
 
+from binders.spark.query.local_time import use_timezone
 from binders.spark.query.real_time import BATCH, check_plan
-from binders.spark.query.spec import QuerySpec
+from binders.spark.query.spec import TIMEZONE_SETTING, QuerySpec
 from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode, value_type
 from speck.core.trigger import REAL_TIME
 
@@ -115,6 +116,8 @@ def configure(session: Any, settings: Mapping[str, str]) -> None:
 def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
     """The job's entry, and the DataFrame that it returns for the messages."""
     configure(session, spec.settings)
+    if (zone := spec.settings.get(TIMEZONE_SETTING)) is not None:
+        use_timezone(zone)
     entry = load(spec)
     messages = session.readStream.format(spec.source_format).options(**_source_options(entry, spec)).load()
     if spec.split:

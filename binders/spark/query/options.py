@@ -6,7 +6,12 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from binders.spark.query import real_time
-from binders.spark.query.spec import INCARNATION_SETTING, ORIGIN_SETTING, TRIGGER_SETTING
+from binders.spark.query.spec import (
+    INCARNATION_SETTING,
+    ORIGIN_SETTING,
+    TIMEZONE_SETTING,
+    TRIGGER_SETTING,
+)
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
 from speck.core.runtime import Attempt
@@ -96,6 +101,7 @@ def settings(job: Job, attempt: Attempt) -> dict[str, str]:
     The numbers in the stamps are among them, since the sink of an older connector refuses options it lacks.
     """
     found = SETTINGS | {
+        TIMEZONE_SETTING: job.timezone,
         INCARNATION_SETTING: str(attempt.incarnation),
         ORIGIN_SETTING: str(attempt.origin),
     }

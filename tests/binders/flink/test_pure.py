@@ -295,6 +295,13 @@ def test_a_run_says_what_becomes_of_messages_on_which_it_fails() -> None:
     assert (settings["speck.on-error"], settings["speck.park-topic"]) == ("park", "parked")
 
 
+def test_a_run_has_the_time_zone_of_its_job() -> None:
+    engine = Engine(spe_address="http://edge")
+    for desired, zone in ((job("clean"), "UTC"), (job("clean", timezone="Asia/Tokyo"), "Asia/Tokyo")):
+        settings = run_body(desired, attempt_of(desired), "c0de", engine, Inventory())["flinkConfiguration"]
+        assert settings["table.local-time-zone"] == zone
+
+
 def test_all_counts_of_losses_are_read_from_the_connectors() -> None:
     assert set(losses.COUNTERS) <= set(CONNECTORS)
 
