@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from binders.flink.rest.overviews import Overview
-from binders.flink.submission.job_config import SAVEPOINT_KEYS
+from binders.flink.submission.job_config import SAVEPOINT_KEYS, TIMEZONE_SETTING
 from speck.core.inventory import Engine
 from speck.core.job import Scalar
 from speck.core.runtime import Checkup, Complaint
+from speck.core.timezone import is_utc
 
 VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 EXPECTED = "expected Flink 2, or 1.20"
@@ -82,10 +83,21 @@ def _complaints(
             f"it has {seen.slots} slots, but the inventory has {known.slots}",
             "correct slots in the inventory, or taskmanager.numberOfTaskSlots of the cluster",
         )
+    yield from _timezone_remark(settings)
     if known.savepoint_dir is None and not any(settings.get(key) for key in SAVEPOINT_KEYS):
         yield Complaint(
             "it has no savepoint directory: stateful jobs are rejected",
             f"set savepoint_dir of the site, or {SAVEPOINT_KEYS[0]} of the cluster",
+        )
+
+
+def _timezone_remark(settings: Mapping[str, str]) -> Iterator[Complaint]:
+    zone = settings.get(TIMEZONE_SETTING, "default")
+    if zone != "default" and not is_utc(zone):
+        yield Complaint(
+            f"it sets {TIMEZONE_SETTING} to {zone}: jobs have that of their field timezone (UTC by default)",
+            f"remove it from the cluster's configuration, or write timezone: {zone} in the jobs",
+            remark=True,
         )
 
 

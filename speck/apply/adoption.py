@@ -247,7 +247,7 @@ def _compared(job: Job, own: str, copy: Found, sessions: Sequence[OwnedSession])
         reason = f"{shown} runs code {copy.code[:12]}, and the file has {job.code_hash[:12]}"
         return Refusal(name, reason, _FILE)
     if copy.form != form_fingerprint(job):
-        fields = "addresses, topics, entry_class, arguments, parallelism or on_error"
+        fields = "addresses, topics, entry_class, arguments, parallelism, on_error or timezone"
         return Refusal(name, f"{shown} runs in another form than the file's: {fields} differ", _FILE)
     return _with_session(job, own, copy, shown, sessions)
 

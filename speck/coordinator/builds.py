@@ -120,7 +120,15 @@ def _form(job: Job) -> str:
     """All that a job's code depends on when it is built, but its engine's address."""
     part = part_of(job)
     role = part.role if part is not None else ""
-    built = [job.engine, job.code_hash, job.entry_class, dict(job.arguments), job.output_mode, role]
+    built = [
+        job.engine,
+        job.code_hash,
+        job.entry_class,
+        dict(job.arguments),
+        job.output_mode,
+        job.timezone,
+        role,
+    ]
     return json.dumps(built, sort_keys=True)
 
 

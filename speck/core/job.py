@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any
 
 from speck.core.placement import Expects, PlacementOptions
+from speck.core.timezone import UTC
 
 Scalar = str | int | float | bool
 
@@ -35,6 +36,7 @@ class Job:
     ``"2 seconds"``, or ``"real-time"``; ``parallelism`` a number of tasks; ``output_mode`` is
     Spark's, ``append``, ``update`` or ``complete``.  ``None`` means the engine's own default, or that of the
     code.
+    ``timezone`` is an IANA name, the zone of local times in the job.
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
@@ -61,6 +63,7 @@ class Job:
     upgrade: str = _costs(Change.NOTE, default="stateful")
     trigger: str | None = _costs(Change.UPDATE, default=None)
     output_mode: str | None = _costs(Change.UPDATE, default=None)
+    timezone: str = _costs(Change.UPDATE, default=UTC)
     restart: str = _costs(Change.NOTE, default="always")
     on_error: str = _costs(Change.UPDATE, default="fail")
     park_topic: str | None = _costs(Change.UPDATE, default=None)
@@ -237,7 +240,7 @@ def session_fingerprint(broker: str, session: str) -> str:
 
 
 # Fields of later versions, which are in a form only where they are set: the form of an older job stays.
-_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode")
+_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "timezone")
 
 
 def form_fingerprint(job: Job) -> str:

@@ -293,12 +293,18 @@ def _compare(
     if not changes:
         return Keep(desired, f"unchanged{elsewhere}{note}")
     worst = max(JOB_FIELDS[each.field] for each in changes)
-    named = changed_text([each.field for each in changes], code)
+    named = changed_text([each.field for each in changes], code) + _state_note(desired, previous)
     if worst is Change.MOVE:
         return Move(desired, previous, f"{named}{note}", changes)
     if worst is Change.UPDATE:
         return Update(desired, previous, f"{named}{note}", changes)
     return Keep(desired, f"only {named}, which touches no engine{elsewhere}{note}", changes)
+
+
+def _state_note(desired: Job, previous: Job) -> str:
+    if desired.timezone == previous.timezone or desired.upgrade != "stateful":
+        return ""
+    return f" (what its state has counted by local times of {previous.timezone} stays as it is)"
 
 
 def changed_text(fields: Iterable[str], code: CodeChange | None) -> str:

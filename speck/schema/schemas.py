@@ -15,6 +15,7 @@ from marshmallow import fields, validate
 
 from speck.core.names import JOB_NAME
 from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS, POLICIES
+from speck.core.timezone import timezone_fault
 from speck.core.topic import filter_fault, name_fault
 from speck.core.trigger import trigger_fault
 from speck.core.units import (
@@ -235,6 +236,13 @@ class JobSchema(StrictSchema):
     output_mode = Choice(
         "results that a Spark job writes in each batch; by default as its code says",
         ["append", "update", "complete"],
+    )
+    timezone = Text(
+        "time zone of local times in the job, at every site: a name of the IANA Time Zone Database; UTC by "
+        "default",
+        expected="a time zone such as Europe/Berlin",
+        check=timezone_fault,
+        example="Europe/Berlin",
     )
     restart = Choice("restart policy for a job that failed", ["always", "never"])
     on_error = Choice(

@@ -56,6 +56,9 @@ def _within(job_path: str, root: Path) -> Path | None:
         real = written.resolve()
     except (OSError, RuntimeError) as error:  # a loop of links
         raise BadFile("cannot be resolved (a loop of symbolic links, or a path that is too long)") from error
+    except UnicodeEncodeError as error:  # Python in a locale of another encoding, without its UTF-8 mode
+        right = "expected a locale in UTF-8, such as LC_ALL=C.UTF-8, or PYTHONUTF8=1"
+        raise BadFile(f"cannot be a name of a file in {error.encoding} ({right})") from error
     if not real.is_relative_to(root):
         return None
     if any(part.startswith(".") for part in real.relative_to(root).parts):

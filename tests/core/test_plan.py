@@ -155,6 +155,7 @@ COSTS: dict[str, tuple[Any, str]] = {
     "parallelism": (2, "update"),
     "trigger": ("2 seconds", "update"),
     "output_mode": ("complete", "update"),
+    "timezone": ("Europe/Berlin", "update"),
     "code_hash": ("beef", "update"),
     "job_path": ("elsewhere/test-1.jar", "keep"),
     "site": ("A", "keep"),
@@ -189,6 +190,15 @@ def test_change_of_a_field(field: str) -> None:
     assert action.changes == (FieldChange(field, getattr(before, field), value),)
     named = "code" if field == "code_hash" else field
     assert action.reason.startswith(f"only {named} changed" if kind == "keep" else f"{named} changed")
+
+
+def test_a_change_of_the_time_zone_names_the_zone_in_the_state() -> None:
+    before = job("A", timezone="Asia/Tokyo")
+    note = "timezone changed (what its state has counted by local times of Asia/Tokyo stays as it is)"
+    for upgrade, expected in (("stateful", note), ("stateless", "upgrade, timezone changed")):
+        after = replace(before, timezone="UTC", upgrade=upgrade)
+        (action,) = actions(by_name(after), deployed(before))
+        assert (kind_of(action), action.reason) == ("update", expected)
 
 
 def test_the_worst_grade_decides() -> None:

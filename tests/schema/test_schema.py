@@ -649,6 +649,23 @@ def test_real_time_fits_no_field_that_needs_batches(root: Path, fields: dict[str
     assert fault in found
 
 
+@pytest.mark.parametrize("code", [CLEAN, FLINK], ids=["spark", "flink"])
+def test_a_time_zone_is_a_name_of_the_database(root: Path, code: dict[str, Any]) -> None:
+    assert load(root, code | {"timezone": "Europe/Berlin"}).composition.jobs["A"].timezone == "Europe/Berlin"
+    assert load(root, code).composition.jobs["A"].timezone == "UTC"
+    for wrong, right in (
+        ("Berlin", "did you mean 'Europe/Berlin'?"),
+        ("europe/berlin", "did you mean 'Europe/Berlin'?"),
+        ("America/New York", "did you mean 'America/New_York'?"),
+        ("EST", "such as Europe/Berlin or America/New_York, or UTC"),
+        ("../../etc/passwd", "such as Europe/Berlin or America/New_York, or UTC"),
+        ("+02:00", "such as Europe/Berlin or America/New_York, or UTC"),
+    ):
+        (found,) = faults_of(root, code | {"timezone": wrong})
+        assert f"timezone {wrong!r} is not a time zone (expected a name of the IANA" in found
+        assert right in found
+
+
 def test_an_output_mode_is_that_of_a_spark_job(root: Path) -> None:
     assert load(root, CLEAN | {"output_mode": "complete"}).composition.jobs["A"].output_mode == "complete"
     assert load(root, CLEAN).composition.jobs["A"].output_mode is None

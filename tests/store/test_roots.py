@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,19 @@ def test_a_root_may_itself_be_a_link_and_hidden(root: Path) -> None:
     assert content_hash(locate("work.py", [root]), [root]) == content_hash(
         locate("work.py", [hidden]), [hidden]
     )
+
+
+@pytest.mark.slow("a new interpreter")
+def test_a_name_that_the_locale_cannot_express_is_a_fault(root: Path) -> None:
+    code = (
+        "from pathlib import Path; from speck.store.jobfile import locate; locate('z\\xe4hler.py', [Path()])"
+    )
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(
+        command, capture_output=True, encoding="utf-8", env=environment, cwd=root, check=False
+    )
+    assert "BadFile: cannot be a name of a file in ascii (expected a locale in UTF-8" in found.stderr
 
 
 def test_a_file_that_is_too_large(root: Path) -> None:

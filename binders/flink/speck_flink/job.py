@@ -42,6 +42,8 @@ class MqttJob:
         self.name: str = self._java.name()
         self.parallelism: int = self._java.parallelism()
         """The configured parallelism, to be set on operators behind a ``key_by``."""
+        self.timezone: str = self._java.timezone().getId()
+        """The IANA name of the zone of local times in the job."""
 
     def texts(self) -> DataStream:
         """The payloads of the messages of the source topic, as text, in order.

@@ -49,6 +49,9 @@ CHECKPOINTS_SETTING = "speck.checkpoints"
 SPOOL_SETTING = "speck.spool"
 SPOOL = "~spool"
 
+# Flink's zone of local times in tables and SQL; MqttJob.timezone() of the connector returns it.
+TIMEZONE_SETTING = "table.local-time-zone"
+
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
 SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
 
@@ -92,6 +95,7 @@ def run_body(
         "flinkConfiguration": {
             **SETTINGS,
             "pipeline.name": job.job_name,
+            TIMEZONE_SETTING: job.timezone,
             "pipeline.global-job-parameters": ",".join(
                 f"{name}:{value}" for name, value in job_parameters(job, attempt, code).items()
             ),

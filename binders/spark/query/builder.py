@@ -17,8 +17,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import BinaryType, StringType
 
+from binders.spark.query.local_time import use_timezone
 from binders.spark.query.real_time import BATCH, check_plan
-from binders.spark.query.spec import CHECKPOINT_SETTING, QuerySpec
+from binders.spark.query.spec import CHECKPOINT_SETTING, TIMEZONE_SETTING, QuerySpec
 from binders.spark.query.text import first_line
 from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode, value_type
 from speck.core.trigger import REAL_TIME
@@ -165,6 +166,8 @@ def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
     """The job's entry, and the DataFrame that it returns for the messages."""
     # The source refuses all queries with another checkpoint: those that the job's code starts.
     configure(session, {**spec.settings, CHECKPOINT_SETTING: spec.checkpoint})
+    if (zone := spec.settings.get(TIMEZONE_SETTING)) is not None:
+        use_timezone(zone)
     entry = load(spec)
     messages = session.readStream.format(spec.source_format).options(**_source_options(entry, spec)).load()
     if spec.split:

@@ -6,7 +6,13 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from binders.spark.query import real_time
-from binders.spark.query.spec import INCARNATION_SETTING, ORIGIN_SETTING, SPOOL_SETTING, TRIGGER_SETTING
+from binders.spark.query.spec import (
+    INCARNATION_SETTING,
+    ORIGIN_SETTING,
+    SPOOL_SETTING,
+    TIMEZONE_SETTING,
+    TRIGGER_SETTING,
+)
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
 from speck.core.runtime import Attempt
@@ -112,6 +118,7 @@ def settings(job: Job, attempt: Attempt, engine: Engine) -> dict[str, str]:
     """
     found = SETTINGS | {
         SPOOL_SETTING: f"{checkpoints_of(engine)}/{SPOOL}",
+        TIMEZONE_SETTING: job.timezone,
         INCARNATION_SETTING: str(attempt.incarnation),
         ORIGIN_SETTING: str(attempt.origin),
     }

@@ -75,6 +75,8 @@ RUN_SETTING = "spark.speck.run"
 CHECKPOINT_SETTING = "spark.speck.checkpoint"
 # The trigger of a query in real time, whose batches end by an order.
 TRIGGER_SETTING = "spark.speck.trigger"
+# Spark's zone of local times: without it a server's own, so that a moved job would count other days.
+TIMEZONE_SETTING = "spark.sql.session.timeZone"
 # The numbers in the stamps of what the sink writes (see Attempt).
 INCARNATION_SETTING = "spark.speck.incarnation"
 ORIGIN_SETTING = "spark.speck.origin"

@@ -14,19 +14,18 @@ SCRIPT_NAME = "speck_driver.py"
 
 # All modules that binders.spark.standalone.driver imports; none of them needs more than PySpark, but those of
 # key splitting: numpy, pandas and pyarrow.
+_QUERY = ("builder", "code_check", "local_time", "progress", "real_time", "spec", "text", "user_code")
 _MODULES = (
     "speck.core.job",
     "speck.core.placement",
     "speck.core.runtime",
+    "speck.core.timezone",
     "speck.core.trigger",
     "speck.core.units",
     "speck.core.split.partitioners",
     "speck.core.split.parts",
     "binders.common.python_source",
-    *(
-        f"binders.spark.query.{name}"
-        for name in ("builder", "code_check", "progress", "real_time", "spec", "text", "user_code")
-    ),
+    *(f"binders.spark.query.{name}" for name in _QUERY),
     *(
         f"binders.spark.query.split.{name}"
         for name in ("groups", "query", "rerouting", "steps", "user_class")

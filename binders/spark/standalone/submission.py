@@ -152,6 +152,7 @@ class Submitter:
     def _properties(self, job: Job, attempt: Attempt) -> dict[str, str]:
         name, supervise = f"speck {job.job_name} {attempt.id}", job.restart == "always"
         base = self._base_properties(name, supervise, tasks=job.parallelism or 1)
+        base["spark.executorEnv.TZ"] = job.timezone  # of Python functions, which convert timestamps by it
         return base | properties_of(self.marks(job, attempt))
 
     def marks(self, job: Job, attempt: Attempt) -> Marks:

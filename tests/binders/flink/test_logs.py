@@ -95,6 +95,14 @@ def test_versions(version: str, known: bool) -> None:
         (Overview("2.3.0", 8, 8), 1, {}, {}, ["no savepoint directory"]),
         (Overview("2.3.0", 8, 8), 1, {}, {"savepoint_dir": "file:/s"}, []),
         (Overview("2.3.0", 8, 8), 1, PLACES, {"slots": 9}, ["8 slots, but the inventory has 9"]),
+        (Overview("2.3.0", 8, 8), 1, PLACES | {"table.local-time-zone": "UTC"}, {}, []),
+        (
+            Overview("2.3.0", 8, 8),
+            1,
+            PLACES | {"table.local-time-zone": "Asia/Tokyo"},
+            {},
+            ["to Asia/Tokyo: jobs"],
+        ),
         (Overview("1.18.0", 8, 8), 1, {}, {}, ["Flink 1.18.0", "savepoint"]),
         (
             Overview("2.3.0", 8, 8),

@@ -312,6 +312,13 @@ def test_messages_that_a_broker_may_not_have_saved_lie_beside_local_checkpoints(
     assert body["flinkConfiguration"].get("speck.spool") == spool
 
 
+def test_a_run_has_the_time_zone_of_its_job() -> None:
+    engine = Engine(spe_address="http://edge")
+    for desired, zone in ((job("clean"), "UTC"), (job("clean", timezone="Asia/Tokyo"), "Asia/Tokyo")):
+        settings = run_body(desired, attempt_of(desired), "c0de", engine, Inventory())["flinkConfiguration"]
+        assert settings["table.local-time-zone"] == zone
+
+
 def test_all_counts_of_losses_are_read_from_the_connectors() -> None:
     assert set(losses.COUNTERS) <= set(CONNECTORS)
 

@@ -257,6 +257,19 @@ def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
     friend.close()
 
 
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_local_times_have_the_zone_of_the_job(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
+    job = contents_job(bench, mosquitto, "zones", "__main__")
+    job = replace(job, job_path=str(NUMBERS.with_name("zones.py")), timezone="Asia/Tokyo")
+    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
+    handle = engine.submit(job, attempt_of(job))
+    friend.send(job.source_topic, ["1774782000"])
+    got = eventually(lambda: friend.got(job), lambda got: len(got) == 1)
+    assert got == ["2026-03-29 20:00 Asia/Tokyo"]
+    engine.stop(handle, keep_state=False)
+    friend.close()
+
+
 def test_a_type_of_contents_that_is_not_known_is_refused(
     bench: FlinkBench, mosquitto: MosquittoServer
 ) -> None:

@@ -25,6 +25,11 @@ def test_the_sink_gets_the_numbers_of_its_stamps_from_the_session() -> None:
     assert (found["spark.speck.incarnation"], found["spark.speck.origin"]) == ("5", "3")
 
 
+def test_the_zone_of_local_times_is_that_of_the_job() -> None:
+    for job, zone in ((make_job("a"), "UTC"), (make_job("a", timezone="Asia/Tokyo"), "Asia/Tokyo")):
+        assert settings(job, ATTEMPT)["spark.sql.session.timeZone"] == zone
+
+
 def test_a_shuffle_has_the_same_partitions_when_a_batch_is_run_again() -> None:
     found = settings(make_job("a", parallelism=3), ATTEMPT, ENGINE)
     assert (found["spark.sql.adaptive.enabled"], found["spark.sql.shuffle.partitions"]) == ("false", "3")

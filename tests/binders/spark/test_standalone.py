@@ -154,6 +154,16 @@ def test_a_python_function_runs_in_the_executor(bench: StandaloneBench, job_name
     bench.binder().stop(handle, keep_state=False)
 
 
+def test_local_times_of_python_functions_have_the_zone_of_the_job(
+    bench: StandaloneBench, job_name: str
+) -> None:
+    job = replace(bench.job(job_name, "described", JOBS / "days.py"), timezone="Asia/Tokyo")
+    bench.mqtt.send(job.source_topic, ["2026-03-29 12:00:00"])
+    handle = start(bench, job)
+    eventually(lambda: bench.mqtt.got(job), lambda got: got == ["2026-03-29 12:00:00 JST"])
+    bench.binder().stop(handle, keep_state=False)
+
+
 def test_a_move_between_connect_and_standalone_and_back(
     bench: StandaloneBench, site_bench: SparkBench, job_name: str
 ) -> None:

@@ -5,6 +5,7 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharsetDecoder;
 import java.nio.charset.CoderResult;
 import java.nio.charset.StandardCharsets;
+import java.util.Locale;
 
 /** Text as bytes in UTF-8, and back. Java's own conversions replace what is invalid; these refuse it. */
 public final class Utf8 {
@@ -48,7 +49,7 @@ public final class Utf8 {
             result = decoder.decode(in, out, true);
         } while (result.isOverflow());
         return result.isError()
-                ? String.format("byte 0x%02X at position %d of %d is not UTF-8", in.get(in.position()), in.position(), bytes.length)
+                ? String.format(Locale.ROOT, "byte 0x%02X at position %d of %d is not UTF-8", in.get(in.position()), in.position(), bytes.length)
                 : null;
     }
 
@@ -60,7 +61,7 @@ public final class Utf8 {
                 continue;
             }
             if (!Character.isSupplementaryCodePoint(text.codePointAt(i))) {
-                throw new InvalidTextException(String.format(
+                throw new InvalidTextException(String.format(Locale.ROOT,
                         "U+%04X at position %d is half of a surrogate pair, which UTF-8 cannot express", (int) each, i));
             }
             i++;

@@ -6,6 +6,7 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.failure.OnError;
 import java.time.Duration;
+import java.time.ZoneId;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
@@ -87,6 +88,12 @@ public final class MqttJob {
      */
     public int parallelism() {
         return parallelism;
+    }
+
+    /** The zone of local times in the job: that of Flink's tables, by default the machine's. */
+    public ZoneId timezone() {
+        String zone = setting("table.local-time-zone");
+        return zone == null || zone.equals("default") ? ZoneId.systemDefault() : ZoneId.of(zone);
     }
 
     /** Returns an argument of the program's own. */

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.InvalidSettingException;
 import java.time.Duration;
 import java.util.HashSet;
+import java.time.ZoneId;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Set;
@@ -86,6 +87,15 @@ class SettingsTest {
         MqttJob keyed = MqttJob.of(StreamExecutionEnvironment.getExecutionEnvironment(settings), arguments);
         keyed.write(keyed.texts().keyBy(text -> text).map(text -> text + "!"));
         assertTrue(fault(keyed::ready).contains("hold for operators chained to the source"), fault(keyed::ready));
+    }
+
+    @Test
+    void theTimeZoneIsThatOfTables() {
+        Configuration settings = new Configuration();
+        settings.setString("table.local-time-zone", "Asia/Tokyo");
+        StreamExecutionEnvironment given = StreamExecutionEnvironment.getExecutionEnvironment(settings);
+        assertEquals("Asia/Tokyo", MqttJob.of(given, new String[] {"--job-name", "x"}).timezone().getId());
+        assertEquals(ZoneId.systemDefault(), MqttJob.of(new String[] {"--job-name", "x"}).timezone());
     }
 
     @Test

@@ -1,0 +1,22 @@
+"""A Python program on Flink that writes local times."""
+
+from __future__ import annotations
+
+import sys
+
+from pyflink.common import Types
+from pyflink.table import StreamTableEnvironment
+
+LOCAL = "SELECT DATE_FORMAT(TO_TIMESTAMP_LTZ(CAST(f0 AS BIGINT), 0), 'yyyy-MM-dd HH:mm') FROM messages"
+
+
+if __name__ == "__main__":
+    from speck_flink.job import MqttJob
+
+    job = MqttJob(sys.argv[1:])
+    zone = job.timezone
+    tables = StreamTableEnvironment.create(job.environment)
+    tables.create_temporary_view("messages", job.texts())
+    local = tables.to_data_stream(tables.sql_query(LOCAL))
+    job.write(local.map(lambda row: f"{row[0]} {zone}", Types.STRING()))
+    job.execute()
