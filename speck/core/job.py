@@ -36,6 +36,7 @@ class Job:
     Spark's, ``append``, ``update`` or ``complete``.  ``None`` means the engine's own default, or that of the
     code.
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
+    With ``retain``, the sink's broker retains the last result of each topic.
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
     empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
@@ -64,6 +65,7 @@ class Job:
     restart: str = _costs(Change.NOTE, default="always")
     on_error: str = _costs(Change.UPDATE, default="fail")
     park_topic: str | None = _costs(Change.UPDATE, default=None)
+    retain: bool = _costs(Change.UPDATE, default=False)
     labels: Mapping[str, str] = _costs(Change.NOTE, default_factory=dict)
     code_hash: str = _costs(Change.UPDATE, default="")
     sites: tuple[str, ...] = _costs(Change.NOTE, default=())
@@ -237,7 +239,7 @@ def session_fingerprint(broker: str, session: str) -> str:
 
 
 # Fields of later versions, which are in a form only where they are set: the form of an older job stays.
-_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode")
+_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "retain")
 
 
 def form_fingerprint(job: Job) -> str:

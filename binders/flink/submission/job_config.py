@@ -85,6 +85,7 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
             ),
             **_stamp_settings(attempt),
             **_on_error_settings(job),
+            **({"speck.retain": "true"} if job.retain else {}),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
             **login_settings("speck.sink", inventory.job_login(job.sink_broker)),

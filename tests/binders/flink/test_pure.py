@@ -295,6 +295,14 @@ def test_a_run_says_what_becomes_of_messages_on_which_it_fails() -> None:
     assert (settings["speck.on-error"], settings["speck.park-topic"]) == ("park", "parked")
 
 
+@pytest.mark.parametrize(("retain", "expected"), [(True, "true"), (False, None)])
+def test_a_run_says_if_its_results_are_retained(retain: bool, expected: str | None) -> None:
+    desired = job("clean", retain=retain)
+    engine = Engine(spe_address="http://edge")
+    settings = run_body(desired, attempt_of(desired), "c0de", engine, Inventory())["flinkConfiguration"]
+    assert settings.get("speck.retain") == expected
+
+
 def test_all_counts_of_losses_are_read_from_the_connectors() -> None:
     assert set(losses.COUNTERS) <= set(CONNECTORS)
 

@@ -9,9 +9,15 @@ import java.time.Duration;
  *
  * @param login the broker and the credentials there; all writers of a process with the same login share one connection
  * @param flushTimeout time limit for the broker to acknowledge all written messages
+ * @param retain true if the broker retains the last message of each topic, for readers that subscribe later
  */
-public record SinkSettings(Login login, Duration flushTimeout) implements Serializable {
+public record SinkSettings(Login login, Duration flushTimeout, boolean retain) implements Serializable {
     private static final int LONGEST_INCARNATION = 64;
+
+    /** Creates the settings of a writer without retained messages. */
+    public SinkSettings(Login login, Duration flushTimeout) {
+        this(login, flushTimeout, false);
+    }
 
     /**
      * Returns the text if stamps may carry it as the name of a job.

@@ -35,6 +35,7 @@ public final class FlinkMqttSinkBuilder<T> {
     private Duration flushTimeout = Duration.ofSeconds(60);
     private OnError onError = OnError.FAIL;
     private LoginFields parking;
+    private boolean retain;
 
     FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
         this.format = format;
@@ -128,6 +129,12 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
+    /** True to have the broker retain the last message of each topic, for readers that subscribe later. */
+    public FlinkMqttSinkBuilder<T> retain(boolean enabled) {
+        retain = enabled;
+        return this;
+    }
+
     /**
      * The treatment of messages that the broker does not accept; by default the job fails.
      *
@@ -159,7 +166,7 @@ public final class FlinkMqttSinkBuilder<T> {
         SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
         JobID beginning = origin == null ? null : JobID.fromHexString(origin);
         return new FlinkMqttSink<>(
-                new OnErrorSink.Settings(new SinkSettings(login, flushTimeout), onError, parkingLogin), whole, job,
+                new OnErrorSink.Settings(new SinkSettings(login, flushTimeout, retain), onError, parkingLogin), whole, job,
                 new LineageSettings(incarnation, beginning, incarnationNumber, originNumber));
     }
 

@@ -382,6 +382,19 @@ class FlinkMqttTest extends ClusterCase {
     }
 
     @Test
+    void resultsAreRetainedForReadersThatComeLater() throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        read(environment).sinkTo(sink().retain(true).build());
+        JobID job = cluster.run(environment);
+        publish(List.of("1", "2"));
+        out.take(2);
+        try (Topic late = new Topic(broker.url(), "+")) {
+            assertEquals(List.of("2"), late.take(1));
+        }
+        cluster.cancel(job);
+    }
+
+    @Test
     void aJobThatFailsNamesTheMessage() throws Exception {
         JobID job = doubled(source().build());
         publish(List.of("1", "one"));

@@ -37,7 +37,7 @@ public final class MqttSink implements AutoCloseable {
      */
     public MqttSink(SinkSettings settings, boolean lenient) throws InterruptedException {
         this.settings = settings;
-        this.delivery = new Delivery(lenient);
+        this.delivery = new Delivery(lenient, settings.retain());
         this.publisher = Publishers.acquire(settings.login());
         try {
             publisher.awaitConnected(settings.flushTimeout());

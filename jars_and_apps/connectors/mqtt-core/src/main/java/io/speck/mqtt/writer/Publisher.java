@@ -41,6 +41,7 @@ final class Publisher implements ConnectionListener {
     private final Retention retention = new Retention(lock);
     private final BackPressure backPressure = new BackPressure();
     private final InflightWindow inflight = new InflightWindow();
+    private final NewestRetained newestRetained = new NewestRetained();
     private final CautiousSending caution = new CautiousSending();
     private final Backoff backoff = new Backoff(100, 5_000);
     private boolean pumping;
@@ -251,7 +252,9 @@ final class Publisher implements ConnectionListener {
             if (backPressure.accept(packet, outbox.bytes())) {
                 changed.signalAll();
             } else {
-                resend(retention.requested(packet));
+                List<OutgoingMessage> requested = retention.requested(packet);
+                requested.forEach(message -> message.forSession = true);
+                resend(requested);
             }
         } finally {
             lock.unlock();
@@ -283,6 +286,7 @@ final class Publisher implements ConnectionListener {
                 pumpScheduled = false;
                 OutgoingMessage cause = caution.closed(inflight.messages(), System.nanoTime());
                 outbox.addFirst(inflight.clear());
+                outbox.messages().forEach(message -> message.forSession = false); // the broker may have lost all
                 if (cause != null && outbox.peek() == cause) {
                     reject(outbox.remove(), "the broker closes the connection at it (" + reason + ")", true, -1);
                 }
@@ -323,6 +327,9 @@ final class Publisher implements ConnectionListener {
     }
 
     private void queue(OutgoingMessage message) {
+        if (message.delivery.retain) {
+            newestRetained.add(message);
+        }
         outbox.add(message);
         backPressure.add(message);
         message.delivery.outstanding++;
@@ -479,7 +486,8 @@ final class Publisher implements ConnectionListener {
                 break;
             }
             outbox.remove();
-            message.encode(inflight.add(message), chunk);
+            boolean retained = newestRetained.retains(message);
+            message.encode(inflight.add(message), retained, chunk);
         }
         target.write(chunk);
     }
@@ -502,6 +510,7 @@ final class Publisher implements ConnectionListener {
                 if (!message.acknowledged) {
                     complete(message);
                 }
+                message.forSession = false;
                 retention.hold(message);
             }
             if (inflight.isLow()) {
