@@ -33,5 +33,6 @@ FLINK = EngineKind(
     local=FLINK_CLUSTER,
     parameters=parameters,
     on_error=ON_ERROR,
+    retains=True,
     reached_code=reached,
 )

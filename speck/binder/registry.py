@@ -44,6 +44,7 @@ class EngineKind:
     ``sample_split(path, entry_class, arguments, messages, slide_us)`` runs such a class on messages, here, to
     measure it; ``slide_us`` ``None`` is a day.  It raises :class:`~speck.errors.Rejected` for one that fails.
     ``policy_fault(data)`` returns the fault of the file of a trained policy for such splits, as a predicate.
+    ``retains``: its jobs may have retained results (:attr:`speck.core.job.Job.retain`).
     ``output_modes``: its jobs may choose one (:attr:`speck.core.job.Job.output_mode`); ``real_time``: they
     may have the trigger :data:`speck.core.trigger.REAL_TIME`.
     ``reached_code(path, entry_class)`` returns the statements of faultless code that the job reaches, where
@@ -65,6 +66,7 @@ class EngineKind:
     sample_split: SampleSplit | None = None
     policy_fault: Callable[[bytes], str | None] | None = None
     output_modes: bool = False
+    retains: bool = False
     real_time: bool = False
     reached_code: Callable[[Path, str], ReachedCode | None] | None = None
 

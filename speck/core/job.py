@@ -38,6 +38,7 @@ class Job:
     code.
     ``timezone`` is an IANA name, the zone of local times in the job.
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
+    With ``retain``, the sink's broker retains the last result of each topic.
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
     empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
@@ -67,6 +68,7 @@ class Job:
     restart: str = _costs(Change.NOTE, default="always")
     on_error: str = _costs(Change.UPDATE, default="fail")
     park_topic: str | None = _costs(Change.UPDATE, default=None)
+    retain: bool = _costs(Change.UPDATE, default=False)
     labels: Mapping[str, str] = _costs(Change.NOTE, default_factory=dict)
     code_hash: str = _costs(Change.UPDATE, default="")
     sites: tuple[str, ...] = _costs(Change.NOTE, default=())
@@ -240,7 +242,7 @@ def session_fingerprint(broker: str, session: str) -> str:
 
 
 # Fields of later versions, which are in a form only where they are set: the form of an older job stays.
-_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "timezone")
+_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "timezone", "retain")
 
 
 def form_fingerprint(job: Job) -> str:

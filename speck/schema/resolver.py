@@ -330,6 +330,8 @@ def _check_on_error(fields: Mapping[str, Any], kind: EngineKind | None, report: 
     if on_error not in kind.on_error:
         right = " or ".join(kind.on_error)
         report.add("on_error", f"is not supported by the binder of {kind.name!r} (expected {right})")
+    if fields.get("retain", False) and not kind.retains:
+        report.add("retain", f"is not supported by the binder of {kind.name!r} (expected false)")
     if on_error != "fail" and kind.engine == "flink" and str(fields.get("job_path", "")).endswith(".py"):
         why = "which runs its functions on batches of messages, so that the one that fails is not known"
         report.add("on_error", f"does not fit a Python program on Flink, {why} (expected fail)")

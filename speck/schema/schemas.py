@@ -256,6 +256,7 @@ class JobSchema(StrictSchema):
         check=name_fault,
         example="T-1-parked",
     )
+    retain = Switch("true: the sink's broker retains the last result of each topic, for later subscribers")
     labels = Labels("free text; a change touches no engine", example={"owner": "traffic"})
     sites = Names(
         "the sites that may run the job, in place of `site`; SpecK chooses",

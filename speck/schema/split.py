@@ -128,6 +128,9 @@ class _SplitReader:
         if self._fields.get("on_error", "fail") != "fail":
             right = "expected fail: rows without a key or a time are dropped"
             self._report.add("on_error", f"does not fit {BLOCK} ({right})")
+        if self._fields.get("retain", False):
+            right = "expected false: the parts of a split write frames to each other"
+            self._report.add("retain", f"does not fit {BLOCK} ({right})")
         if self._fields.get("output_mode") is not None:
             right = "expected none: the parts of a split append"
             self._report.add("output_mode", f"does not fit {BLOCK} ({right})")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from binders.spark.connect.grpc_client import ConnectClient, Query, endpoint_of
@@ -186,19 +187,92 @@ def test_spark_job_that_fails_on_a_message_and_is_refused_by_its_broker(
                 bench.send(job, ["1", "poison", "2"])
                 eventually(lambda: sorted(bench.mqtt.got(job)), lambda got: len(got) == 4, PATIENCE)
                 assert sorted(bench.mqtt.got(job)) == ["1-a", "1-b", "2-a", "2-b"]
-                assert bench.mqtt.got(parked) == ["poison"]
-                await_healed(services, job, 1)
+                eventually(lambda: bench.mqtt.got(parked), lambda got: got == ["poison"], PATIENCE)
+                await_healed(services, job, 2)  # it fails twice before it is left out
                 bench.send(job, ["3"])  # Spark reports the counts of a batch with the next one
                 eventually(lambda: losses(services, job), lambda found: found == {"parked": 1}, PATIENCE)
                 bench.mqtt.close()
                 broker.restart_with("second")
                 bench.mqtt = MqttFriend(broker.port)
-                eventually(lambda: drifts(services), lambda found: len(found) == 2, PATIENCE)
+                eventually(lambda: drifts(services), lambda found: len(found) == 3, PATIENCE)
                 monkeypatch.setenv(VARIABLE, "second")
-                await_healed(services, job, 2)
+                await_healed(services, job, 3)
                 bench.send(job, ["4"])
                 eventually(lambda: bench.mqtt.got(job), lambda got: "4-b" in got, PATIENCE)
                 died = [each for each in drifts(services) if "died" in each]
-                assert len(died) == 2, drifts(services)
+                assert len(died) == 3, drifts(services)
         finally:
+            bench.close()
+
+
+def python_workers(server: SparkServer) -> list[psutil.Process]:
+    """The Python processes below a server."""
+    below = psutil.Process(server.pid).children(recursive=True)
+    return [each for each in below if "pyspark" in " ".join(each.cmdline())]
+
+
+def test_sound_messages_outlive_killed_python_workers_and_a_poisonous_one_is_skipped(
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    """Workers are ended as the kernel ends them when memory is short; none of their messages is the cause."""
+    bench = SparkBench(spark_server, mosquitto, tmp_path)
+    job = replace(bench.job("outlives", "read_in_python"), on_error="skip")
+    sent: list[str] = []
+
+    def send(count: int, *more: str) -> None:
+        numbers = [str(number) for number in range(len(sent), len(sent) + count)]
+        sent.extend(numbers)
+        bench.send(job, [*numbers, *more])
+
+    def await_all() -> None:
+        eventually(lambda: set(sent) - set(bench.mqtt.got(job)), lambda missing: not missing, PATIENCE)
+
+    try:
+        with looping(job, bench.inventory, tmp_path, JOBS) as services:
+            send(1)
+            await_all()
+            for _ in range(2):
+                send(60)
+                for each in eventually(lambda: python_workers(spark_server), bool, PATIENCE):
+                    with suppress(psutil.NoSuchProcess):
+                        each.kill()
+                await_all()
+            assert losses(services, job).get("skipped", 0) == 0
+            assert drifts(services)  # the kills did end the job
+            send(2, "poison")
+            await_all()
+            send(1)  # Spark reports the counts of a batch with the next one
+            eventually(lambda: losses(services, job).get("skipped"), lambda count: count == 1, PATIENCE)
+            await_all()
+    finally:
+        bench.close()
+
+
+def test_a_result_beyond_the_packet_size_of_the_sinks_broker_is_parked(
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    with MosquittoServer(tmp_path / "limited", "max_packet_size 20000") as limited:
+        bench = SparkBench(spark_server, mosquitto, tmp_path)
+        job = replace(
+            bench.job("enlarges", "enlarged"),
+            sink_broker=limited.address,
+            on_error="park",
+            park_topic="out/enlarged-parked",
+        )
+        results = MqttFriend(limited.port)
+        try:
+            with looping(job, bench.inventory, tmp_path, JOBS) as services:
+                numbers = [str(number) for number in range(39)]
+                bench.send(job, [*numbers[:17], "large", *numbers[17:]])
+                eventually(lambda: sorted(results.got(job)), lambda got: got == sorted(numbers), PATIENCE)
+                parked = replace(job, sink_topic="out/enlarged-parked")
+                eventually(lambda: bench.mqtt.got(parked), lambda got: got == ["x" * 90_000], PATIENCE)
+                bench.send(job, ["39"])
+                eventually(
+                    lambda: losses(services, job), lambda found: found == {"parked result": 1}, PATIENCE
+                )
+                assert sorted(results.got(job)) == sorted([*numbers, "39"])
+                assert not drifts(services)
+        finally:
+            results.close()
             bench.close()

@@ -27,6 +27,7 @@ FULL: dict[str, Any] = {
     "restart": "never",
     "on_error": "park",
     "park_topic": "parked",
+    "retain": True,
     "labels": {"owner": "traffic"},
     "sites": ("A", "D"),
     "pin": True,
@@ -65,6 +66,7 @@ def test_a_job_of_before_on_error_has_the_form_that_it_had() -> None:
     assert form_fingerprint(job("A", on_error="skip")) != FORM_OF_0_1
     assert form_fingerprint(job("A", output_mode="update")) != FORM_OF_0_1
     assert form_fingerprint(job("A", timezone="Europe/Berlin")) != FORM_OF_0_1
+    assert form_fingerprint(job("A", retain=True)) != FORM_OF_0_1
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0, False), (1, "1")])

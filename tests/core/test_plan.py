@@ -163,6 +163,7 @@ COSTS: dict[str, tuple[Any, str]] = {
     "restart": ("never", "keep"),
     "on_error": ("skip", "update"),
     "park_topic": ("parked", "update"),
+    "retain": (True, "update"),
     "labels": ({"owner": "traffic"}, "keep"),
     "sites": (("A", "D"), "keep"),
     "pin": (True, "keep"),

@@ -624,6 +624,22 @@ def test_a_binder_that_does_not_name_the_treatments_of_failing_messages_knows_no
         load_jobs(data, inventory=INVENTORY, registry=old, root=root, default_name="test")
 
 
+def test_results_may_be_retained_where_the_connector_can(root: Path) -> None:
+    assert load(root, FLINK | {"retain": True}).composition.jobs["A"].retain
+    assert not load(root, FLINK).composition.jobs["A"].retain
+    (found,) = faults_of(root, FLINK | {"retain": "always"})
+    assert "retain 'always'" in found
+    old = Registry.of([replace(SPARK, retains=False), MQTT])
+    with pytest.raises(InvalidInput, match="retain true is not supported by the binder of 'spark'"):
+        load_jobs(
+            {"jobs": [CLEAN | {"retain": True}]},
+            inventory=INVENTORY,
+            registry=old,
+            root=root,
+            default_name="test",
+        )
+
+
 def test_real_time_is_a_trigger_of_jobs_on_spark_connect(root: Path) -> None:
     assert load(root, CLEAN | {"trigger": "real-time"}).composition.jobs["A"].trigger == "real-time"
     (found,) = faults_of(root, CLEAN | {"trigger": "realtime"})

@@ -405,6 +405,7 @@ def test_faults_of_a_split_in_one_job(root: Path, block: str, fault: str) -> Non
         ("site: D", "site: D\n  parallelism: 2", "parallelism 2 does not fit combiners at sites"),
         ("site: D", "site: D\n  output_mode: update", "output_mode 'update' does not fit key_split"),
         ("site: D", "site: D\n  trigger: real-time", "trigger 'real-time' does not fit a job that is split"),
+        ("site: D", "site: D\n  retain: true", "retain true does not fit key_split (expected false:"),
         ("site: D", "site: D\n  on_error: skip", "on_error 'skip' does not fit key_split (expected fail:"),
         (
             "source_topic: readings",

@@ -72,7 +72,9 @@ def _no_broker(address: str, inventory: Inventory) -> BrokerBinder:
 
 
 ON_ERROR = ("fail", "skip", "park")
-FLINK = EngineKind("flink", "flink", ("http", "https"), check_jar, _no_engine, on_error=ON_ERROR)
+FLINK = EngineKind(
+    "flink", "flink", ("http", "https"), check_jar, _no_engine, on_error=ON_ERROR, retains=True
+)
 SPARK = EngineKind(
     "spark",
     "spark",
@@ -80,6 +82,7 @@ SPARK = EngineKind(
     check_python,
     _no_engine,
     on_error=ON_ERROR,
+    retains=True,
     output_modes=True,
     real_time=True,
 )

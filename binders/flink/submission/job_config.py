@@ -102,6 +102,7 @@ def run_body(
             **_stamp_settings(attempt),
             **_on_error_settings(job),
             **_local_disk_settings(checkpoints),
+            **({"speck.retain": "true"} if job.retain else {}),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
             **login_settings("speck.sink", inventory.job_login(job.sink_broker)),

@@ -90,6 +90,8 @@ def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
         "job": job.job_name,
         "flushTimeout": FLUSH_TIMEOUT,
     }
+    if job.retain:
+        options["retain"] = "true"
     if job.on_error != "fail":
         options["onError"] = job.on_error
     if job.park_topic is not None:

@@ -319,6 +319,14 @@ def test_a_run_has_the_time_zone_of_its_job() -> None:
         assert settings["table.local-time-zone"] == zone
 
 
+@pytest.mark.parametrize(("retain", "expected"), [(True, "true"), (False, None)])
+def test_a_run_says_if_its_results_are_retained(retain: bool, expected: str | None) -> None:
+    desired = job("clean", retain=retain)
+    engine = Engine(spe_address="http://edge")
+    settings = run_body(desired, attempt_of(desired), "c0de", engine, Inventory())["flinkConfiguration"]
+    assert settings.get("speck.retain") == expected
+
+
 def test_all_counts_of_losses_are_read_from_the_connectors() -> None:
     assert set(losses.COUNTERS) <= set(CONNECTORS)
 

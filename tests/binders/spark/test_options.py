@@ -76,6 +76,11 @@ def test_the_sink_is_told_what_becomes_of_results_that_its_broker_does_not_accep
     assert not any(name.startswith("park") for name in skipping)
 
 
+def test_the_sink_retains_results_if_the_job_says_so() -> None:
+    assert "retain" not in sink_options(make_job("a"), Inventory())
+    assert sink_options(make_job("a", retain=True), Inventory())["retain"] == "true"
+
+
 def test_the_sink_gets_the_login_at_the_broker_of_the_parking_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("READER", "hunter2")
     job = make_job("a", on_error="park", park_topic="parked")

@@ -45,6 +45,26 @@ def _backwards(text: str) -> str:
     return text[::-1]
 
 
+def read_in_python(messages: DataFrame) -> DataFrame:
+    """Each message as it is, by a slow Python function that fails on a poisonous one."""
+    return messages.select(F.udf(_read, "string")(F.col("value").cast("string")).alias("value"))
+
+
+def _read(text: str) -> str:
+    time.sleep(0.01)
+    if text.startswith("poison"):
+        raise ValueError(f"no such street: {text}")
+    return text
+
+
+def enlarged(messages: DataFrame) -> DataFrame:
+    """Each message as it is, but for the one named ``large``, of which 90 KB come."""
+    text = F.col("value").cast("string")
+    return messages.select(
+        F.when(text == "large", F.repeat(F.lit("x"), 90_000)).otherwise(text).alias("value")
+    )
+
+
 def fails_at_build(messages: DataFrame) -> DataFrame:
     """Raises before there is a DataFrame."""
     print("this goes to the log, and not between the launcher and its child")

@@ -9,15 +9,26 @@ import java.time.Duration;
  *
  * @param login the broker and the credentials there; all writers of a process with the same login share one connection
  * @param flushTimeout time limit for the broker to acknowledge all written messages
+ * @param retain true if the broker retains the last message of each topic, for readers that subscribe later
  * @param spool folder on a local disk for messages that the broker may not have saved yet, so that they survive this
  *     process; null to hold them in memory alone
  */
-public record SinkSettings(Login login, Duration flushTimeout, String spool) implements Serializable {
+public record SinkSettings(Login login, Duration flushTimeout, boolean retain, String spool) implements Serializable {
     private static final int LONGEST_INCARNATION = 64;
 
-    /** Settings without a folder for messages. */
+    /** Creates the settings of a writer without retained messages, and without a folder for them. */
     public SinkSettings(Login login, Duration flushTimeout) {
-        this(login, flushTimeout, null);
+        this(login, flushTimeout, false);
+    }
+
+    /** Creates the settings of a writer without a folder for its messages. */
+    public SinkSettings(Login login, Duration flushTimeout, boolean retain) {
+        this(login, flushTimeout, retain, null);
+    }
+
+    /** Returns the same with a folder for messages; null for none. */
+    public SinkSettings withSpool(String folder) {
+        return new SinkSettings(login, flushTimeout, retain, folder);
     }
 
     /**

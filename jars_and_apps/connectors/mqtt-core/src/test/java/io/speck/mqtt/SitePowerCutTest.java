@@ -82,7 +82,7 @@ class SitePowerCutTest {
     }
 
     private MqttSink nextWriter() throws Exception {
-        MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), PATIENCE, spool.toString()));
+        MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), PATIENCE).withSpool(spool.toString()));
         opened.add(sink);
         return sink;
     }

@@ -36,6 +36,7 @@ public final class FlinkMqttSinkBuilder<T> {
     private OnError onError = OnError.FAIL;
     private LoginFields parking;
     private String spool;
+    private boolean retain;
 
     FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
         this.format = format;
@@ -129,6 +130,12 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
+    /** True to have the broker retain the last message of each topic, for readers that subscribe later. */
+    public FlinkMqttSinkBuilder<T> retain(boolean enabled) {
+        retain = enabled;
+        return this;
+    }
+
     /**
      * The treatment of messages that the broker does not accept; by default the job fails.
      *
@@ -168,7 +175,7 @@ public final class FlinkMqttSinkBuilder<T> {
         String everywhere = topic;
         SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
         JobID beginning = origin == null ? null : JobID.fromHexString(origin);
-        SinkSettings settings = new SinkSettings(login, flushTimeout, spool);
+        SinkSettings settings = new SinkSettings(login, flushTimeout, retain).withSpool(spool);
         return new FlinkMqttSink<>(new OnErrorSink.Settings(settings, onError, parkingLogin), whole, job,
                 new LineageSettings(incarnation, beginning, incarnationNumber, originNumber));
     }

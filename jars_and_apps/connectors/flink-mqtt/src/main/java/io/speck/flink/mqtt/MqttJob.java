@@ -209,6 +209,7 @@ public final class MqttJob {
                 .login(login("sink", "username"), login("sink", "password"))
                 .passwordFile(login("sink", "password-file"))
                 .tls(tls("sink"))
+                .retain(Boolean.parseBoolean(setting("speck.retain")))
                 .onError(onError(), new LoginFields(argument("source-broker", null), login("source", "username"),
                         login("source", "password"), login("source", "password-file"), tls("source")))
                 .spool(setting("speck.spool"))

@@ -3,9 +3,11 @@ package io.speck.flink.mqtt;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.failure.Blame;
+import io.speck.mqtt.failure.Cause;
 import io.speck.mqtt.failure.FailedMessageException;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.failure.OnError;
+import io.speck.mqtt.failure.Suspects;
 import io.speck.mqtt.reader.SourceMetrics;
 import io.speck.mqtt.stamp.CurrentInput;
 import java.io.IOException;
@@ -38,6 +40,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final OnError onError;
     private final LeftOut leftOut;
     private final CheckpointNames checkpoints;
+    private final Suspects<FailedMessage> suspects = new Suspects<>();
 
     MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, OnError onError,
             CheckpointNames checkpoints, SourceReaderContext context) {
@@ -105,35 +108,72 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         return reader.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
     }
 
-    /** Names the message as the input of this thread while the operators chained to the source work on it. */
     private void emit(Received next, ReaderOutput<T> output) {
+        RuntimeException error = failure(next, output);
+        if (error != null) {
+            failed(next, error, output);
+        } else {
+            suspects.passed().forEach(this::leaveOut);
+        }
+    }
+
+    /**
+     * Names the message as the input of this thread while the operators chained to the source work on it.
+     *
+     * @return the error with which they failed; null for none
+     */
+    private RuntimeException failure(Received next, ReaderOutput<T> output) {
         input.begin(next.stamp(), ONLY_SOURCE, next.offset(), next.hash());
         try {
             output.collect(format.apply(next), next.receivedMillis());
+            return null;
         } catch (RuntimeException e) {
-            failed(next, e);
+            return e;
         } finally {
             input.end();
         }
     }
 
     /**
-     * Leaves a message out on which the operators chained to this source failed. What they wrote of it before is
-     * written, and what they changed of their state is changed.
+     * Leaves a message out on which the operators chained to this source fail twice with the same error. What they wrote
+     * of it before is written, and what they changed of their state is changed.
      *
      * @throws FailedMessageException if the job is to fail
      */
-    private void failed(Received message, RuntimeException error) {
-        if (!Blame.message(error)) {
+    private void failed(Received message, RuntimeException error, ReaderOutput<T> output) {
+        Cause cause = Blame.of(error);
+        if (cause == Cause.ELSEWHERE) {
             throw error;
         }
+        FailedMessage failed = new FailedMessage(message, error);
         if (onError.fails()) {
-            throw new FailedMessageException("message " + message.offset() + " of topic '" + message.topic() + "'", error);
+            throw failed.exception();
         }
+        RuntimeException second = failure(message, output);
+        if (second != null && !Blame.same(error, second)) {
+            throw second;
+        }
+        if (second == null) {
+            suspects.passed().forEach(this::leaveOut);
+        } else if (cause == Cause.MESSAGE) {
+            leaveOut(failed);
+        } else if (!suspects.add(failed)) {
+            throw failed.exception();
+        }
+    }
+
+    private record FailedMessage(Received message, RuntimeException error) {
+        FailedMessageException exception() {
+            return new FailedMessageException("message " + message.offset() + " of topic '" + message.topic() + "'", error);
+        }
+    }
+
+    private void leaveOut(FailedMessage failed) {
+        Received message = failed.message();
         LOG.warn("{}: the code failed on message {} of topic '{}', which is left out", settings.session(),
-                message.offset(), message.topic(), error);
+                message.offset(), message.topic(), failed.error());
         try {
-            leftOut.add(message.topic(), message.payload(), message.key(), Blame.reason(error));
+            leftOut.add(message.topic(), message.payload(), message.key(), Blame.reason(failed.error()));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while a message was parked", e);
@@ -148,6 +188,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     @Override
     public List<MqttSplit> snapshotState(long checkpoint) {
         try {
+            suspects.committing().forEach(this::leaveOut);
             leftOut.flush();
             return reader == null ? List.of() : List.of(reader.snapshot(checkpoint));
         } catch (InterruptedException e) {

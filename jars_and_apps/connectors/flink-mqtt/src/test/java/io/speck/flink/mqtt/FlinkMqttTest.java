@@ -21,6 +21,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
@@ -299,6 +300,55 @@ class FlinkMqttTest extends ClusterCase {
         }
     }
 
+    private JobID withService(AtomicInteger answers) throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        environment.fromSource(source().onError(OnError.of("skip", null, "job")).build(), WatermarkStrategy.noWatermarks(),
+                "in").uid("in").map(new Service()).sinkTo(sink().build()).uid("out");
+        Service.ANSWERS.set(answers.get());
+        return cluster.run(environment);
+    }
+
+    /** A map that asks a service which answers the first requests alone, until it is back. */
+    private static final class Service implements MapFunction<String, String> {
+        private static final long serialVersionUID = 1L;
+        private static final AtomicInteger ANSWERS = new AtomicInteger();
+
+        @Override
+        public String map(String text) {
+            if (text.equals("poison") || ANSWERS.getAndUpdate(left -> Math.max(0, left - 1)) == 0) {
+                throw new IllegalStateException("no answer");
+            }
+            return text;
+        }
+    }
+
+    @Test
+    void noMessageIsLeftOutWhileAServiceIsAwayForAll() throws Exception {
+        JobID job = withService(new AtomicInteger(10));
+        publish(numbers(0, 200));
+        out.take(10);
+        Thread.sleep(1_000); // several checkpoints and restarts
+        Service.ANSWERS.set(Integer.MAX_VALUE);
+        publish(List.of("poison", "200"));
+        List<String> expected = new ArrayList<>(numbers(0, 201));
+        assertEquals(expected, out.take(201));
+        cluster.awaitMetric(job, "skipped", 1);
+        cluster.checkpoint(job);
+        cluster.cancel(job);
+        assertEquals(201, out.all().size());
+    }
+
+    @Test
+    void aPoisonousMessageThatIsTheLastOneIsLeftOutByTheNextCheckpoint() throws Exception {
+        JobID job = withService(new AtomicInteger(Integer.MAX_VALUE));
+        publish(List.of("1", "poison"));
+        cluster.awaitMetric(job, "skipped", 1);
+        cluster.awaitIdle(job);
+        cluster.cancel(job);
+        assertEquals(List.of("1"), out.all());
+        assertEquals(List.of(), drain());
+    }
+
     @Test
     void messagesOnWhichTheCodeFailsAreSkipped() throws Exception {
         JobID job = doubled(source().onError(OnError.of("skip", null, "job")).build());
@@ -329,6 +379,19 @@ class FlinkMqttTest extends ClusterCase {
             assertEquals(List.of(39, 1), List.of(wire.seen().size(), parked.all().size()));
             assertEquals(List.of(), drain());
         }
+    }
+
+    @Test
+    void resultsAreRetainedForReadersThatComeLater() throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        read(environment).sinkTo(sink().retain(true).build());
+        JobID job = cluster.run(environment);
+        publish(List.of("1", "2"));
+        out.take(2);
+        try (Topic late = new Topic(broker.url(), "+")) {
+            assertEquals(List.of("2"), late.take(1));
+        }
+        cluster.cancel(job);
     }
 
     @Test

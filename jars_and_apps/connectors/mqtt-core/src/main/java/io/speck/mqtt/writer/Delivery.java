@@ -12,16 +12,19 @@ final class Delivery {
     boolean aborted;
     /** True if messages that the broker never accepts are collected here, and are no failure. */
     final boolean lenient;
+    /** True if the broker is to retain the messages. */
+    final boolean retain;
     private List<RefusedMessage> refused = new ArrayList<>();
     /** True if there are such messages; read without the lock. */
     volatile boolean hasRefused;
 
     Delivery() {
-        this(false);
+        this(false, false);
     }
 
-    Delivery(boolean lenient) {
+    Delivery(boolean lenient, boolean retain) {
         this.lenient = lenient;
+        this.retain = retain;
     }
 
     void refuse(RefusedMessage message) {

@@ -39,7 +39,7 @@ public final class MqttSink implements AutoCloseable {
      */
     public MqttSink(SinkSettings settings, boolean lenient) throws InterruptedException {
         this.settings = settings;
-        this.delivery = new Delivery(lenient);
+        this.delivery = new Delivery(lenient, settings.retain());
         this.publisher = Publishers.acquire(settings.login(), settings.spool());
         try {
             publisher.awaitConnected(settings.flushTimeout());

@@ -14,6 +14,7 @@ import java.util.Map;
 /** A message to publish at QoS 1, and its form on the wire (MQTT 5, 3.3). */
 final class OutgoingMessage {
     private static final int PUBLISH_QOS_1 = 0x32;
+    private static final int RETAIN = 0x01;
     private static final int USER_PROPERTY = 0x26;
     private static final byte[] JOB_NAME = Stamp.JOB.getBytes(StandardCharsets.UTF_8);
     private static final byte[] SEQUENCE_NAME = Stamp.SEQUENCE.getBytes(StandardCharsets.UTF_8);
@@ -35,8 +36,12 @@ final class OutgoingMessage {
     long acknowledgedNanos;
     /** True in the buffer while it is sent again, or before it is known if it must be. */
     boolean unconfirmed;
-    /** When it was sent last. */
+    /** When it was sent last; 0 before that. */
     long sentNanos;
+    /** Its number among those that the broker is to retain, by which a newer one is known; 0 if it is not, -1 if unknown. */
+    long retainNumber;
+    /** True while it is sent again for a lost session: what the broker retains is not lost then. */
+    boolean forSession;
 
     /** One user property. */
     record UserProperty(byte[] name, byte[] value) {}
@@ -104,8 +109,9 @@ final class OutgoingMessage {
         return number < 1 << 7 ? 1 : number < 1 << 14 ? 2 : number < 1 << 21 ? 3 : 4;
     }
 
-    void encode(int packetId, ByteBuf out) {
-        out.writeByte(PUBLISH_QOS_1);
+    /** @param retained true if the broker is to retain it */
+    void encode(int packetId, boolean retained, ByteBuf out) {
+        out.writeByte(retained ? PUBLISH_QOS_1 | RETAIN : PUBLISH_QOS_1);
         writeNumber(remaining(), out);
         out.writeShort(topicBytes.length).writeBytes(topicBytes);
         out.writeShort(packetId);
@@ -138,7 +144,7 @@ final class OutgoingMessage {
 
     /** Reads the form on the wire that {@link #encode} writes. */
     static OutgoingMessage decode(Delivery delivery, ByteBuf packet) {
-        packet.skipBytes(1);
+        boolean retained = (packet.readByte() & RETAIN) != 0;
         readNumber(packet);
         byte[] topic = readString(packet);
         packet.skipBytes(Short.BYTES);
@@ -161,8 +167,11 @@ final class OutgoingMessage {
                 more.add(new UserProperty(name, value));
             }
         }
-        return new OutgoingMessage(delivery, new String(topic, StandardCharsets.UTF_8), topic,
+        OutgoingMessage message = new OutgoingMessage(delivery, new String(topic, StandardCharsets.UTF_8), topic,
                 ByteBufUtil.getBytes(packet), key, job, sequence, more.toArray(UserProperty[]::new));
+        message.retainNumber = retained ? -1 : 0;
+        message.sentNanos = 1; // by an earlier process
+        return message;
     }
 
     private static byte[] readString(ByteBuf in) {

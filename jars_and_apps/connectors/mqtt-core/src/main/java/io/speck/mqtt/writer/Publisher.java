@@ -42,6 +42,7 @@ final class Publisher implements ConnectionListener {
     private final Retention retention;
     private final BackPressure backPressure = new BackPressure();
     private final InflightWindow inflight = new InflightWindow();
+    private final NewestRetained newestRetained = new NewestRetained();
     private final CautiousSending caution = new CautiousSending();
     private final Backoff backoff = new Backoff(100, 5_000);
     private boolean pumping;
@@ -61,7 +62,9 @@ final class Publisher implements ConnectionListener {
     void spoolIn(Path root) {
         lock.lock();
         try {
-            if (retention.spoolIn(root) && connection != null) {
+            List<OutgoingMessage> found = retention.spoolIn(root);
+            found.stream().filter(message -> message.retainNumber != 0).forEach(newestRetained::add);
+            if (!found.isEmpty() && connection != null) {
                 connection.abandon(); // the next one shows what the broker has of these messages
             }
         } finally {
@@ -269,7 +272,9 @@ final class Publisher implements ConnectionListener {
             if (backPressure.accept(packet, outbox.bytes())) {
                 changed.signalAll();
             } else if (!retention.acceptReport(packet)) {
-                resend(retention.requested(packet));
+                List<OutgoingMessage> requested = retention.requested(packet);
+                requested.forEach(message -> message.forSession = true);
+                resend(requested);
             }
         } finally {
             lock.unlock();
@@ -301,6 +306,7 @@ final class Publisher implements ConnectionListener {
                 pumpScheduled = false;
                 OutgoingMessage cause = caution.closed(inflight.messages(), System.nanoTime());
                 outbox.addFirst(inflight.clear());
+                outbox.messages().forEach(message -> message.forSession = false); // the broker may have lost all
                 if (cause != null && outbox.peek() == cause) {
                     reject(outbox.remove(), "the broker closes the connection at it (" + reason + ")", true, -1);
                 }
@@ -341,6 +347,9 @@ final class Publisher implements ConnectionListener {
     }
 
     private void queue(OutgoingMessage message) {
+        if (message.delivery.retain) {
+            newestRetained.add(message);
+        }
         outbox.add(message);
         backPressure.add(message);
         message.delivery.outstanding++;
@@ -503,7 +512,8 @@ final class Publisher implements ConnectionListener {
                 break;
             }
             outbox.remove();
-            message.encode(inflight.add(message), chunk);
+            boolean retained = newestRetained.retains(message);
+            message.encode(inflight.add(message), retained, chunk);
         }
         target.write(chunk);
     }
@@ -526,6 +536,7 @@ final class Publisher implements ConnectionListener {
                 if (!message.acknowledged) {
                     complete(message);
                 }
+                message.forSession = false;
                 retention.hold(message);
             }
             if (inflight.isLow()) {

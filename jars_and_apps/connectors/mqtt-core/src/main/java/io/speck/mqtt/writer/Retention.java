@@ -67,11 +67,11 @@ final class Retention {
      * Holds messages on disk too, from now on, below {@code root}, and takes over those that other processes left there
      * for this broker. Only the first of several roots is written to.
      *
-     * @return true if there are messages to take over, for which a new connection is needed
+     * @return the messages that are taken over, in order; a new connection shows what the broker has of them
      */
-    boolean spoolIn(Path root) {
+    List<OutgoingMessage> spoolIn(Path root) {
         if (!roots.add(root) || ResendRequest.retentionSeconds() == 0) {
-            return false;
+            return List.of();
         }
         if (spool == null && connection == null && buffer.isEmpty()) {
             try {
@@ -84,16 +84,15 @@ final class Retention {
                         + " they cannot be written below '{}': {}", login, root, e.toString());
             }
         }
-        List<SpoolFolder> abandoned = SpoolFolder.abandoned(root, login);
-        abandoned.forEach(this::takeOver);
-        return !abandoned.isEmpty();
+        return SpoolFolder.abandoned(root, login).stream().flatMap(folder -> takeOver(folder).stream()).toList();
     }
 
-    private void takeOver(SpoolFolder folder) {
+    private List<OutgoingMessage> takeOver(SpoolFolder folder) {
         Predecessor found = Predecessor.read(folder, SPOOLED_MARK_SECONDS);
         LOG.info("broker {}: takes over {} messages of an earlier process", login, found.messages().size());
         found.messages().forEach(buffer::takeOver);
         predecessors.add(found);
+        return found.messages();
     }
 
     /** Returns when all held messages would survive a power cut, if there is a folder for them; lock not held. */

@@ -71,7 +71,7 @@ final class Spool {
             }
             int start = pending.writerIndex();
             pending.writeLong(0);
-            message.encode(0, pending);
+            message.encode(0, message.retainNumber != 0, pending);
             int length = pending.writerIndex() - start - RECORD_HEADER;
             pending.setInt(start, length);
             pending.setInt(start + Integer.BYTES, checkSum(sum, pending.nioBuffer(start + RECORD_HEADER, length)));

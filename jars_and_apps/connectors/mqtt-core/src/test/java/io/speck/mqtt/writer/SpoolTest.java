@@ -44,7 +44,7 @@ class SpoolTest {
 
     private static byte[] wire(OutgoingMessage message) {
         ByteBuf out = Unpooled.buffer();
-        message.encode(7, out);
+        message.encode(7, message.retainNumber != 0, out);
         return ByteBufUtil.getBytes(out);
     }
 
@@ -63,7 +63,8 @@ class SpoolTest {
         for (int size : new int[] {0, 1, 127, 128, 20_000, 3_000_000}) {
             OutgoingMessage written = message(size, size);
             ByteBuf packet = Unpooled.buffer();
-            written.encode(0, packet);
+            written.encode(0, size % 2 == 1, packet);
+            written.retainNumber = size % 2;
             OutgoingMessage found = OutgoingMessage.decode(new Delivery(), packet);
             assertArrayEquals(wire(written), wire(found));
             assertEquals(written.topic, found.topic);

@@ -41,7 +41,7 @@ public final class WriterProcess implements AutoCloseable {
 
     /** Writes, and waits to be killed. */
     public static void main(String[] arguments) throws Exception {
-        SinkSettings settings = new SinkSettings(Login.anonymous(arguments[0]), Duration.ofSeconds(30), arguments[1]);
+        SinkSettings settings = new SinkSettings(Login.anonymous(arguments[0]), Duration.ofSeconds(30)).withSpool(arguments[1]);
         MqttSink sink = new MqttSink(settings);
         for (int number = Integer.parseInt(arguments[2]); number < Integer.parseInt(arguments[3]); number++) {
             sink.send("in/a", bytes("m" + number), null, bytes("job"), bytes(Stamp.prefix("run", 0, 0) + number));

@@ -1,6 +1,7 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.Utf8;
+import io.speck.mqtt.failure.Cause;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.reader.Message;
 import io.speck.spark.mqtt.FailedRanges.Range;
@@ -8,6 +9,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -15,14 +17,27 @@ import org.slf4j.LoggerFactory;
  * Leaves out the messages on which tasks of earlier runs of this query failed.
  *
  * <p>A range of several messages is split into partitions of one message each ({@link #MOST_PARTS} partitions at most,
- * so that a large one takes two runs), and the message whose partition fails is left out in the next run.
+ * so that a large one takes two runs). A message is left out once it has failed twice with the same error, of which at
+ * least the second time in a partition of its own. If the error is one that a service which is away may raise too, a
+ * task with other messages of the batch must have succeeded in a run in which it failed, unless there are no others.
  */
 final class FailedMessages {
+    /**
+     * The messages of a partition.
+     *
+     * @param sound true if no task has failed on one of them, so that they may be divided further
+     * @param watched true if the task should note its success
+     * @param behind true if the task should wait for the success of another one
+     */
+    record Group(List<Message> messages, boolean sound, boolean watched, boolean behind) {}
+
     private static final Logger LOG = LoggerFactory.getLogger(FailedMessages.class);
     private static final int MOST_PARTS = 500;
+    private static final int FAILURES = 2;
 
     private final FailedRanges files;
     private final LeftOut leftOut;
+    private final String run = UUID.randomUUID().toString();
     private List<Range> ranges;
     private long countedUntil;
 
@@ -35,6 +50,10 @@ final class FailedMessages {
         return files;
     }
 
+    String run() {
+        return run;
+    }
+
     LeftOut leftOut() {
         return leftOut;
     }
@@ -44,18 +63,22 @@ final class FailedMessages {
      *
      * @param text true to leave out messages whose contents are not UTF-8
      */
-    List<List<Message>> group(List<Message> messages, boolean text) throws IOException, InterruptedException {
+    List<Group> group(List<Message> messages, boolean text) throws IOException, InterruptedException {
         if (ranges == null) {
             ranges = files.read();
         }
-        List<List<Message>> groups = new ArrayList<>();
         List<Message> sound = new ArrayList<>();
+        List<Message> tried = new ArrayList<>();
         List<Message> suspects = new ArrayList<>();
         for (Message message : messages) {
             Optional<Range> one = ranges.stream().filter(each -> each.isOne() && each.holds(message.offset())).findFirst();
             String fault = text ? Utf8.fault(message.payload()) : null;
-            if (one.isPresent() || fault != null) {
-                leaveOut(message, fault != null ? TextMessages.reason(fault) : one.get().reason());
+            if (fault != null) {
+                leaveOut(message, TextMessages.reason(fault));
+            } else if (one.isPresent() && isCause(one.get(), messages.size())) {
+                leaveOut(message, one.get().reason());
+            } else if (one.isPresent()) {
+                tried.add(message);
             } else if (ranges.stream().anyMatch(each -> each.holds(message.offset()))) {
                 suspects.add(message);
             } else {
@@ -63,14 +86,41 @@ final class FailedMessages {
             }
         }
         leftOut.flush();
-        if (!sound.isEmpty() || suspects.isEmpty()) {
-            groups.add(sound);
+        return groups(sound, suspects, tried);
+    }
+
+    private boolean isCause(Range range, int messages) throws IOException {
+        if (range.runs().size() < FAILURES) {
+            return false;
+        }
+        boolean proven = range.cause() == Cause.MESSAGE || messages == 1;
+        for (String each : range.runs()) {
+            proven = proven || files.hasPassed(each);
+        }
+        return proven;
+    }
+
+    /** @param tried messages on which a task has failed, and which is known; they come last */
+    private List<Group> groups(List<Message> sound, List<Message> suspects, List<Message> tried) {
+        boolean watched = !suspects.isEmpty() || !tried.isEmpty();
+        List<Group> groups = new ArrayList<>();
+        if (!sound.isEmpty() || !watched) {
+            groups.add(new Group(sound, true, watched, false));
         }
         int size = Math.max(1, (suspects.size() + MOST_PARTS - 1) / MOST_PARTS);
         for (int from = 0; from < suspects.size(); from += size) {
-            groups.add(suspects.subList(from, Math.min(suspects.size(), from + size)));
+            groups.add(new Group(suspects.subList(from, Math.min(suspects.size(), from + size)), false, true,
+                    false));
+        }
+        boolean others = !groups.isEmpty();
+        for (Message message : tried) {
+            groups.add(new Group(List.of(message), false, true, others && needsOthers(message)));
         }
         return groups;
+    }
+
+    private boolean needsOthers(Message message) {
+        return ranges.stream().anyMatch(each -> each.isOne() && each.holds(message.offset()) && each.cause() == Cause.CODE);
     }
 
     private void leaveOut(Message message, String reason) throws InterruptedException {
@@ -93,5 +143,8 @@ final class FailedMessages {
             }
         }
         ranges = ranges.stream().filter(each -> each.last() >= offset).toList();
+        if (ranges.isEmpty()) {
+            files.deletePassed();
+        }
     }
 }

@@ -228,7 +228,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             int recorded = source.recordedPartitions(start);
             int partitions = recorded > 0 ? recorded : partitions(end - start);
             List<Message> messages = source.messages(start, end);
-            InputPartition[] parts = failed == null ? split(isText() ? TextMessages.checked(messages) : messages, partitions)
+            InputPartition[] parts = failed == null
+                    ? split(isText() ? TextMessages.checked(messages) : messages, partitions, false)
                     : splitGroups(failed.group(messages, isText()), partitions);
             lastPartitions = parts.length;
             return parts;
@@ -242,19 +243,25 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         return text;
     }
 
-    /** Splits the first group, and makes a partition of each other one. */
-    private static InputPartition[] splitGroups(List<List<Message>> groups, int partitions) {
-        List<InputPartition> parts = new ArrayList<>(List.of(split(groups.get(0), partitions)));
-        groups.subList(1, groups.size()).forEach(group -> parts.add(Rows.pack(group)));
+    /** Splits the messages on which no task has failed, and makes a partition of each other group. */
+    private static InputPartition[] splitGroups(List<FailedMessages.Group> groups, int partitions) {
+        List<InputPartition> parts = new ArrayList<>();
+        for (FailedMessages.Group group : groups) {
+            if (group.sound()) {
+                parts.addAll(List.of(split(group.messages(), partitions, group.watched())));
+            } else {
+                parts.add(Rows.pack(group.messages(), group.watched(), group.behind()));
+            }
+        }
         return parts.toArray(new InputPartition[0]);
     }
 
-    private static InputPartition[] split(List<Message> messages, int partitions) {
+    private static InputPartition[] split(List<Message> messages, int partitions, boolean watched) {
         InputPartition[] parts = new InputPartition[partitions];
         for (int i = 0; i < partitions; i++) {
             int from = (int) ((long) messages.size() * i / partitions);
             int to = (int) ((long) messages.size() * (i + 1) / partitions);
-            parts[i] = Rows.pack(messages.subList(from, to));
+            parts[i] = Rows.pack(messages.subList(from, to), watched, false);
         }
         return parts;
     }
@@ -269,7 +276,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     @Override
     public PartitionReaderFactory createReaderFactory() {
         return feed != null ? new RealTimeRows.Factory(options.binaryValue(), number)
-                : new Rows.Factory(options.binaryValue(), number, failed == null ? null : failed.files());
+                : new Rows.Factory(options.binaryValue(), number, failed == null ? null : failed.files(),
+                        failed == null ? null : failed.run());
     }
 
     @Override

@@ -11,6 +11,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -20,6 +21,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.TaskCompletionListener;
 import org.apache.spark.util.TaskFailureListener;
 
 /** The rows of the source: {@code topic STRING, value STRING or BINARY, timestamp TIMESTAMP}. */
@@ -43,8 +45,11 @@ final class Rows {
      * stamps once, then for each message (number of its stream, epoch, index and fingerprint of its stamp, offset, topic
      * number, time in milliseconds, length, payload). For a message without a stamp, index and fingerprint are its offset
      * and its hash.
+     *
+     * @param watched true if the task should note its success
+     * @param behind true if it should wait for the success of another one
      */
-    static InputPartition pack(List<Message> messages) {
+    static InputPartition pack(List<Message> messages, boolean watched, boolean behind) {
         Map<String, Integer> topics = new LinkedHashMap<>();
         Map<Stream, Integer> streams = new LinkedHashMap<>();
         int bytes = 0;
@@ -65,7 +70,7 @@ final class Rows {
         }
         return new Packed(topics.keySet().toArray(new String[0]), streams.keySet().toArray(new Stream[0]),
                 messages.size(), packed.array(), messages.isEmpty() ? -1 : messages.get(0).offset(),
-                messages.isEmpty() ? -1 : messages.get(messages.size() - 1).offset());
+                messages.isEmpty() ? -1 : messages.get(messages.size() - 1).offset(), watched && !messages.isEmpty(), behind);
     }
 
     /** The common part of the stamps of one stream; all null for messages without a stamp, named after their offsets. */
@@ -83,11 +88,19 @@ final class Rows {
     }
 
     /** @param first offset of the first message; that of the others only grows, up to {@code last} */
-    private record Packed(String[] topics, Stream[] streams, int count, byte[] bytes, long first, long last)
-            implements InputPartition {}
+    private record Packed(String[] topics, Stream[] streams, int count, byte[] bytes, long first, long last,
+            boolean watched, boolean behind) implements InputPartition {}
 
-    /** @param failures where failed tasks note their messages; null for nowhere */
-    record Factory(boolean binaryValue, int source, FailedRanges failures) implements PartitionReaderFactory {
+    /**
+     * @param failures where failed tasks note their messages; null for nowhere
+     * @param run of the query; null without such a place
+     */
+    record Factory(boolean binaryValue, int source, FailedRanges failures, String run)
+            implements PartitionReaderFactory {
+        /** A task that waits for another one holds a place that the other may need to be tried again. */
+        private static final long LONGEST_WAIT_NANOS = TimeUnit.SECONDS.toNanos(60);
+        private static final long POLL_MILLIS = 100;
+
         @Override
         public PartitionReader<InternalRow> createReader(InputPartition partition) {
             Packed packed = (Packed) partition;
@@ -95,13 +108,42 @@ final class Rows {
             TaskContext task = TaskContext.get();
             if (failures != null && task != null && packed.count() > 0) {
                 task.addTaskFailureListener((TaskFailureListener) (context, error) -> note(packed, reader, error));
+                if (packed.watched()) {
+                    task.addTaskCompletionListener((TaskCompletionListener) this::notePassed);
+                }
+                if (packed.behind()) {
+                    awaitPassed();
+                }
             }
             return reader;
         }
 
+        private void notePassed(TaskContext task) {
+            try {
+                if (!task.isFailed() && !task.isInterrupted()) {
+                    failures.addPassed(run);
+                }
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        private void awaitPassed() {
+            long end = System.nanoTime() + LONGEST_WAIT_NANOS;
+            try {
+                while (!failures.hasPassed(run) && System.nanoTime() < end) {
+                    Thread.sleep(POLL_MILLIS);
+                }
+            } catch (InterruptedException e) {
+                throw new UncheckedIOException(UnsentRows.interrupted(e));
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
         private void note(Packed partition, Reader reader, Throwable error) {
             try {
-                failures.add(partition.first(), partition.last(), reader.current, error);
+                failures.add(run, partition.first(), partition.last(), reader.current, TaskError.of(error));
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }

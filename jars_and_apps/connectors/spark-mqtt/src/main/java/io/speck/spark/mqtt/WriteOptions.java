@@ -32,7 +32,7 @@ record WriteOptions(OnErrorSink.Settings sink, String topic, String job, String 
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
         names.addAll(OptionReader.PARKING);
         names.addAll(Set.of("topic", "job", "incarnation", "incarnationNumber", "originNumber", "order", "flushTimeout",
-                "onError", "parkTopic"));
+                "onError", "parkTopic", "retain"));
         return Set.copyOf(names);
     }
 
@@ -43,7 +43,8 @@ record WriteOptions(OnErrorSink.Settings sink, String topic, String job, String 
      */
     static WriteOptions parse(CaseInsensitiveStringMap options, RuntimeConfig session) {
         OptionReader reader = new OptionReader("sink", options, NAMES);
-        SinkSettings sink = new SinkSettings(reader.login(), reader.duration("flushTimeout", Duration.ofSeconds(60)));
+        SinkSettings sink = new SinkSettings(reader.login(), reader.duration("flushTimeout", Duration.ofSeconds(60)),
+                reader.flag("retain", false));
         OnError onError = reader.onError();
         Login parking = onError.parkTopic() == null ? null : reader.parkingLogin();
         WriteOptions parsed = new WriteOptions(
@@ -60,8 +61,8 @@ record WriteOptions(OnErrorSink.Settings sink, String topic, String job, String 
 
     /** The same with a folder for messages that the broker may not have saved; null for none. */
     WriteOptions spool(String folder) {
-        SinkSettings settings = new SinkSettings(sink.sink().login(), sink.sink().flushTimeout(), folder);
-        OnErrorSink.Settings durable = new OnErrorSink.Settings(settings, sink.onError(), sink.parking());
+        OnErrorSink.Settings durable =
+                new OnErrorSink.Settings(sink.sink().withSpool(folder), sink.onError(), sink.parking());
         return new WriteOptions(durable, topic, job, incarnation, incarnationNumber, originNumber, order);
     }
 

@@ -90,6 +90,21 @@ class MqttQueryTest extends SessionCase {
     }
 
     @Test
+    void resultsAreRetainedForReadersThatComeLater() throws Exception {
+        try (Topic out = new Topic(broker.url(), "out")) {
+            StreamingQuery query = writer(reader().option("partitions", 1).load().selectExpr("value"))
+                    .option("job", "map").option("retain", "true").start();
+            awaitConnected(query);
+            Topic.publish(broker.url(), "in/a", List.of("1", "2"));
+            out.take(2);
+            try (Topic late = new Topic(broker.url(), "+")) {
+                assertEquals(List.of("2"), late.take(1));
+            }
+            query.stop();
+        }
+    }
+
+    @Test
     void aStampOfElevenThousandEmojiStopsNoQuery() throws Exception {
         try (Topic out = new Topic(broker.url(), "out")) {
             StreamingQuery query = map();

@@ -31,8 +31,8 @@ class RowsTest {
     /** Returns the sequences of one output of each row. */
     private static List<String> derived(MqttSource source, long end) throws Exception {
         List<String> sequences = new ArrayList<>();
-        try (PartitionReader<InternalRow> rows = new Rows.Factory(false, 2, null)
-                .createReader(Rows.pack(source.messages(0, end)))) {
+        try (PartitionReader<InternalRow> rows = new Rows.Factory(false, 2, null, null)
+                .createReader(Rows.pack(source.messages(0, end), false, false))) {
             while (rows.next()) {
                 sequences.add(CurrentInput.ofThread().nextSequence("own"));
             }
