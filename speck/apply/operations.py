@@ -29,6 +29,7 @@ from speck.store.retention import Retention
 _log = logging.getLogger(__name__)
 
 RECENT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
+RECENT_ACTIONS = 20_000  # of these; an operation on many jobs has as many
 
 
 EndListener = Callable[[Operation, Plan, OperationState], None]
@@ -259,8 +260,9 @@ class Operations:
                 error = f"internal error: {problem!r}"
             try:
                 self._end(operation, plan, error)
-            except Exception:
+            except Exception as problem:
                 _log.exception("operation %s could not be ended", operation.id)
+                operation.end(error or f"internal error: {problem!r}")  # somebody may wait for it
 
     def _apply(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
         applier = PlanApplier(
@@ -288,15 +290,11 @@ class Operations:
             self.observer.observe(each for each in deployed if each[0].job_name in done)
 
     def _end(self, operation: Operation, plan: Plan, error: str) -> None:
-        self._observe(operation, plan)
+        with _logged("the jobs of operation %s could not be observed", operation.id):
+            self._observe(operation, plan)
         state = end_state(error, operation.actions.values())
         with self._lock:
-            error = self._store_end_of(operation, state, error)
-            for listener in self.on_end:
-                listener(operation, plan, state)
-            del self._at_work[operation.composition]
-            self._generations[operation.composition] += 1
-            self._trim_operations()
+            error = self._leave(operation, plan, state, error)
             if not operation.atomic or state is OperationState.SUCCEEDED:
                 operation.end(error)
                 return
@@ -304,6 +302,22 @@ class Operations:
         operation.end("; ".join(filter(None, found)))
         with self.store.transaction() as transaction:
             transaction.put_operation(operation.id, operation.to_dict())
+
+    def _leave(self, operation: Operation, plan: Plan, state: OperationState, error: str) -> str:
+        """Store the end of an operation, whose composition is idle then whatever fails here.
+
+        Answers the error that the operation has then.
+        """
+        try:
+            error = self._store_end_of(operation, state, error)
+            for listener in self.on_end:
+                with _logged("an end of operation %s could not be noted", operation.id):
+                    listener(operation, plan, state)
+        finally:
+            del self._at_work[operation.composition]
+            self._generations[operation.composition] += 1
+            self._trim_operations()
+        return error
 
     def _store_end_of(self, operation: Operation, state: OperationState, error: str) -> str:
         """Store the end of an operation; answers the error that it has then."""
@@ -372,9 +386,12 @@ class Operations:
         return head is not None and head.deleting and not self.store.jobs(composition)
 
     def _trim_operations(self) -> None:
-        ended = [key for key, each in self._operations.items() if each.state != OperationState.RUNNING]
-        for key in ended[:-RECENT_OPERATIONS]:
-            del self._operations[key]
+        ended = [each for each in self._operations.values() if each.state != OperationState.RUNNING]
+        actions = 0
+        for number, each in enumerate(reversed(ended)):
+            actions += len(each.actions)
+            if number and (number >= RECENT_OPERATIONS or actions > RECENT_ACTIONS):
+                del self._operations[each.id]
 
     def refuse_new(self) -> None:
         """Accept nothing from now on."""
@@ -432,6 +449,11 @@ class Operations:
         """True if no operation is at work on the composition, and no user is about to begin one."""
         return not (self._closing or composition in self._at_work or self._users[composition])
 
+    def may_heal(self) -> bool:
+        """True if no more operations of the loops are at work than there may be of users."""
+        loops = [each for each in list(self._at_work.values()) if each.kind in BY_LOOP]
+        return len(loops) < self.settings.quotas.operations
+
     def heal(self, snapshot: Snapshot, plan: Plan, generation: int) -> Operation | None:
         """Begin to apply a plan that heals; ``None`` when the composition has another generation by now."""
         name = snapshot.head.name
@@ -458,3 +480,12 @@ class Operations:
 
     def _is_idle_since(self, composition: str, generation: int) -> bool:
         return self.is_idle(composition) and self._generations[composition] == generation
+
+
+@contextmanager
+def _logged(message: str, identifier: str) -> Iterator[None]:
+    """Log an error of the block, which must not keep what follows from being done."""
+    try:
+        yield
+    except Exception:
+        _log.exception(message, identifier)

@@ -224,7 +224,7 @@ class Reconciler:
             return
         gated = self._gate(snapshot, plan, observation, drifted)
         self._note_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
-        if gated.due or (head.deleting and not snapshot.records):
+        if (gated.due or (head.deleting and not snapshot.records)) and self.operations.may_heal():
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
             self.backoff.record_attempt([each.job.job_name for each in gated.due], self.steady())
             due = replace(plan, actions=gated.due, consequences=stamp_notes(plan, {}))

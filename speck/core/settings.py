@@ -134,7 +134,9 @@ class HistoryBounds:
 class Quotas:
     """Bounds of a coordinator's load, so that no user, by mistake or not, takes all of it."""
 
-    operations: int = _count(100, "--max-operations", "Operations of users at work at once.")
+    operations: int = _count(
+        100, "--max-operations", "Operations of users at work at once; as many of the reconciler."
+    )
     jobs: int = _count(20_000, "--max-jobs", "Jobs in all.")
     compositions: int = _count(2_000, "--max-compositions", "Compositions in all.")
 
