@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from speck.core.foreign_text import one_line
 from speck.core.names import JOB_NAME
 from speck.core.settings import HOST, PORT
 from speck.errors import ServerError
@@ -494,8 +495,7 @@ class Client:
                 f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
             ) from error
         except requests.JSONDecodeError as error:
-            through = f", through the proxy {_shown(self._proxy)}," if self._proxy else ""
-            message = f"{self.url} is not a SpecK server (its answer{through} has another format)"
+            message = f"{self.url} is not a SpecK server (its answer{self._through()} has another format)"
             raise ServerError(message) from error
         except InvalidProxyURL as error:
             message = (
@@ -508,9 +508,17 @@ class Client:
         except requests.RequestException as error:
             raise ServerError(f"{self.url}: {error}") from error
 
+    def _through(self) -> str:
+        return f", through the proxy {_shown(self._proxy)}," if self._proxy else ""
+
     def _body(self, answer: requests.Response) -> Any:
         """The data of an answer; raises its problem."""
-        body = answer.json()
+        try:
+            body = answer.json()
+        except ValueError as error:
+            if answer.ok and not answer.is_redirect:
+                raise
+            raise ServerError(f"{self.url} answered{self._through()} {_foreign(answer)}") from error
         if answer.ok and not answer.is_redirect:
             return body
         if not isinstance(body, dict):
@@ -525,6 +533,19 @@ def _body(text: bytes, code: Code) -> dict[str, Any]:
         return {"data": text, "headers": {"Content-Type": "application/yaml"}}
     parts = [("composition", ("composition.yaml", text, "application/yaml"))]
     return {"files": parts, "data": {path: f"sha256:{sha256}" for path, sha256 in code.items()}}
+
+
+def _foreign(answer: requests.Response) -> str:
+    """The answer of a proxy before the server, or of another program, in one line."""
+    said, location = one_line(answer.text), one_line(answer.headers.get("Location", ""))
+    status = f"HTTP {answer.status_code}{f', {said!r}' if said else ''}"
+    if answer.is_redirect and location:
+        return (
+            f"{status}, and redirects to {location} (expected the address of the server itself in --server)"
+        )
+    if answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return f"{status}, of a proxy before it (expected client_max_body_size 5m there)"
+    return f"{status}, which is not the answer of a SpecK server (of a proxy before it?)"
 
 
 def _shown(proxy: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from marshmallow import ValidationError, fields
 
@@ -20,6 +20,11 @@ MOST_WORKERS = 10_000
 PLACEHOLDERS = ("site", "engine", "count", "stop")
 
 _HOOKS = ("command", "url", "local")
+# Names of parameters that are secrets; the URL of a hook is shown in events.
+_SECRET = re.compile(
+    r"(?i)(\A|[^a-z])(access|api|auth|client|private|shared)?[_-]?"
+    r"(token|passw(or)?d|passphrase|pwd|secret|key|auth|credentials?|sig|signature)\Z"
+)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]*)\}")
 _URL = "https://HOST:PORT/PATH or http://HOST:PORT/PATH"
 
@@ -36,6 +41,9 @@ def _check_url(value: str) -> str | None:
         return f"{redacted(value)!r} is not the URL of a hook (expected {_URL})"
     if parts.username is not None or parts.password is not None:
         return f"{redacted(value)!r} contains a login (expected it in 'token')"
+    secret = next((name for name, _ in parse_qsl(parts.query, True) if _SECRET.search(name)), None)
+    if secret is not None:
+        return f"{value.partition('?')[0]!r} has the query {secret!r}, a secret (expected it in 'token')"
     return None
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+from speck.core.pem import pem_fault
 from speck.errors import Fault, InvalidInput
 
 _RECORD = 1 << 14  # bytes; TLS hands on no more at once (RFC 8446, section 5.1)
@@ -47,6 +48,7 @@ class Certificate:
 
     def _load(self) -> ssl.SSLContext:
         _refuse_public(self._key)
+        _refuse_other_forms(self._certificate, self._key)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
@@ -154,6 +156,14 @@ def _refuse_public(key: Path) -> None:
         raise _wrong(f"{key} cannot be read: {error.strerror}") from error
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise _wrong(f"{key} can be used by others (expected its owner alone: chmod 600 {key})")
+
+
+def _refuse_other_forms(certificate: Path, key: Path) -> None:
+    for path, is_key in ((certificate, False), (key, True)):
+        # A file that cannot be read is reported when both are loaded.
+        with contextlib.suppress(OSError):
+            if (fault := pem_fault(path.read_bytes(), key=is_key)) is not None:
+                raise _wrong(f"{path} {fault}")
 
 
 def _no_password() -> str:

@@ -55,7 +55,7 @@ def test_a_proxy_that_is_of_no_use_is_named(tmp_path: Path) -> None:
     server, nowhere = "http://127.0.0.1:8180", f"http://user:sesame@127.0.0.1:{free_port()}"
     with web_proxy() as refusing:
         said = {
-            refusing.url: f"is not a SpecK server (its answer, through the proxy {refusing.url}, has another",
+            refusing.url: f"answered, through the proxy {refusing.url}, HTTP 503, 'the proxy reaches",
             nowhere: f"the proxy {nowhere.replace('user:sesame', '***')} does not connect to {server}",
             "http://": "'http://' is not the address of a proxy (expected http://HOST:PORT)",
         }
@@ -64,3 +64,35 @@ def test_a_proxy_that_is_of_no_use_is_named(tmp_path: Path) -> None:
             assert found.returncode == 1
             assert words in found.stderr.replace("\n", " ")
             assert "sesame" not in found.stderr
+
+
+PAGE = "<html><head><title>{title}</title></head><body><center>nginx</center></body></html>"
+BEFORE_THE_SERVER = {
+    413: ("413 Request Entity Too Large", "expected client_max_body_size 5m there"),
+    301: ("301 Moved Permanently", "redirects to https://speck.example/ (expected the address of the server"),
+    504: (
+        "504 Gateway Time-out",
+        "HTTP 504, '504 Gateway Time-out', which is not the answer of a SpecK server",
+    ),
+    404: ("404 Not Found", "HTTP 404, '404 Not Found', which is not the answer of a SpecK server"),
+}
+
+
+@pytest.mark.parametrize("status", BEFORE_THE_SERVER)
+def test_an_answer_of_a_reverse_proxy_is_told_from_one_of_the_server(status: int) -> None:
+    title, words = BEFORE_THE_SERVER[status]
+
+    class Proxy(Handler):
+        def do_GET(self) -> None:  # noqa: N802 - the name of the base class
+            body = PAGE.format(title=title).encode()
+            self.send_response(status)
+            if status == 301:
+                self.send_header("Location", "https://speck.example/")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http_server(Proxy) as port:
+        found = piped(f"http://127.0.0.1:{port}", "jobs")
+    assert found.returncode == 1
+    assert words in " ".join(found.stderr.split())

@@ -21,7 +21,7 @@ from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.overviews import Overview
 from speck.controller.workers import WorkerController, WorkerGroup
 from speck.controller.workers.group import ARRIVAL, JobLoad
-from speck.controller.workers.hooks import HookCall, WorkerRequest, command_of
+from speck.controller.workers.hooks import HookCall, WorkerRequest, command_of, is_nameable
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Scale, Secret, Site
 from speck.core.job import Job
@@ -113,6 +113,57 @@ def test_only_workers_that_are_free_for_long_go_the_highest_index_first() -> Non
     found.observe([worker(1), worker(2, free=True), worker(3), worker(4)], 61)  # it got a job
     found.observe([worker(1), worker(2, free=True), worker(3), worker(4, free=True)], 62)
     assert found.request(121) == WorkerRequest("A", ENGINE, 3, ("worker-2",))
+
+
+HOSTILE = [
+    "--all",
+    "x; touch /tmp/x",
+    "$(reboot)",
+    "a\nb",
+    "w1,w2",
+    "-w",
+    "",
+    "a b",
+    "`id`",
+    "w*",
+    "ä",
+    "a" * 300,
+]
+
+
+@pytest.mark.parametrize("identifier", HOSTILE)
+def test_a_worker_with_an_id_that_a_script_may_take_for_more_is_not_named(identifier: str) -> None:
+    found = group(least=0)
+    known = [worker(1, free=True), Worker(id=identifier, free=True, slots=2, slots_free=2)]
+    found.observe(known, 0)
+    decided(found, [])
+    request = found.request(100)
+    assert request is not None
+    assert request.stop == ("worker-1",)
+    assert request.count == 1
+    message = found.data(100)["message"]
+    assert repr(identifier[:100]) in message
+    assert "expected letters, digits" in message
+
+
+@pytest.mark.parametrize(
+    "identifier", ["10.0.0.4:37023-a1b2c3", "worker-20260101-10.0.0.4-7078", "0:0:0:1:5-a_b"]
+)
+def test_ids_of_engines_are_named(identifier: str) -> None:
+    assert is_nameable(identifier)
+
+
+def test_a_query_of_a_hook_is_in_no_event() -> None:
+    found = group(url="https://hooks.example/scale?x=s3cr3t")
+    found.observe([], 0)
+    decided(found, jobs(1))
+    request = found.request(0)
+    assert request is not None
+    found.send(request, 0)
+    event = found.hook_ended("answered 500", 1)
+    assert event is not None
+    assert "the hook https://hooks.example/scale answered 500" in event[1]
+    assert "s3cr3t" not in f"{event} {found.data(1)}"
 
 
 def test_a_hook_without_ids_stops_no_worker_before_a_busy_one() -> None:

@@ -105,6 +105,10 @@ def test_an_engine_among_the_fields_of_its_site() -> None:
         ),
         ("{max: 2, cores: 1, url: ftp://h/x}", "is not the URL of a hook (expected https://HOST:PORT/PATH"),
         ("{max: 2, cores: 1, url: http://me:you@h/x}", "contains a login (expected it in 'token')"),
+        (
+            '{max: 2, cores: 1, url: "https://h/x?site=a&api_key=s3cr3t"}',
+            "'https://h/x' has the query 'api_key', a secret (expected it in 'token')",
+        ),
         ('{max: 2, cores: 1, local: true, url: "http://h/"}', "is given beside url (expected one of"),
         ('{max: 2, cores: 1, local: true, token: "${T}"}', "scale.token"),
         ("{max: 2, cores: 1, local: true, token: sesame}", "is not a reference to a secret"),
@@ -159,3 +163,19 @@ def test_the_token_of_a_hook_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> No
         "site 'A': scale.token is ${HOOK}, an environment variable that is not set",
         "site 'A': scale.token is sent to http://10.0.0.9/w unencrypted (expected TLS, or a trusted network)",
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["key", "token", "apikey", "api-key", "access_token", "accessToken", "sig", "X-Amz-Signature", "PWD"],
+)
+def test_a_query_that_names_a_secret_is_refused_and_not_repeated(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_inventory(inventory(f'{{max: 2, cores: 1, url: "https://h/x?a=1&{name}=s3cr3t"}}'))
+    assert "a secret (expected it in 'token')" in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("query", ["", "?site=a", "?monkey=1&tokens=2&design=3", "?keyboard=x"])
+def test_other_queries_are_accepted(query: str) -> None:
+    load_inventory(inventory(f'{{max: 2, cores: 1, url: "https://h/x{query}"}}'))

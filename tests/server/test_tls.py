@@ -336,8 +336,8 @@ def test_what_is_no_certificate_is_told(tmp_path: Path) -> None:
     for chosen, chosen_key, said in (
         (ca, other_key, "no certificate and its key in PEM: key values mismatch"),
         (ca, public, "can be used by others"),
-        (rubbish, key, "no certificate and its key in PEM"),
-        (ca, rubbish, "no certificate and its key in PEM"),
+        (rubbish, key, "rubbish is not PEM"),
+        (ca, rubbish, "rubbish is not PEM"),
         (tmp_path / "none", key, "cannot be read: No such file"),
         (ca, tmp_path / "none", "cannot be read: No such file"),
         (ca, locked, "without a password"),

@@ -16,7 +16,6 @@ from urllib.parse import quote, urlsplit
 
 from urllib3 import encode_multipart_formdata
 
-from binders.common.foreign_text import one_line
 from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
 from binders.flink.rest.connections import Connections, to_json
@@ -24,6 +23,7 @@ from binders.flink.rest.overviews import JobLine, Overview
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import Aggregate, text
 from speck.binder.bounded_http import CUT, FAILURE, LATE, NEVER_SENT, TLS, Answer, TooLarge
+from speck.core.foreign_text import one_line
 from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from binders.common.bearer import checked_token
 from speck.binder.bounded_http import Answer, HttpClient
 from speck.core.inventory import Login
+from speck.core.pem import pem_fault
 from speck.errors import Rejected
 
 
@@ -104,7 +105,14 @@ def _client(base: str, address: str, login: Login) -> HttpClient:
 
 def _file(address: str, login: Login, name: str) -> str | None:
     path: str | None = getattr(login, name)
-    if path is not None and not Path(path).is_file():
-        message = f"{address}: {name} {path!r} of engine_login does not exist (expected a PEM file)"
-        raise Rejected(message, address=address)
+    if path is None:
+        return None
+    try:
+        fault = pem_fault(Path(path).read_bytes(), key=name == "key_file")
+    except FileNotFoundError:
+        fault = "does not exist (expected a PEM file)"
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror}"
+    if fault is not None:
+        raise Rejected(f"{address}: {name} {path!r} of engine_login {fault}", address=address)
     return path

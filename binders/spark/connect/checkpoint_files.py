@@ -18,6 +18,27 @@ _LEASES = "speck-attempts/"  # of attempts that have ended; not Spark's
 _BATCHES = 2
 
 
+# The names come from one server, and are written by another: none leads out of the checkpoint's folder.
+_TOP = ("offsets", "commits", "sources", "state")
+_SEGMENT = re.compile(r"[A-Za-z0-9_=@+-][A-Za-z0-9._=@+-]{0,254}\Z")
+_DEEPEST = 16  # folders
+_LONGEST = 1024  # characters
+KNOWN = f"metadata, or letters, digits, '.', '_' and '-' below {', '.join(_TOP)}"
+
+
+def unknown(files: Iterable[str]) -> str | None:
+    """The first name that no file of a checkpoint has, by path below it; ``None`` if there is none."""
+    return next((each for each in sorted(files) if not _is_known(each)), None)
+
+
+def _is_known(path: str) -> bool:
+    if path == "metadata":
+        return True
+    folder, *rest = path.split("/")
+    good = 0 < len(rest) <= _DEEPEST and len(path) <= _LONGEST
+    return good and folder in _TOP and all(_SEGMENT.match(each) for each in rest)
+
+
 def needed(files: Iterable[str]) -> list[str]:
     """The files, by path below the checkpoint, from which a query resumes; without hidden ones.
 

@@ -9,14 +9,15 @@ that has it as its location.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyspark.sql.connect.proto as pb2
 
-from binders.spark.connect.checkpoint_files import needed
+from binders.spark.connect.checkpoint_files import KNOWN, needed, unknown
 from binders.spark.connect.grpc_client import LARGEST, ConnectClient, ServerRefused
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.query.options import STATE_KIND
@@ -28,6 +29,7 @@ GROUP = 16 << 20  # bytes of files that are read in one request, unless one file
 GROUP_FILES = 500
 PART = 2 << 20  # bytes of a file in one row: a row that is larger than a gRPC message is rejected
 
+_LARGEST_FILE = 1 << 30  # the greatest state that the server may be set to carry
 _HIDDEN = "state/*/_stateSchema"  # not listed by Spark, as its name begins with an underscore
 _GONE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")  # errors of a file that was deleted after it was listed
 _TRIES = 3
@@ -53,8 +55,9 @@ class CheckpointFiles:
 
     def size(self, location: str) -> int:
         """The size of the files that a query needs to resume, as they are now (bytes)."""
-        _, lengths = self._needed(location)
-        return sum(lengths.values())
+        with self._validated(location):
+            _, lengths = self._needed(location)
+            return sum(lengths.values())
 
     def read(self, location: str) -> Snapshot:
         """The files that a query needs to resume, verified by the server's hashes of them."""
@@ -66,6 +69,15 @@ class CheckpointFiles:
                 if not error.error_class.startswith(_GONE):
                     raise
         return self._read(location)
+
+    @contextmanager
+    def _validated(self, location: str) -> Iterator[None]:
+        """Translate the errors of rows of another form than that of the request."""
+        try:
+            yield
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            message = f"{self.address} does not list the checkpoint at {location!r} as Spark does"
+            raise OutcomeUnknown(message, address=self.address) from error
 
     def sources(self, location: str) -> int | None:
         """The number of sources whose offsets the newest batch has; ``None`` if there is no batch yet.
@@ -102,12 +114,14 @@ class CheckpointFiles:
 
     def write(self, location: str, snapshot: Snapshot) -> None:
         """Write a snapshot, and compare the server's hashes of the written files."""
+        self._check_names(location, snapshot.files)
         root = self._qualified(location)
         files = {name: _with_location(name, content, root) for name, content in snapshot.files.items()}
         self._write(location, files)
         # Without empty files, which Spark does not list; a checkpoint has none.
         expected = {name: sha256(content).hexdigest() for name, content in files.items() if content}
-        _, found = self._list(location, "sha2(content, 256)")
+        with self._validated(location):
+            _, found = self._list(location, "sha2(content, 256)")
         if found != expected:
             different = sorted(set(found.items()) ^ set(expected.items()))[0][0]
             reason = (
@@ -127,14 +141,28 @@ class CheckpointFiles:
     # -- reading
 
     def _needed(self, location: str) -> tuple[str, dict[str, int]]:
-        root, lengths = self._list(location, "length")
-        return root, {name: lengths[name] for name in needed(lengths)}
+        root, found = self._list(location, "length")
+        lengths = {name: int(length) for name, length in found.items()}
+        names = needed(lengths)
+        self._check_names(location, names)
+        return root, {name: lengths[name] for name in names}
+
+    def _check_names(self, location: str, names: Iterable[str]) -> None:
+        """Raise :class:`~speck.errors.Rejected` for a name that is none of a file of a checkpoint."""
+        name = unknown(names)
+        if name is not None:
+            raise Rejected(
+                f"{self.address}: the checkpoint at {location!r} has a file {name[:200]!r}, "
+                f"which is not one of a checkpoint (expected {KNOWN})",
+                address=self.address,
+            )
 
     def _read(self, location: str) -> Snapshot:
-        root, lengths = self._needed(location)
         files: dict[str, bytes] = {}
-        for group in _groups(lengths):
-            files |= self._contents(root, group, sum(lengths[name] for name in group))
+        with self._validated(location):
+            root, lengths = self._needed(location)
+            for group in _groups(lengths):
+                files |= self._contents(root, group, sum(lengths[name] for name in group))
         if missing := sorted(name for name in lengths if len(files.get(name, b"")) != lengths[name]):
             reason = f"{self.address} did not return {missing[0]} of {location!r} completely"
             raise OutcomeUnknown(reason, address=self.address)
@@ -148,6 +176,8 @@ class CheckpointFiles:
         if not roots:
             raise Rejected(f"{self.address} finds no checkpoint at {location!r}", address=self.address)
         root = min(roots, key=len).removesuffix("/metadata")
+        if not root:
+            raise TypeError("a checkpoint without a path")
         try:
             rows += self._rows(_select(_files(f"{location}/{_HIDDEN}", recursive=True), columns))
         except ServerRefused as error:
@@ -175,7 +205,7 @@ class CheckpointFiles:
 
     def _rows(self, relation: pb2.Relation, size: int = 0) -> list[dict[str, Any]]:
         """The rows of a relation; ``size`` is that of the contents of files in them, bytes."""
-        most = LARGEST + size
+        most = LARGEST + min(max(size, 0), _LARGEST_FILE)
         return self._probe.ask(lambda session: self._client.rows(session, relation, DEADLINE, most))
 
     # -- writing

@@ -18,6 +18,7 @@ import grpc  # type: ignore[import-untyped]
 
 from binders.common.bearer import checked_token
 from speck.core.inventory import Login
+from speck.core.pem import pem_fault
 from speck.errors import Unreachable
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -108,6 +109,10 @@ def _tls(address: str, keys: Keys) -> grpc.ChannelCredentials:
             context.load_verify_locations(keys.ca_file)
             trusted = Path(keys.ca_file).read_bytes()
     if keys.certificate_file is not None and keys.key_file is not None:
+        with _usable(address, "key_file", keys.key_file, "cannot be used"):
+            if (fault := pem_fault(Path(keys.key_file).read_bytes(), key=True)) is not None:
+                message = f"engine_login.key_file {keys.key_file!r} of {address} {fault}"
+                raise Unreachable(message, address=address)
         with _usable(
             address, "certificate_file", keys.certificate_file, "contains no certificate for key_file"
         ):

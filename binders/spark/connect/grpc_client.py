@@ -237,7 +237,12 @@ class ConnectClient:
         import pyarrow
 
         batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline, most)
-        return [row for each in batches for row in pyarrow.ipc.open_stream(each.data).read_all().to_pylist()]
+        try:
+            tables = [pyarrow.ipc.open_stream(each.data).read_all() for each in batches]
+            return [row for each in tables for row in each.to_pylist()]
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            message = f"{self.address} gave an answer that is not Spark Connect's (rows that cannot be read)"
+            raise OutcomeUnknown(message, address=self.address) from error
 
     def upload(self, session: str, files: Mapping[str, bytes], deadline: float) -> None:
         """Upload artifacts, by name, to a session; the name determines how the server handles the content."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.controller.backoff import Backoff
-from speck.controller.workers.hooks import WorkerRequest
+from speck.controller.workers.hooks import WorkerRequest, is_nameable
 from speck.core.inventory import Engine, Scale
 from speck.core.job import Job
 from speck.core.lifecycle import EventKind
@@ -222,6 +222,8 @@ class WorkerGroup:
         found = []
         for each in reversed(self.workers):
             since = self.free_since.get(each.id)
+            if not is_nameable(each.id) and self.scale.names_stopped:
+                continue
             if since is not None and now - since >= self.scale.idle:
                 found.append(each.id)
             elif not self.scale.names_stopped:
@@ -306,7 +308,9 @@ class WorkerGroup:
     def _hook(self) -> str:
         if self.scale.local is not None:
             return "the hook of the local sites"
-        return f"the hook {self.scale.url or self.scale.command[0]}"
+        if self.scale.url is not None:  # a query may hold a secret under any name
+            return f"the hook {self.scale.url.partition('?')[0]}"
+        return f"the hook {self.scale.command[0]}"
 
     # --- plain data
 
@@ -327,12 +331,23 @@ class WorkerGroup:
             "instances": None if decision is None else decision.instances,
             "predicted": None if decision is None else decision.predicted,
             "state": self.state(),
-            "message": self.silent or self.fault or ("" if decision is None else decision.reason),
+            "message": self.silent or self.fault or self._unnameable() or self._reason(),
             "next_try": due + offset if self.fault and due is not None else None,
             "observed_at": None if self.seen_at is None else self.seen_at + offset,
             "workers": [self._worker_data(each, now) for each in self.workers],
             "filled": [] if decision is None else list(decision.packing.loads),
         }
+
+    def _reason(self) -> str:
+        return "" if self.decision is None else self.decision.reason
+
+    def _unnameable(self) -> str:
+        """The workers that are never stopped because of their ids; empty if there are none."""
+        found = [repr(each.id[:100]) for each in self.workers if not is_nameable(each.id)]
+        if not found or not self.scale.names_stopped:
+            return ""
+        expected = "expected letters, digits, '.', ':', '_' and '-', and no '-' at the beginning"
+        return f"not stopped, as the hook is not given such an id: {', '.join(found[:5])} ({expected})"
 
     def state(self) -> str:
         """``silent``, ``failed``, ``scaling``, ``idle`` (as desired), ``short`` or ``over``."""

@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -151,6 +152,15 @@ class HookCall:
                 return f"wrote more than {_LONGEST_OUTPUT >> 20} MiB"
             time.sleep(_POLL)
         return ""
+
+
+# A worker chooses its own id (taskmanager.resource-id of Flink), and scripts may pass it to a shell.
+_NAMEABLE = re.compile(r"[A-Za-z0-9._:][A-Za-z0-9._:-]{0,254}\Z")
+
+
+def is_nameable(worker: str) -> bool:
+    """True if the id of a worker may be given to a hook: no option, no list, nothing that a shell expands."""
+    return _NAMEABLE.match(worker) is not None
 
 
 def command_of(scale: Scale, request: WorkerRequest) -> list[str]:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from binders.common.foreign_text import one_line
 from binders.flink.engine import FlinkEngine
 from binders.flink.rest.client import FlinkRefused
+from speck.core.foreign_text import one_line
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.runtime import Attempt, Handle, JobState
 from speck.errors import OutcomeUnknown, Rejected
@@ -19,7 +19,7 @@ from tests.support.http_server import Handler, http_server
 
 PAGE = """<html><head><title>{title}</title><style>p {{}}</style></head>
 <body><h1>{title}</h1><p>nginx/1.22</p></body></html>"""
-PASSWORD = "open-sesame"  # noqa: S105 - of a test
+PASSWORD = "open-sesame"
 ATTEMPT = Attempt(id=FLINK_JOB, job_name="a", number=1, session="speck-a")
 
 
