@@ -13,6 +13,7 @@ from speck.controller.workers import WorkerController
 from speck.core.inventory import Broker, Inventory, Site
 from speck.errors import NotFound, SpeckError
 from speck.observe.between import edges_of
+from speck.observe.from_engines import CHECKS
 from speck.observe.healthcheck import examine, with_reach
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
@@ -60,7 +61,7 @@ class SiteQueries:
     def checkups_from_engines(self) -> list[dict[str, Any]]:
         """As :meth:`checkups`, and each engine tries to reach each broker: takes a slot for a moment."""
         snapshots = self.deployments.snapshots()
-        found = examine(self.inventory, self.pool, edges=edges_of(snapshots))
+        found = examine(self.inventory, self.pool, CHECKS, edges_of(snapshots))
         forms = [form for snapshot in snapshots for form in snapshot.forms.values()]
         used = [
             (each.spe_address, broker) for each in forms for broker in (each.source_broker, each.sink_broker)
