@@ -19,7 +19,13 @@ from typing import Any
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.connection_cache import ConnectionCache
-from binders.mqtt.limits import probed_concerns, reject_unfit, stated_concerns, stated_limits
+from binders.mqtt.limits import (
+    probed_concerns,
+    reject_unfit,
+    session_concerns,
+    stated_concerns,
+    stated_limits,
+)
 from binders.mqtt.records import (
     SessionRecords,
     hand_over,
@@ -37,6 +43,7 @@ from speck.binder import MOST_COUNTED, Feed, ForeignSession, OwnedSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup, Complaint
 from speck.core.split import control_topic
+from speck.core.topic import OWN_TOPICS
 from speck.errors import BinderError, Fault, InvalidInput, Rejected
 
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
@@ -60,6 +67,9 @@ _CLIENT_SECONDS = 60
 # when it comes back.  Writers retain messages for less time than that (ResendRequest of the connectors).
 _RESEND_REQUESTS = "speck/again/"
 _REQUEST_SECONDS = 3600
+
+# Topics that a reader acknowledges and does not return; frames are the input of parts of a split.
+_NO_INPUT = tuple(each for each in OWN_TOPICS if each != "speck/split/")
 
 # Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
 _MAX_TOPIC = 65535
@@ -237,8 +247,7 @@ class MqttBroker:
             connection.round_trip(echo)
             connection.unsubscribe(echo)
             topics = [message.topic for message in connection.received]
-            ours = (drain_topic(""), writers_topic(""), control_topic(""))
-            return min(MOST_COUNTED, sum(not topic.startswith(ours) for topic in topics))
+            return min(MOST_COUNTED, sum(not topic.startswith(_NO_INPUT) for topic in topics))
 
     def stored(self) -> int | None:
         """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
@@ -390,13 +399,32 @@ class MqttBroker:
     def _find_concerns(self) -> list[Complaint]:
         stated = self._cache.run(lambda control: stated_concerns(control.limits), fresh=True)
         version = self._cache.run(_version)
-        return stated + probed_concerns(
+        probed = probed_concerns(
             self._address,
             self._login(),
             probe_topic(),
             self._timeout,
             is_mosquitto=version is None or version.startswith("mosquitto"),
         )
+        return [*stated, *self._session_concerns(), *probed]
+
+    def _session_concerns(self) -> list[Complaint]:
+        """Limits that a broker states, or applies, only when a session like a job's is made."""
+        # With the length and the letters of a job's session, and an expiry that ends with the connection.
+        client = f"speck-probe-{uuid.uuid4().hex}:{self._owner or '0' * 16}"
+        try:
+            with self._connection(client, expiry=FOREVER) as connection:
+                expiry = getattr(connection.limits, "SessionExpiryInterval", FOREVER)
+                assigned = getattr(connection.limits, "AssignedClientIdentifier", client)
+                connection.disconnect(0)
+        except Rejected as error:
+            return [
+                Complaint(
+                    f"it refuses a client with an id as jobs have it ({client!r}): {error} (allow ids of "
+                    "256 characters of letters, digits, '.', '_', '-' and ':')"
+                )
+            ]
+        return session_concerns(client, expiry, assigned)
 
 
 class MqttFeed:

@@ -14,6 +14,7 @@ from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Broker, Inventory, Site
 from speck.errors import NotFound, SpeckError
 from speck.observe.between import edges_of
+from speck.observe.from_engines import CHECKS
 from speck.observe.healthcheck import Examined, examine, with_reach
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
@@ -75,7 +76,7 @@ class SiteQueries:
 
     def _examined_from_engines(self) -> list[dict[str, Any]]:
         snapshots = self.deployments.snapshots()
-        found = self._examined()
+        found = examine(self.inventory, self.pool, CHECKS, edges_of(snapshots))
         forms = [form for snapshot in snapshots for form in snapshot.forms.values()]
         used = [
             (each.spe_address, broker) for each in forms for broker in (each.source_broker, each.sink_broker)

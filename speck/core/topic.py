@@ -6,7 +6,11 @@ import re
 from collections.abc import Sequence
 
 MAX_TOPIC_BYTES = 65_535  # section 4.7.3
-RESERVED = ("speck/fence/", "speck/split/", "speck/control/")
+# Of the records, marks, requests and probes that SpecK and its connectors write (docs/mqtt.md).
+OWN_TOPICS = (
+    *("speck/fence/", "speck/session/", "speck/writers/", "speck/sink/", "speck/again/"),
+    *("speck/drain/", "speck/drained/", "speck/probe/", "speck/control/", "speck/split/"),
+)
 _NOT_ALLOWED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # sections 1.5.4 and 4.7.3
 
 
@@ -16,7 +20,7 @@ def name_fault(topic: str) -> str | None:
         return "has a wildcard (expected a topic without '+' and '#': a job writes one topic)"
     if topic.startswith("$"):
         return "starts with '$' (expected another name: such topics belong to the broker)"
-    if (reserved := next((each for each in RESERVED if topic.startswith(each)), None)) is not None:
+    if (reserved := next((each for each in OWN_TOPICS if topic.startswith(each)), None)) is not None:
         return f"starts with {reserved!r} (expected another name: SpecK itself writes there)"
     return _text_fault(topic)
 

@@ -16,7 +16,9 @@ from speck.core.inventory import Inventory
 from speck.core.runtime import Complaint
 from speck.errors import NoCapacity, SpeckError
 
-PATIENCE = 40.0  # s, for all engines; below the read timeout of the command line
+# s, for all engines, and for the last trial; with the checks before, below the read timeout of the client
+PATIENCE, LAST_TRIAL = 25.0, 10.0
+CHECKS = 20.0  # s, for the checks before
 _THREADS = 16
 
 
@@ -49,7 +51,7 @@ def reach_complaints(
                 found[engine].append(_complaint(inventory, broker, reason, is_needed=is_needed))
 
     trials = [threads.submit(try_all, engine) for engine in found]
-    wait(trials, patience + 10)
+    wait(trials, patience + LAST_TRIAL)
     threads.shutdown(wait=False, cancel_futures=True)
     return {engine: list(complaints) for engine, complaints in found.items() if complaints}
 

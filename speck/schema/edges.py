@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.graph import Endpoint, Graph, Members
-from speck.core.topic import RESERVED, filter_fault, is_filter, matches, name_fault
+from speck.core.topic import OWN_TOPICS, filter_fault, is_filter, matches, name_fault
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport, Suggestions, kind_of_value, listed, quoted
 from speck.schema.schemas import TopicSchema
@@ -150,7 +150,7 @@ def _ends(graph: Graph, edges: Edges) -> Iterator[_End]:
 def _add_undeclared(faults: list[Fault], end: _End, undeclared: Members, jobs: Sources) -> None:
     suggestions = Suggestions(dict.fromkeys([*end.declared, *(each.topic for each in end.others)]))
     for endpoint, names in undeclared.items():
-        if not endpoint.topic.startswith(RESERVED):
+        if not endpoint.topic.startswith(OWN_TOPICS):
             first = min(names)
             FaultReport(faults, jobs[first], job=first).add(end.field, end.message(endpoint, suggestions))
 

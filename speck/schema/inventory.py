@@ -332,20 +332,15 @@ def _shared_brokers(
             )
             line = line_of(sites if name in sites else brokers, name)
             yield Fault(message, field="broker_login", line=line)
-        elif other.max_queued_bytes != broker.max_queued_bytes:
-            message = (
-                f"{quoted(name)}: max_queued_bytes {broker.max_queued_bytes} of {broker.broker_address} "
-                f"differs from the {other.max_queued_bytes} of {earlier!r} (expected one value)"
-            )
-            line = line_of(sites if name in sites else brokers, name)
-            yield Fault(message, field="max_queued_bytes", line=line)
-        elif other.job_broker_address != broker.job_broker_address:
-            message = (
-                f"{quoted(name)}: job_broker_address {broker.address_of_jobs} of {broker.broker_address} "
-                f"differs from the {other.address_of_jobs} of {earlier!r} (expected one value)"
-            )
-            line = line_of(sites if name in sites else brokers, name)
-            yield Fault(message, field="job_broker_address", line=line)
+        for field in ("max_queued_bytes", "job_broker_address"):
+            value, first_value = getattr(broker, field), getattr(other, field)
+            if value != first_value:
+                message = (
+                    f"{quoted(name)}: {field} {value} of {broker.broker_address} differs from the "
+                    f"{first_value} of {earlier!r} (expected one value)"
+                )
+                line = line_of(sites if name in sites else brokers, name)
+                yield Fault(message, field=field, line=line)
 
 
 def _same_for_jobs(

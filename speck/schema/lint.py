@@ -9,7 +9,7 @@ from speck.core.draft import FREE
 from speck.core.graph import Endpoint, Graph, Members, source_of
 from speck.core.job import client_id, fence_topic
 from speck.core.split import SPLIT_TOPICS, Role, part_of
-from speck.core.topic import RESERVED, is_filter, matches
+from speck.core.topic import OWN_TOPICS, is_filter, matches
 from speck.errors import Fault
 from speck.schema.edges import Edges
 from speck.schema.fault_report import FaultReport, Suggestions, listed
@@ -106,7 +106,7 @@ def _split_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> It
         part = part_of(job)
         inside = part is not None and part.role in (Role.COMBINER, Role.REDUCER)
         taken = [each.topic for each in graph.matched.get(source_of(job), ())]
-        if not inside and any(topic.startswith(RESERVED) for topic in (job.source_topic, *taken)):
+        if not inside and any(topic.startswith(OWN_TOPICS) for topic in (job.source_topic, *taken)):
             found: list[Fault] = []
             message = f"takes in messages of SpecK itself (expected a topic that excludes {SPLIT_TOPICS})"
             FaultReport(found, sources[name], job=name).add("source_topic", message)

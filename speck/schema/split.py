@@ -24,7 +24,7 @@ from speck.core.split import (
     expand,
     part_names,
 )
-from speck.core.topic import RESERVED
+from speck.core.topic import OWN_TOPICS
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport
 from speck.schema.resolver import Resolver, Steps
@@ -148,7 +148,7 @@ class _SplitReader:
 
     def _check_source(self) -> None:
         topic = str(self._fields.get("source_topic", ""))
-        if topic.startswith(RESERVED):
+        if topic.startswith(OWN_TOPICS):
             right = "expected a topic with rows: this one carries messages of SpecK itself"
             self._report.add("source_topic", f"does not fit {BLOCK} ({right})")
 

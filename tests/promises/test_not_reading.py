@@ -10,7 +10,7 @@ import pytest
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
 from speck.binder import installed
 from speck.coordinator import Services, build
-from speck.core.inventory import Engine, Inventory, Site
+from speck.core.inventory import Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
@@ -19,6 +19,7 @@ from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
 from tests.support.requirements import NEEDS_RIG
 from tests.support.spark_server import SparkServer
+from tests.support.two_engines import two_engines
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
@@ -53,14 +54,7 @@ def test_what_does_not_read_is_told_within_a_minute(
 ) -> None:
     """The coordinator reaches the broker, the engines do not; and a program generates its own input."""
     nowhere = f"tcp://127.0.0.1:{free_port()}"
-    engines = (
-        Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints")),
-        Engine(
-            spe_address=flink_server.address,
-            checkpoint_dir=flink_server.cluster.checkpoints.as_uri(),
-            savepoint_dir=flink_server.cluster.savepoints.as_uri(),
-        ),
-    )
+    engines = two_engines(spark_server, flink_server, tmp_path)
     broker = mosquitto.address
     site = Site(name="A", engines=engines, broker_address=broker, job_broker_address=nowhere)
     text = (

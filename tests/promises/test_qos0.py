@@ -10,7 +10,7 @@ from benchmarks.promises.flow import Listener, Sender, client
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
-from speck.core.inventory import Engine, Inventory, Site
+from speck.core.inventory import Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
@@ -18,6 +18,7 @@ from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
 from tests.support.spark_server import SparkServer
+from tests.support.two_engines import two_engines
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
@@ -50,14 +51,7 @@ def test_none_is_lost_by_two_updates_on_either_engine(
     mosquitto: MosquittoServer, spark_server: SparkServer, flink_server: FlinkServer, tmp_path: Path
 ) -> None:
     """With the broker as it is shipped; without ``upgrade_outgoing_qos``, some hundred are lost."""
-    engines = (
-        Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints")),
-        Engine(
-            spe_address=flink_server.address,
-            checkpoint_dir=flink_server.cluster.checkpoints.as_uri(),
-            savepoint_dir=flink_server.cluster.savepoints.as_uri(),
-        ),
-    )
+    engines = two_engines(spark_server, flink_server, tmp_path)
     inventory = Inventory({"A": Site(name="A", engines=engines, broker_address=mosquitto.address)})
     near = mosquitto.address, spark_server.address, flink_server.address
     with (

@@ -11,7 +11,7 @@ from benchmarks.promises.flow import Listener, Sender, client
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
 from speck.binder import installed
 from speck.coordinator import build
-from speck.core.inventory import Engine, Inventory, Site
+from speck.core.inventory import Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
@@ -19,6 +19,7 @@ from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
 from tests.support.spark_server import SparkServer
+from tests.support.two_engines import two_engines
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
@@ -33,12 +34,7 @@ def test_checks_are_quick_and_disturb_no_job(
     flink_server: FlinkServer,
     tmp_path: Path,
 ) -> None:
-    spark = Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints"))
-    flink = Engine(
-        spe_address=flink_server.address,
-        checkpoint_dir=flink_server.cluster.checkpoints.as_uri(),
-        savepoint_dir=flink_server.cluster.savepoints.as_uri(),
-    )
+    spark, flink = two_engines(spark_server, flink_server, tmp_path)
     engines = {"A": spark, "B": flink, "C": spark, "D": flink}
     sites = {
         name: Site(name=name, engines=(engine,), broker_address=site_brokers[name].address)

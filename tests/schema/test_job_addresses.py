@@ -84,7 +84,10 @@ def test_both_addresses_are_one_broker_in_a_composition(inventory: Inventory, tm
     ("changed", "message"),
     [
         (("tcp://mqtt_b:1883", "tcp://mqtt_a:1883"), "the same address for jobs as that of 'A'"),
-        (("tcp://127.0.0.1:1885", "tcp://127.0.0.1:1884"), "differs from the tcp://mqtt_a:1883 of 'A'"),
+        (
+            ("tcp://127.0.0.1:1885", "tcp://127.0.0.1:1884"),
+            "job_broker_address tcp://mqtt_b:1883 of tcp://127.0.0.1:1884 differs",
+        ),
         (("tcp://mqtt_a", "mqtt_a:1883"), "job_broker_address"),
         (("tcp://mqtt_a", "mqtts://mqtt_a"), "underscore"),
     ],

@@ -287,6 +287,8 @@ CLASS = "expected the dotted name of a class or function"
         (FLINK, "sink_topic", "a/+", "sink_topic 'a/+' has a wildcard"),
         (FLINK, "sink_topic", "$SYS/x", "starts with '$'"),
         (FLINK, "sink_topic", "speck/fence/x", "starts with 'speck/fence/'"),
+        (FLINK, "sink_topic", "speck/session/x", "starts with 'speck/session/'"),
+        (FLINK, "sink_topic", "speck/again/x", "starts with 'speck/again/'"),
         (FLINK, "sink_topic", "a\0", "contains a control character"),
         (FLINK, "sink_topic", "x" * 65_536, "is too long (expected at most 65,535 bytes of UTF-8)"),
         (FLINK, "entry_class", "1.x", f"entry_class '1.x' is not a name of code ({CLASS})"),

@@ -28,7 +28,7 @@ final class MessageDecoder {
             lastTopic = topic;
             lastTopicBytes = topic.getBytes(StandardCharsets.UTF_8);
             lastIsOfCoordinator = Drain.isMarker(topic) || KnownWriters.isList(topic)
-                    || Control.isForeign(topic, settings);
+                    || Control.isForeign(topic, settings) || OwnTopics.isMatchedByChance(topic, settings);
         }
         byte[] payload = ByteBufUtil.getBytes(packet.payload());
         String job = null;

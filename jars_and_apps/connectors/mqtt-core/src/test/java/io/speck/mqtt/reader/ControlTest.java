@@ -81,6 +81,55 @@ class ControlTest {
     }
 
     @Test
+    void whatSpecKItselfWritesIsNoInputOfAFilterThatMatchesAll() throws Exception {
+        try (MqttSource source = new MqttSource(settings("#", 1), journal)) {
+            source.open(0, 0);
+            for (String own : List.of("fence/x", "session/x", "sink/x", "again/x", "drained/x", "probe/x", "split/x/0")) {
+                publish("speck/" + own, "own");
+            }
+            publish("speck/garden", "of a user");
+            publish("in/a", "1");
+            Await.until("two messages", () -> source.await(2, SECOND) == 2);
+            assertEquals(List.of("speck/garden of a user", "in/a 1"), texts(source.messages(0, 2)));
+        }
+    }
+
+    /** MQTT 5, 4.7.3: levels may be empty, and a topic has up to 65,535 bytes of UTF-8. */
+    @Test
+    void topicsOfAnyFormAreReadUnderTheNameThatWasWritten() throws Exception {
+        List<String> topics = List.of("/", "/a", "a/", "a//b", "///", "Straße/ö €/\uD83D\uDE00", " a ", "speck", "x".repeat(65535));
+        try (MqttSource source = new MqttSource(settings("#", 1), journal)) {
+            source.open(0, 0);
+            for (String topic : topics) {
+                publish(topic, "1");
+            }
+            Await.until("all", () -> source.await(topics.size(), SECOND) == topics.size());
+            assertEquals(topics, source.messages(0, topics.size()).stream().map(Message::topic).toList());
+        }
+        for (String topic : topics) {
+            try (MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()),
+                    "odd-" + topics.indexOf(topic), topic, 65535, 32 << 20, null, -1, true, Duration.ofSeconds(20)),
+                    new MemoryJournal())) {
+                source.open(0, 0);
+                publish(topic, "2");
+                Await.until("one", () -> source.await(1, SECOND) == 1);
+                assertEquals(topic, source.messages(0, 1).get(0).topic());
+                source.commit(1);
+            }
+        }
+    }
+
+    @Test
+    void aFilterOfSpecKsOwnTopicsGetsThem() throws Exception {
+        try (MqttSource source = new MqttSource(settings("speck/split/x/+", 1), journal)) {
+            source.open(0, 0);
+            publish("speck/split/x/0", "frame");
+            Await.until("a frame", () -> source.await(1, SECOND) == 1);
+            assertEquals(List.of("speck/split/x/0 frame"), texts(source.messages(0, 1)));
+        }
+    }
+
+    @Test
     void controlMessagesForAnotherAndForAFormerFormAreLeftOut() throws Exception {
         try (MqttSource former = new MqttSource(settings("+/+/other", 1).controlledBy(CONTROL), journal)) {
             former.open(0, 0);
