@@ -110,6 +110,20 @@ def test_two_users_with_one_path_and_different_texts(rest: RestServer, speck: Sp
     assert speck("plan", str(mine)).code == speck("plan", str(theirs)).code == 0
 
 
+def test_a_file_that_imports_a_module_beside_it_is_refused_before_it_is_sent(
+    rest: RestServer, speck: Speck, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "mine", f"import json\nimport units\n\n\n{AIR}")
+    assert speck("plan", str(file)).code == 2  # nothing of that name is there: it may be at the site
+    (file.parent / "units.py").write_text("LIMIT = 30\n")
+    for command in ("plan", "apply"):
+        refused = speck(command, str(file))
+        text = " ".join(refused.err.split())
+        assert refused.code == 1 and not running(rest)
+        assert "air.py, line 2: imports 'units', which is units.py beside it and does not come along" in text
+        assert "(expected a .zip or a wheel of both as job_path (Spark), or its functions in air.py)" in text
+
+
 @pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd.py", ".hidden.py", "link.py"])
 def test_nothing_outside_of_the_directory_is_sent(
     speck: Speck, rest: RestServer, tmp_path: Path, path: str
