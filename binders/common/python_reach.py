@@ -53,6 +53,7 @@ _READS_TEXT = frozenset(
 )
 _SCRIPT_TESTS = frozenset(("__name__ == '__main__'", "'__main__' == __name__"))
 _NAME_LENGTH = 40  # characters of a statement that has no name
+_LINE_END = re.compile(r"\r\n|\r|\n")  # those of Python; ``splitlines`` knows more
 _WORDS = re.compile(r"\w+")
 
 
@@ -62,7 +63,7 @@ def reached_code(source: bytes, entry: str | None, where: str) -> ReachedCode:
     Raises :class:`~binders.common.python_source.BadSource`.
     """
     try:
-        module = _Module(parsed(source, where), source.decode("utf-8-sig", "replace").splitlines(), where)
+        module = _Module(parsed(source, where), source.decode("utf-8-sig", "backslashreplace"), where)
         return _reached(module, entry)
     except RecursionError as error:
         raise BadSource(f"{where!r} is nested too deeply for Python to read") from error
@@ -74,7 +75,7 @@ def reached_statements(source: bytes, entry: str, where: str) -> list[ast.stmt]:
     Raises :class:`~binders.common.python_source.BadSource`.
     """
     try:
-        module = _Module(parsed(source, where), [], where)
+        module = _Module(parsed(source, where), "", where)
         known = entry in module.bindings
         return [each.node for each in (module.reach(entry) if known else module.statements)]
     except RecursionError as error:
@@ -110,8 +111,9 @@ class _Statement:
 
 
 class _Module:
-    def __init__(self, tree: ast.Module, lines: list[str], where: str) -> None:
-        self._lines = lines
+    def __init__(self, tree: ast.Module, text: str, where: str) -> None:
+        self._text = text
+        self._lines = _LINE_END.split(text)
         nodes = (each for node in tree.body if not _is_idle(node) for each in _one_by_one(node))
         self.statements = [_statement(each, where) for each in nodes]
         self.bindings: dict[str, list[_Statement]] = {}
@@ -148,8 +150,7 @@ class _Module:
     def code(self, statements: Iterable[_Statement], whole: str = "", read: str = "") -> ReachedCode:
         """The code of these statements; ``read`` names what reads the text, or other dynamic code."""
         if read and read not in _DYNAMIC | _DYNAMIC_ATTRIBUTES:
-            text = "\n".join(self._lines)
-            return ReachedCode((CodePart("the text", text, text),), whole)
+            return ReachedCode((CodePart("the text", self._text, self._text),), whole)
         counted = list(statements)
         values = _values(counted)
         return ReachedCode(tuple(self._part(each, values) for each in counted), whole)

@@ -475,6 +475,32 @@ def test_an_import_counts_if_it_completes_a_package_that_the_job_uses() -> None:
     assert not code_change("a.py", before, after).same
 
 
+WORK = "LIMIT = 1\ndef work(messages):\n    return messages, LIMIT\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [WORK.replace("\n", "\r\n"), WORK.replace("\n", "\r"), "\ufeff" + WORK, WORK.rstrip("\n"), WORK + "\n\n"],
+    ids=["CRLF", "CR", "BOM", "no line end", "more line ends"],
+)
+def test_the_form_of_the_text_does_not_count(other: str) -> None:
+    before, after = (reached_code(each.encode(), "work", "a.py") for each in (WORK, other))
+    assert code_change("a.py", before, after).same
+    edited = reached_code(other.replace("LIMIT = 1", "LIMIT = 2").encode(), "work", "a.py")
+    assert str(code_change("a.py", after, edited)) == "a.py: `LIMIT` changed (1 line)"
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [(b"# \xe9\n", b"# \xe8\n"), (b"# a\n", b"# a\r\n"), (b"# a\x0c\n", b"# a\n")],
+    ids=["characters", "line ends", "form feeds"],
+)
+def test_to_code_that_reads_its_own_text_every_byte_matters(one: bytes, another: bytes) -> None:
+    source = b"# coding: latin-1\n%sdef work(messages):\n    return open(__file__, 'rb').read()\n"
+    before, after = (reached_code(source % each, "work", "a.py") for each in (one, another))
+    assert not code_change("a.py", before, after).same
+
+
 INERT = (
     "def unused(x: int = 1, *, y: list[int] | None = None) -> dict[str, int]:\n    return print(x)\n",
     "def unused(x='work'):\n    pass\n",
