@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import socket
 from pathlib import Path
 
@@ -122,6 +123,27 @@ def test_a_file_that_imports_a_module_beside_it_is_refused_before_it_is_sent(
         assert refused.code == 1 and not running(rest)
         assert "air.py, line 2: imports 'units', which is units.py beside it and does not come along" in text
         assert "(expected a .zip or a wheel of both as job_path (Spark), or its functions in air.py)" in text
+
+
+NAMES = (
+    *("air 1.py", "air#1.py", "air%41.py", "air%.py", "luft-ä.py", "🚀.py", "a'b.py", 'a"b.py', "a\\b.py"),
+    *("a+b&c=d.py", "a;b.py", "AIR.py", "x" * 252 + ".py", "ü" * 126 + ".py", "a b/ä#/c.py", "-x.py"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_any_name_travels(rest: RestServer, speck: Speck, tmp_path: Path, name: str) -> None:
+    file = written(tmp_path / "mine")
+    (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
+    (file.parent / name).write_text(AIR)
+    (file.parent / "air.py").write_text("raise SystemExit\n")
+    file.write_text(
+        file.read_text().replace("job_path: air.py", f"job_path: {json.dumps(name, ensure_ascii=False)}")
+    )
+    done = speck("apply", str(file))
+    assert done.code == 0, done.err
+    assert running(rest) == {"a": AIR.encode(), "b": AIR.encode()}
+    assert speck("plan", str(file)).code == 0
 
 
 @pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd.py", ".hidden.py", "link.py"])
