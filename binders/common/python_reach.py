@@ -41,7 +41,7 @@ _DYNAMIC_ATTRIBUTES = frozenset(
     (
         *("__globals__", "__builtins__", "f_globals", "f_locals", "tb_frame", "import_module", "modules"),
         *("globals", "locals", "exec", "__import__", "_getframe", "resolve_name", "get_type_hints"),
-        *("__annotations__", "spec_from_file_location", "run_path", "run_module"),
+        *("__annotations__", "spec_from_file_location", "run_path", "run_module", "__subclasses__"),
     )
 )
 # Readers of the file's own text, to which a comment matters.
@@ -180,7 +180,7 @@ def _not_inert(
         if not future and Scope(bound - deleted, written, plain, lazy).is_inert(node):
             if isinstance(node, _Definition) and _defined_once(bindings[node.name]):
                 plain.add(node.name)
-        elif future or not _is_script(node):
+        elif future or "__name__" in written or not _is_script(node):
             found.add(statement)
         if not (isinstance(node, ast.AnnAssign) and node.value is None) and isinstance(node, _Binding):
             bound.update(statement.binds)
@@ -212,7 +212,7 @@ def _deleted(node: ast.stmt) -> Iterator[str]:
 
 def _statement(node: ast.stmt, where: str) -> _Statement:
     names, attributes, imported = set[str](), set[str](), set[str]()
-    reads, packages = set[str](), set[str]()
+    words, given, reads, packages = set[str](), set[str](), set[str](), set[str]()
     idle = {id(each.value) for each in ast.walk(node) if isinstance(each, ast.Expr)}
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
@@ -226,18 +226,20 @@ def _statement(node: ast.stmt, where: str) -> _Statement:
             imported |= {alias.name for alias in each.names} | set(modules)
             packages |= set(filter(is_package, (module.partition(".")[0] for module in modules)))
         elif isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in idle:
-            names.update(_WORDS.findall(each.value))
+            words.update(found := _WORDS.findall(each.value))
+            # ``getattr(function, "__globals__")``; other words of a longer text are words of a language.
+            given |= {word for word in found if word == each.value or word.startswith("__")}
             reads |= {where} if where in each.value else set()
     binds = tuple(_bound(node))
     itself = {PurePath(where).stem, f"speck_job_{PurePath(where).stem}"}
     dotted = {part for each in imported for part in each.split(".")}
-    used = names | dotted
+    used = names | dotted | given
     return _Statement(
         node,
         binds,
-        frozenset(names),
+        frozenset(names | words),
         ", ".join(binds) if isinstance(node, _Binding) and binds else _shortened(node),
-        frozenset(used & _DYNAMIC | attributes & _DYNAMIC_ATTRIBUTES | dotted & itself),
+        frozenset(used & _DYNAMIC | (attributes | given) & _DYNAMIC_ATTRIBUTES | dotted & itself),
         frozenset((used | attributes) & _READS_TEXT | reads),
         frozenset(packages),
     )

@@ -410,6 +410,18 @@ _IDIOMS = {
         "[module.anything]",
     ),
     "a name that is deleted": ("A = 1\ndel A\ndef unused(x=({n} - 1 and A)):\n    pass\n", "[1]"),
+    "all classes": (
+        "class Unused:\n    rule = {n}\n",
+        "[each.rule for each in object.__subclasses__() if 'rule' in each.__dict__]",
+    ),
+    "an attribute that is named by a text": (
+        "def f():\n    return {n}\ndef find():\n    return getattr(find, '__globals__')['f' + '']()\n",
+        "[find()]",
+    ),
+    "a name of the module that is changed": (
+        "T = []\n__name__ = '__main__'\nif __name__ == '__main__':\n    T.append({n})\n",
+        "T",
+    ),
     "an error of an unused default": ("def unused(x=({n} - 1 and nowhere)):\n    pass\n", "[1]"),
     "a literal that cannot be hashed": ("unused = {{(1, [])[{n} - 1]: 1}}\n", "[1]"),
 }
@@ -504,6 +516,7 @@ def test_to_code_that_reads_its_own_text_every_byte_matters(one: bytes, another:
 INERT = (
     "def unused(x: int = 1, *, y: list[int] | None = None) -> dict[str, int]:\n    return print(x)\n",
     "def unused(x='work'):\n    pass\n",
+    "def unused(x='a dir of modules'):\n    pass\n",
     "async def unused(x=len):\n    pass\n",
     "class Unused(object):\n    '''Text.'''\n    a: int = 3\n    b = [1, {'c': 2}]\n"
     "    @property\n    def c(self):\n        return self.a\n",
