@@ -532,7 +532,12 @@ def _body(text: bytes, code: Code) -> dict[str, Any]:
     if not code:
         return {"data": text, "headers": {"Content-Type": "application/yaml"}}
     parts = [("composition", ("composition.yaml", text, "application/yaml"))]
-    return {"files": parts, "data": {path: f"sha256:{sha256}" for path, sha256 in code.items()}}
+    return {"files": parts, "data": {_part_name(path): f"sha256:{sha256}" for path, sha256 in code.items()}}
+
+
+def _part_name(path: str) -> str:
+    """The name of a path's part of a form: in quotes a backslash is an escape, which requests leaves out."""
+    return path.replace("\\", "\\\\")
 
 
 def _foreign(answer: requests.Response) -> str:

@@ -41,7 +41,7 @@ _DYNAMIC_ATTRIBUTES = frozenset(
     (
         *("__globals__", "__builtins__", "f_globals", "f_locals", "tb_frame", "import_module", "modules"),
         *("globals", "locals", "exec", "__import__", "_getframe", "resolve_name", "get_type_hints"),
-        *("__annotations__", "spec_from_file_location", "run_path", "run_module"),
+        *("__annotations__", "spec_from_file_location", "run_path", "run_module", "__subclasses__"),
     )
 )
 # Readers of the file's own text, to which a comment matters.
@@ -53,6 +53,7 @@ _READS_TEXT = frozenset(
 )
 _SCRIPT_TESTS = frozenset(("__name__ == '__main__'", "'__main__' == __name__"))
 _NAME_LENGTH = 40  # characters of a statement that has no name
+_LINE_END = re.compile(r"\r\n|\r|\n")  # those of Python; ``splitlines`` knows more
 _WORDS = re.compile(r"\w+")
 
 
@@ -62,7 +63,7 @@ def reached_code(source: bytes, entry: str | None, where: str) -> ReachedCode:
     Raises :class:`~binders.common.python_source.BadSource`.
     """
     try:
-        module = _Module(parsed(source, where), source.decode("utf-8-sig", "replace").splitlines(), where)
+        module = _Module(parsed(source, where), source.decode("utf-8-sig", "backslashreplace"), where)
         return _reached(module, entry)
     except RecursionError as error:
         raise BadSource(f"{where!r} is nested too deeply for Python to read") from error
@@ -74,7 +75,7 @@ def reached_statements(source: bytes, entry: str, where: str) -> list[ast.stmt]:
     Raises :class:`~binders.common.python_source.BadSource`.
     """
     try:
-        module = _Module(parsed(source, where), [], where)
+        module = _Module(parsed(source, where), "", where)
         known = entry in module.bindings
         return [each.node for each in (module.reach(entry) if known else module.statements)]
     except RecursionError as error:
@@ -110,8 +111,9 @@ class _Statement:
 
 
 class _Module:
-    def __init__(self, tree: ast.Module, lines: list[str], where: str) -> None:
-        self._lines = lines
+    def __init__(self, tree: ast.Module, text: str, where: str) -> None:
+        self._text = text
+        self._lines = _LINE_END.split(text)
         nodes = (each for node in tree.body if not _is_idle(node) for each in _one_by_one(node))
         self.statements = [_statement(each, where) for each in nodes]
         self.bindings: dict[str, list[_Statement]] = {}
@@ -148,8 +150,7 @@ class _Module:
     def code(self, statements: Iterable[_Statement], whole: str = "", read: str = "") -> ReachedCode:
         """The code of these statements; ``read`` names what reads the text, or other dynamic code."""
         if read and read not in _DYNAMIC | _DYNAMIC_ATTRIBUTES:
-            text = "\n".join(self._lines)
-            return ReachedCode((CodePart("the text", text, text),), whole)
+            return ReachedCode((CodePart("the text", self._text, self._text),), whole)
         counted = list(statements)
         values = _values(counted)
         return ReachedCode(tuple(self._part(each, values) for each in counted), whole)
@@ -179,7 +180,7 @@ def _not_inert(
         if not future and Scope(bound - deleted, written, plain, lazy).is_inert(node):
             if isinstance(node, _Definition) and _defined_once(bindings[node.name]):
                 plain.add(node.name)
-        elif future or not _is_script(node):
+        elif future or "__name__" in written or not _is_script(node):
             found.add(statement)
         if not (isinstance(node, ast.AnnAssign) and node.value is None) and isinstance(node, _Binding):
             bound.update(statement.binds)
@@ -211,7 +212,7 @@ def _deleted(node: ast.stmt) -> Iterator[str]:
 
 def _statement(node: ast.stmt, where: str) -> _Statement:
     names, attributes, imported = set[str](), set[str](), set[str]()
-    reads, packages = set[str](), set[str]()
+    words, given, reads, packages = set[str](), set[str](), set[str](), set[str]()
     idle = {id(each.value) for each in ast.walk(node) if isinstance(each, ast.Expr)}
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
@@ -225,18 +226,20 @@ def _statement(node: ast.stmt, where: str) -> _Statement:
             imported |= {alias.name for alias in each.names} | set(modules)
             packages |= set(filter(is_package, (module.partition(".")[0] for module in modules)))
         elif isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in idle:
-            names.update(_WORDS.findall(each.value))
+            words.update(found := _WORDS.findall(each.value))
+            # ``getattr(function, "__globals__")``; other words of a longer text are words of a language.
+            given |= {word for word in found if word == each.value or word.startswith("__")}
             reads |= {where} if where in each.value else set()
     binds = tuple(_bound(node))
     itself = {PurePath(where).stem, f"speck_job_{PurePath(where).stem}"}
     dotted = {part for each in imported for part in each.split(".")}
-    used = names | dotted
+    used = names | dotted | given
     return _Statement(
         node,
         binds,
-        frozenset(names),
+        frozenset(names | words),
         ", ".join(binds) if isinstance(node, _Binding) and binds else _shortened(node),
-        frozenset(used & _DYNAMIC | attributes & _DYNAMIC_ATTRIBUTES | dotted & itself),
+        frozenset(used & _DYNAMIC | (attributes | given) & _DYNAMIC_ATTRIBUTES | dotted & itself),
         frozenset((used | attributes) & _READS_TEXT | reads),
         frozenset(packages),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +13,11 @@ import click
 
 from speck.cli.terminal import err
 from speck.client import Client, RequestRefused
-from speck.errors import InvalidInput
+from speck.core.siblings import sibling_import
+from speck.errors import Fault, InvalidInput
 from speck.schema.yaml.parser import parse
 
+_MOST_SOURCE = 4 << 20  # bytes; the server refuses a larger Python file
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -45,8 +48,11 @@ class LocalCode:
     def sent(self, client: Client) -> Iterator[Mapping[str, str]]:
         """Send what the server does not have; inside, a refusal of a file says where this machine looked.
 
-        Gives the hashes of all files that were found, by path.
+        Gives the hashes of all files that were found, by path.  Raises
+        :class:`~speck.errors.InvalidInput` for files that import a module beside them, before any is sent.
         """
+        if faults := list(self._sibling_faults()):
+            raise InvalidInput(faults, "composition")
         for path, sha256 in list(self.hashes.items()):
             if not client.send_artifact(sha256, self.found[path]):
                 del self.hashes[path]
@@ -63,6 +69,23 @@ class LocalCode:
             err.print(
                 f"{path}: the server's own file is used; on this machine it {why}", style="dim", markup=False
             )
+
+    def _sibling_faults(self) -> Iterator[Fault]:
+        for path, place in self.found.items():
+            found = sibling_import(_tree(place), place)
+            if found is not None:
+                archive = f"a .zip or a wheel of both as job_path (Spark), or its functions in {place.name}"
+                yield Fault(found.text(place.name, archive), field="job_path", value=path)
+
+
+def _tree(path: Path) -> ast.Module:
+    """The syntax tree of a Python file; empty for any other, and for one that the server is to refuse."""
+    try:
+        with path.open("rb") as file:
+            source = file.read(_MOST_SOURCE + 1) if path.suffix == ".py" else b""
+        return ast.parse(source if len(source) <= _MOST_SOURCE else b"")
+    except (OSError, SyntaxError, ValueError, MemoryError, RecursionError):
+        return ast.Module([], [])
 
 
 def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:

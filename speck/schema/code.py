@@ -87,9 +87,12 @@ class CodeChecker:
                 report.add_sentence("arguments", fault)
 
     def added_argument_faults(
-        self, fields: Mapping[str, Any], engine: str, arguments: Mapping[str, Scalar]
+        self, fields: Mapping[str, Any], engine: str, arguments: Mapping[str, Scalar], given: object = None
     ) -> list[str]:
-        """The faults of arguments that a part of a job gets beside the job's own, as of sound code."""
+        """The faults of arguments that a part of a job gets beside the job's own, as of sound code.
+
+        ``given`` are the same as they are written.
+        """
         kind = next((each for each in self._registry.engines if each.engine == engine), None)
         entry_class = fields.get("entry_class")
         path = self.find(fields["job_path"])[0] if "job_path" in fields else None
@@ -99,7 +102,10 @@ class CodeChecker:
             return []
         parameters = self._parameters(kind, path, entry_class)
         optional = [replace(each, needed=False) for each in parameters or ()]
-        return [] if parameters is None else list(argument_faults(entry_class, optional, arguments))
+        misread = dict(_misread(entry_class, parameters, given))
+        if parameters is None:
+            return list(misread.values())
+        return [*misread.values(), *argument_faults(entry_class, optional, arguments, misread)]
 
     def policy(self, path: str, engine: str) -> tuple[bytes, str]:
         """The content of the file of a trained policy below the roots, and its fault as a predicate."""

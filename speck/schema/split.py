@@ -293,7 +293,8 @@ class _SplitReader:
 
     def _sized(self, path: Steps, given: Block, address: str, site: str | None) -> Place:
         arguments = given.get("arguments", {})
-        for fault in self._resolver.code.added_argument_faults(self._fields, ENGINE, arguments):
+        written = self._report.value((BLOCK, *path, "arguments"))
+        for fault in self._resolver.code.added_argument_faults(self._fields, ENGINE, arguments, written):
             self._add((*path, "arguments"), f"do not fit: {fault}", shown="")
         return Place(
             spe_address=address,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
+from urllib.parse import quote
 
 from speck.binder import Artifact
 from speck.core.job import Job
@@ -178,7 +179,8 @@ class ServedFiles:
                     scratch.replace(place)
         except OSError as error:
             raise write_error(error, f"{name} cannot be stored at {place}: {error}") from error
-        url = f"{self.base.rstrip('/')}/artifacts/{sha256}/{self._token_of(sha256)}/{name}"
+        signed = f"{sha256}/{self._token_of(sha256)}/{quote(name, safe='')}"
+        url = f"{self.base.rstrip('/')}/artifacts/{signed}"
         return Artifact(name, sha256, url)
 
     def find(self, sha256: str, token: str, name: str) -> Path | None:

@@ -410,6 +410,18 @@ _IDIOMS = {
         "[module.anything]",
     ),
     "a name that is deleted": ("A = 1\ndel A\ndef unused(x=({n} - 1 and A)):\n    pass\n", "[1]"),
+    "all classes": (
+        "class Unused:\n    rule = {n}\n",
+        "[each.rule for each in object.__subclasses__() if 'rule' in each.__dict__]",
+    ),
+    "an attribute that is named by a text": (
+        "def f():\n    return {n}\ndef find():\n    return getattr(find, '__globals__')['f' + '']()\n",
+        "[find()]",
+    ),
+    "a name of the module that is changed": (
+        "T = []\n__name__ = '__main__'\nif __name__ == '__main__':\n    T.append({n})\n",
+        "T",
+    ),
     "an error of an unused default": ("def unused(x=({n} - 1 and nowhere)):\n    pass\n", "[1]"),
     "a literal that cannot be hashed": ("unused = {{(1, [])[{n} - 1]: 1}}\n", "[1]"),
 }
@@ -475,9 +487,36 @@ def test_an_import_counts_if_it_completes_a_package_that_the_job_uses() -> None:
     assert not code_change("a.py", before, after).same
 
 
+WORK = "LIMIT = 1\ndef work(messages):\n    return messages, LIMIT\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [WORK.replace("\n", "\r\n"), WORK.replace("\n", "\r"), "\ufeff" + WORK, WORK.rstrip("\n"), WORK + "\n\n"],
+    ids=["CRLF", "CR", "BOM", "no line end", "more line ends"],
+)
+def test_the_form_of_the_text_does_not_count(other: str) -> None:
+    before, after = (reached_code(each.encode(), "work", "a.py") for each in (WORK, other))
+    assert code_change("a.py", before, after).same
+    edited = reached_code(other.replace("LIMIT = 1", "LIMIT = 2").encode(), "work", "a.py")
+    assert str(code_change("a.py", after, edited)) == "a.py: `LIMIT` changed (1 line)"
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [(b"# \xe9\n", b"# \xe8\n"), (b"# a\n", b"# a\r\n"), (b"# a\x0c\n", b"# a\n")],
+    ids=["characters", "line ends", "form feeds"],
+)
+def test_to_code_that_reads_its_own_text_every_byte_matters(one: bytes, another: bytes) -> None:
+    source = b"# coding: latin-1\n%sdef work(messages):\n    return open(__file__, 'rb').read()\n"
+    before, after = (reached_code(source % each, "work", "a.py") for each in (one, another))
+    assert not code_change("a.py", before, after).same
+
+
 INERT = (
     "def unused(x: int = 1, *, y: list[int] | None = None) -> dict[str, int]:\n    return print(x)\n",
     "def unused(x='work'):\n    pass\n",
+    "def unused(x='a dir of modules'):\n    pass\n",
     "async def unused(x=len):\n    pass\n",
     "class Unused(object):\n    '''Text.'''\n    a: int = 3\n    b = [1, {'c': 2}]\n"
     "    @property\n    def c(self):\n        return self.a\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import socket
 from pathlib import Path
 
@@ -108,6 +109,41 @@ def test_two_users_with_one_path_and_different_texts(rest: RestServer, speck: Sp
     assert speck("apply", str(theirs)).code == 0
     assert running(rest) == {"a": AIR.encode(), "other": AIR.replace("30", "40").encode()}
     assert speck("plan", str(mine)).code == speck("plan", str(theirs)).code == 0
+
+
+def test_a_file_that_imports_a_module_beside_it_is_refused_before_it_is_sent(
+    rest: RestServer, speck: Speck, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "mine", f"import json\nimport units\n\n\n{AIR}")
+    assert speck("plan", str(file)).code == 2  # nothing of that name is there: it may be at the site
+    (file.parent / "units.py").write_text("LIMIT = 30\n")
+    for command in ("plan", "apply"):
+        refused = speck(command, str(file))
+        text = " ".join(refused.err.split())
+        assert refused.code == 1 and not running(rest)
+        assert "air.py, line 2: imports 'units', which is units.py beside it and does not come along" in text
+        assert "(expected a .zip or a wheel of both as job_path (Spark), or its functions in air.py)" in text
+
+
+NAMES = (
+    *("air 1.py", "air#1.py", "air%41.py", "air%.py", "luft-ä.py", "🚀.py", "a'b.py", 'a"b.py', "a\\b.py"),
+    *("a+b&c=d.py", "a;b.py", "AIR.py", "x" * 252 + ".py", "ü" * 126 + ".py", "a b/ä#/c.py", "-x.py"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_any_name_travels(rest: RestServer, speck: Speck, tmp_path: Path, name: str) -> None:
+    file = written(tmp_path / "mine")
+    (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
+    (file.parent / name).write_text(AIR)
+    (file.parent / "air.py").write_text("raise SystemExit\n")
+    file.write_text(
+        file.read_text().replace("job_path: air.py", f"job_path: {json.dumps(name, ensure_ascii=False)}")
+    )
+    done = speck("apply", str(file))
+    assert done.code == 0, done.err
+    assert running(rest) == {"a": AIR.encode(), "b": AIR.encode()}
+    assert speck("plan", str(file)).code == 0
 
 
 @pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd.py", ".hidden.py", "link.py"])

@@ -288,6 +288,10 @@ FAULTS: list[tuple[str, str]] = [
     ("combiners: [{site: B, weight: .inf}]", "combiners.0.weight inf is not a valid quantity"),
     ("combiners: [{site: B, weight: 0}]", "combiners have the weight 0 (expected one above 0)"),
     (
+        "combiners: [{site: B, arguments: {workload: 02142}}]",
+        "combiners.0.arguments do not fit: argument 'workload' of 'Mean' is 02142, which YAML reads as 1122",
+    ),
+    (
         "combiners: [{site: B, arguments: {worklod: 2}}]",
         "combiners.0.arguments do not fit: 'Mean' takes no argument 'worklod' (did you mean 'workload'?)",
     ),

@@ -13,6 +13,7 @@ from binders.common.signature import parameters_of
 from binders.flink.submission.package import PYTHON
 from speck.binder import Parameter
 from speck.core.code import ReachedCode
+from speck.core.siblings import sibling_import
 
 JAR = ".jar"
 SCRIPT = "__main__"  # the entry class of a Python file that is run as a script
@@ -54,7 +55,8 @@ def _check_python(path: Path, entry_class: str) -> str | None:
         return f"job_path {str(path)!r} cannot be read: {error}"
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if entry_class == SCRIPT or entry_class in functions:
-        return None
+        found = sibling_import(tree, path)
+        return None if found is None else found.text(path.name, f"its functions in {path.name}")
     near = difflib.get_close_matches(entry_class, sorted(functions), n=3) or sorted(functions)[:5]
     known = f"it has {', '.join(near)}" if near else "it has none"
     advice = f"({known}; or {SCRIPT} to run the file as a script)"

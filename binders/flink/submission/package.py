@@ -52,8 +52,8 @@ def package_of(job: Job) -> Package:
 
 
 def module_of(path: Path) -> str:
-    """The name of a file's module in the package: its stem, with other characters than word ones replaced."""
-    return re.sub(r"\W", "_", path.stem)
+    """The name of a file's module in the package: its stem, with characters but ASCII word ones replaced."""
+    return re.sub(r"\W", "_", path.stem, flags=re.ASCII)
 
 
 @functools.lru_cache(maxsize=64)

@@ -12,8 +12,9 @@ from itertools import chain
 from pathlib import Path
 
 from binders.common.python_reach import reached_statements
-from binders.common.python_source import UNREADABLE, read_source
+from binders.common.python_source import UNREADABLE, parsed, read_source
 from binders.spark.query.code_check import check_code, source_of, split_entry
+from speck.core.siblings import packed, sibling_import
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -49,9 +50,15 @@ def check_job(path: Path, entry_class: str) -> str | None:
         if missing is not None:
             script = script_fault(path.name, read_source(path), name) if path.suffix == ".py" else None
             return missing if script is None else f"{missing}; {script}"
-        return script_fault(path.name, source_of(path, entry_class), name)
+        source = source_of(path, entry_class)
+        return _sibling_fault(path, source, name) or script_fault(path.name, source, name)
     except UNREADABLE:  # BadSource is one of them
         return missing
+
+
+def _sibling_fault(path: Path, source: bytes, entry: str) -> str | None:
+    found = sibling_import(parsed(source, path.name), path) if path.suffix == ".py" else None
+    return None if found is None else found.text(path.name, packed(path.name, found, entry))
 
 
 def script_fault(where: str, source: bytes, entry: str) -> str | None:

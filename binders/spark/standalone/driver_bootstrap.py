@@ -69,7 +69,7 @@ def fetch(artifact: dict[str, str], cache: Path) -> Path:
     if place.exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = place.with_name(f".{place.name}.{os.getpid()}")
+    scratch = place.with_name(f".fetched.{os.getpid()}")  # the name itself may be as long as names can be
     try:
         try:
             _download(artifact["url"], scratch)

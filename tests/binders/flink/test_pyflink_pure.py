@@ -18,7 +18,7 @@ from binders.flink.local.server import PYTHON_VARIABLE, python_program
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.submission import pyflink
 from binders.flink.submission.code_check import check_code
-from binders.flink.submission.package import package_of
+from binders.flink.submission.package import module_of, package_of
 from binders.flink.submission.submission_lock import SubmissionLock
 from speck.core.inventory import Inventory
 from speck.errors import LocalError
@@ -202,3 +202,9 @@ def test_the_python_of_local_clusters(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "python"))
     with pytest.raises(LocalError, match=rf"{PYTHON_VARIABLE} is '.*python', which is not a program"):
         python_program()
+
+
+@pytest.mark.parametrize("name", ["my job.py", "luft-ä.py", "🚀.py", "a.b.py", "1a.py"])
+def test_the_module_of_a_file_has_a_name_that_any_site_can_import(name: str) -> None:
+    module = module_of(Path(name))
+    assert module.isascii() and all(each.isalnum() or each == "_" for each in module)

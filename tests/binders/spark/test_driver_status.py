@@ -33,6 +33,7 @@ from speck.core.inventory import Engine
 from speck.core.runtime import JobState
 from speck.core.split import POLICIES
 from tests.support import ROOT
+from tests.support.rest_server import rest_server
 
 
 def driver(state: str, number: int = 0) -> Driver:
@@ -160,6 +161,18 @@ def test_a_file_that_cannot_be_had_is_named_without_its_url(
         fetch(artifact, tmp_path)
     assert "sesame" not in str(caught.value)
     assert list((tmp_path / "00").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["my job.py", "a#1.py", "a%41.py", "a?b=c.py", "luft-ä.py", "🚀.py", "a\\b.py", "ü" * 126 + ".py"]
+)
+def test_a_file_of_any_name_is_fetched_from_the_coordinator(tmp_path: Path, name: str) -> None:
+    with rest_server(tmp_path / "server") as rest:
+        assert rest.services.files is not None
+        offered = rest.services.files.offer(name, b"content")
+        artifact = {"name": offered.name, "sha256": offered.sha256, "url": offered.url}
+        assert fetch(artifact, tmp_path / "cache").read_bytes() == b"content"
+    assert [each.name for each in (tmp_path / "cache" / offered.sha256).iterdir()] == [name]
 
 
 def test_the_bundle_holds_what_the_driver_imports() -> None:
