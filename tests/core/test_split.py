@@ -45,6 +45,11 @@ THREE = jobs_of(split("A", "B", "D"))
 WHOLE = jobs_of(replace(split(), combiners=4, partitioner="shuffle"))
 
 
+def test_all_parts_have_the_time_zone_of_the_job() -> None:
+    parts = jobs_of(split("A", "B", "D"), replace(HOT, timezone="Asia/Tokyo"))
+    assert {each.timezone for each in parts.values()} == {"Asia/Tokyo"}
+
+
 def test_an_unchanged_split_is_kept() -> None:
     assert changes(THREE, jobs_of(split("A", "B", "D"))) == {}
     assert changes({name: Job.from_dict(each.to_dict()) for name, each in THREE.items()}, THREE) == {}

@@ -56,6 +56,7 @@ class FlinkServer(RealServer):
     ) -> None:
         """Prepare a cluster that keeps its files in ``directory``; ``talkative``: it logs as Flink does."""
         super().__init__(directory)
+        self.environment: dict[str, str] = {}
         self.ports = tuple(free_port() for _ in range(PORTS))
         self.cluster = LocalCluster(
             self.ports,
@@ -76,7 +77,7 @@ class FlinkServer(RealServer):
         return self.cluster.programs()
 
     def variables(self) -> dict[str, str]:
-        return self.cluster.environment()
+        return {**self.cluster.environment(), **self.environment}
 
     def ready(self) -> bool:
         """True if the cluster has slots."""

@@ -2,10 +2,12 @@
 
 ::
 
-    python -m speck_flink.launcher ORDER --job-name ... --KEY VALUE
+    python -m speck_flink.launcher ORDER
 
 ``ORDER`` is JSON: ``{"probe": true}``, or the program's ``module`` and ``entry``, the ``attempt`` (Flink's id
-of the job), and the job's ``arguments``.  Errors are passed to Flink as a Java exception, which is in Flink's
+of the job), the job's ``arguments``, and its ``command_line``: ``--job-name ... --KEY VALUE``, in JSON too,
+since Java passes arguments to a process in the encoding of its locale, with ``?`` for what that has not, and
+JSON is ASCII.  Errors are passed to Flink as a Java exception, which is in Flink's
 answer.
 """
 
@@ -32,7 +34,7 @@ _JOB_ID = "$internal.pipeline.job-id"
 _MAX_LENGTH = 400  # characters of an error
 
 
-def main(command: Mapping[str, Any], arguments: Sequence[str]) -> None:
+def main(command: Mapping[str, Any]) -> None:
     """Run a command: a probe, or a program."""
     if command.get("probe"):
         answer = FOUND + json.dumps(found())
@@ -41,7 +43,7 @@ def main(command: Mapping[str, Any], arguments: Sequence[str]) -> None:
             _set_failure(answer)  # an error of an earlier program would be reported in place of the output
         sys.exit(3)  # nothing was started
     try:
-        _run(command, arguments)
+        _run(command, command["command_line"])
     except SystemExit as error:
         if error.code not in (None, 0):
             _report(error, f"{PROGRAMS}.{command['module']}")
@@ -154,4 +156,4 @@ def _place(error: BaseException, module: str) -> str:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2:])
+    main(json.loads(sys.argv[1]))

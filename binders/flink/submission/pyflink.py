@@ -51,15 +51,16 @@ def python_run_body(
     body: Mapping[str, Any], archive: str, job: Job, attempt: Attempt, inventory: Inventory
 ) -> dict[str, Any]:
     """The body of the request that runs a Python program, made from a jar's; ``archive`` is its path."""
+    # A function receives its arguments with their types, and a script all of them as text.
+    textual = job if job.entry_class == SCRIPT else replace(job, arguments={})
     order: dict[str, Any] = {
         "module": module_of(Path(job.job_path)),
         "entry": job.entry_class,
         "attempt": attempt.id,
         "arguments": dict(job.arguments),
+        "command_line": program_arguments(textual, attempt, inventory),
     }
-    # A function receives its arguments with their types, and a script all of them as text.
-    textual = job if job.entry_class == SCRIPT else replace(job, arguments={})
-    return {**body, **_launch(archive, order, *program_arguments(textual, attempt, inventory))}
+    return {**body, **_launch(archive, order)}
 
 
 def path_of(rest: FlinkRest, jar: str) -> str:
@@ -126,9 +127,9 @@ def reason(trace: str) -> str:
     return root_cause(trace).removeprefix("RuntimeException: ")
 
 
-def _launch(archive: str, order: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
+def _launch(archive: str, order: Mapping[str, Any]) -> dict[str, Any]:
     options = ["-pyfs", archive, "-pym", _LAUNCHER]
-    return {"entryClass": DRIVER, "programArgsList": [*options, json.dumps(order), *arguments]}
+    return {"entryClass": DRIVER, "programArgsList": [*options, json.dumps(order)]}
 
 
 def _minor(version: str) -> list[str]:

@@ -76,7 +76,9 @@ def bench_fixture(tmp_path_factory: pytest.TempPathFactory, flink_jobs: Path) ->
         pytest.skip(f"no Python with PyFlink (make pyflink, or {PYTHON_VARIABLE})")
     if not cluster.CONNECTOR.exists():
         pytest.skip("the connector is not built (make jars)")
-    with FlinkServer(tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8, talkative=True) as server:
+    server = FlinkServer(tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8, talkative=True)
+    server.environment["LC_ALL"] = "C"  # as of a service: texts beyond ASCII must come through all the same
+    with server:
         bench = FlinkBench(server, flink_jobs)
         yield bench
         bench.close()
@@ -214,9 +216,12 @@ def test_a_program_that_is_refused(
     assert bench.running("refused") == 0
 
 
-def contents_job(bench: FlinkBench, mosquitto: MosquittoServer, name: str, entry: str) -> Job:
+def contents_job(
+    bench: FlinkBench, mosquitto: MosquittoServer, name: str, entry: str, topic: str = ""
+) -> Job:
     job = replace(
         bench.job(name),
+        source_topic=topic or f"in/{name}",
         job_path=str(NUMBERS.with_name("contents.py")),
         entry_class=entry,
         source_broker=mosquitto.address,
@@ -258,14 +263,38 @@ def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
-def test_local_times_have_the_zone_of_the_job(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
-    job = contents_job(bench, mosquitto, "zones", "__main__")
-    job = replace(job, job_path=str(NUMBERS.with_name("zones.py")), timezone="Asia/Tokyo")
+@pytest.mark.parametrize("entry", ["placed", "__main__"])
+def test_texts_beyond_ascii_come_through_a_cluster_in_another_locale(
+    bench: FlinkBench, mosquitto: MosquittoServer, entry: str
+) -> None:
+    name = f"umlauts-{entry.strip('_')}"
+    job = contents_job(bench, mosquitto, name, entry, f"in/stra\N{LATIN SMALL LETTER SHARP S}e/{name}")
+    arguments = {"place": "Z\N{LATIN SMALL LETTER U WITH DIAERESIS}rich \N{GRINNING FACE}"}
+    sink = f"out/gr\N{LATIN SMALL LETTER O WITH DIAERESIS}\N{LATIN SMALL LETTER SHARP S}e/{name}"
+    job = replace(job, sink_topic=sink, arguments=arguments if entry == "placed" else {})
     engine, friend = bench.binder(), MqttFriend(mosquitto.port)
     handle = engine.submit(job, attempt_of(job))
-    friend.send(job.source_topic, ["1774782000"])
+    friend.send(job.source_topic, ["\N{EURO SIGN}"])
+    placed = f"\N{EURO SIGN} {arguments['place']}"
+    expected = placed if entry == "placed" else f"{job.source_topic}|None|True|\N{EURO SIGN}"
     got = eventually(lambda: friend.got(job), lambda got: len(got) == 1)
-    assert got == ["2026-03-29 20:00 Asia/Tokyo"]
+    assert got == [expected]
+    engine.stop(handle, keep_state=False)
+    friend.close()
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_local_times_have_the_zone_of_the_job(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
+    job = contents_job(bench, mosquitto, "zones", "__main__")
+    job = replace(job, job_path=str(NUMBERS.with_name("zones.py")), timezone="Europe/Berlin")
+    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
+    handle = engine.submit(job, attempt_of(job))
+    # The third does not exist, and the fourth comes twice: as much later, and the later one.
+    local = ("2026-01-01 00:30:00", "2026-07-01 00:30:00", "2026-03-29 02:30:00", "2026-10-25 02:30:00")
+    friend.send(job.source_topic, local)
+    got = eventually(lambda: friend.got(job), lambda got: len(got) == len(local))
+    instants = ("1767223800 00:30", "1782858600 00:30", "1774747800 03:30", "1792891800 02:30")
+    assert got == [f"{each} {then} Europe/Berlin" for each, then in zip(local, instants, strict=True)]
     engine.stop(handle, keep_state=False)
     friend.close()
 

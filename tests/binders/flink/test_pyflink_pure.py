@@ -79,13 +79,12 @@ def test_the_request_that_runs_a_program() -> None:
         {"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", desired, attempt, Inventory()
     )
     assert (body["jobId"], body["entryClass"]) == (attempt.id, pyflink.DRIVER)
-    options, order, arguments = (
-        body["programArgsList"][:4],
-        body["programArgsList"][4],
-        body["programArgsList"][5:],
-    )
+    *options, order = body["programArgsList"]
+    assert order.isascii()  # Java passes it on in the encoding of its locale
+    command = json.loads(order)
+    arguments = command.pop("command_line")
     assert options == ["-pyfs", "/up/x.jar", "-pym", "speck_flink.launcher"]
-    assert json.loads(order) == {
+    assert command == {
         "module": "clean",
         "entry": "clean",
         "attempt": attempt.id,
@@ -94,9 +93,9 @@ def test_the_request_that_runs_a_program() -> None:
     assert "--job-name" in arguments
     assert "--word" not in arguments  # a function has them with their types
     script = dataclasses.replace(desired, entry_class="__main__")
-    assert pyflink.python_run_body(body, "/up/x.jar", script, attempt, Inventory())["programArgsList"][
-        -4:
-    ] == [*("--word", "ä", "--most", "3")]
+    again = pyflink.python_run_body(body, "/up/x.jar", script, attempt, Inventory())
+    order = again["programArgsList"][-1]
+    assert json.loads(order)["command_line"][-4:] == ["--word", "ä", "--most", "3"]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,17 @@ def test_the_zone_is_that_of_times_in_the_code(benches: list[SparkBench]) -> Non
         assert bench.mqtt.got(job) == ["2026-03-29 12:00:00"] * number
 
 
+def test_local_times_that_do_not_exist_or_are_two_are_one_instant_everywhere(
+    benches: list[SparkBench],
+) -> None:
+    """An hour is left out, and one comes twice: the time is as much later, and the earlier one."""
+    job = replace(benches[0].job("instants", "instants", DAYS), timezone="Europe/Berlin")
+    expected = ["2026-03-29 02:30:00 1774747800", "2026-10-25 02:30:00 1792888200"]
+    for number, bench in enumerate(benches, 1):
+        run(bench, job, [each.rpartition(" ")[0] for each in expected], number=number)
+        assert bench.mqtt.got(job) == expected * number
+
+
 def test_a_server_of_another_zone_is_named_by_its_checkup(benches: list[SparkBench]) -> None:
     for bench, zone in zip(benches, ZONES, strict=True):
         checkup = bench.binder().checkup()

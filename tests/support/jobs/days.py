@@ -21,6 +21,12 @@ def since(messages: DataFrame) -> DataFrame:
     return messages.where(F.to_timestamp("value") >= datetime(2026, 3, 29, 12)).select("value")
 
 
+def instants(messages: DataFrame) -> DataFrame:
+    """Each local time with its instant, s since 1970."""
+    seconds = F.to_timestamp("value").cast("long")
+    return messages.select(F.concat_ws(" ", "value", seconds).alias("value"))
+
+
 def described(messages: DataFrame) -> DataFrame:
     """A local time as a Python function at the site has it, and the zone of its process."""
     local = F.to_timestamp("value")

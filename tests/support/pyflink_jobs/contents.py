@@ -31,6 +31,11 @@ def read(texts):
     return texts.map(lambda text: f"{text}!")
 
 
+def placed(texts, place):
+    """Each message with the name of a place."""
+    return texts.map(lambda text: f"{text} {place}")
+
+
 if __name__ == "__main__":
     from speck_flink.job import MqttJob
 

@@ -7,7 +7,11 @@ import sys
 from pyflink.common import Types
 from pyflink.table import StreamTableEnvironment
 
-LOCAL = "SELECT DATE_FORMAT(TO_TIMESTAMP_LTZ(CAST(f0 AS BIGINT), 0), 'yyyy-MM-dd HH:mm') FROM messages"
+# A local time, its instant (s since 1970), and the local time of that.
+LOCAL = (
+    "SELECT CONCAT(f0, ' ', CAST(UNIX_TIMESTAMP(f0) AS STRING), ' ', "
+    "DATE_FORMAT(TO_TIMESTAMP_LTZ(UNIX_TIMESTAMP(f0), 0), 'HH:mm')) FROM messages"
+)
 
 
 if __name__ == "__main__":

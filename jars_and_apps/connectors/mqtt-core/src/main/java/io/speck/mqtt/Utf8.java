@@ -53,6 +53,22 @@ public final class Utf8 {
                 : null;
     }
 
+    /**
+     * Names the first character of a text that a broker may refuse in a topic or a property (MQTT 5, 1.5.4): a control
+     * character, or a code point that is no character. Mosquitto ends the connection. Null if there is none.
+     */
+    public static String refusedCharacter(String text) {
+        for (int i = 0; i < text.length(); i++) {
+            char each = text.charAt(i);
+            boolean isNone = each >= 0xFDD0 && each <= 0xFDEF || each >= 0xFFFE
+                    || Character.isHighSurrogate(each) && (text.codePointAt(i) & 0xFFFE) == 0xFFFE;
+            if (Character.isISOControl(each) || isNone) {
+                return String.format(Locale.ROOT, "U+%04X", text.codePointAt(i));
+            }
+        }
+        return null;
+    }
+
     /** @throws InvalidTextException for half of a surrogate pair, which UTF-8 cannot express */
     public static byte[] encode(String text) {
         for (int i = 0; i < text.length(); i++) {

@@ -41,6 +41,19 @@ class Utf8Test {
     }
 
     @ParameterizedTest
+    @CsvSource(value = {"'a\u0000' U+0000", "'a\tb' U+0009", "'\u009f' U+009F", "'\ufdd0' U+FDD0", "'\uffff' U+FFFF",
+            "'\uD83F\uDFFE' U+1FFFE"}, delimiter = ' ')
+    void charactersThatBrokersRefuseAreNamed(String text, String expected) {
+        assertEquals(expected, Utf8.refusedCharacter(text));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "Stra\u00dfe", "\uD83D\uDE00", "\ufffd"})
+    void otherTextsAreNotRefused(String text) {
+        assertNull(Utf8.refusedCharacter(text));
+    }
+
+    @ParameterizedTest
     @ValueSource(strings = {"a\uD800", "\uDC00b", "\uD800\uD800\uDC00", "\uDC00\uD800"})
     void halvesOfPairsHaveNoBytes(String text) {
         assertThrows(InvalidTextException.class, () -> Utf8.encode(text));

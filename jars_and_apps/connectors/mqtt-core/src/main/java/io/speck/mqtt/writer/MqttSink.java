@@ -93,10 +93,9 @@ public final class MqttSink implements AutoCloseable {
         if (fault != null) {
             throw new InvalidSettingException("a key is not text: " + fault + " (expected UTF-8, such as base64 of the bytes)");
         }
-        for (byte each : key) {
-            if (each == 0) {
-                throw new InvalidSettingException("a key contains U+0000 (expected text without it)");
-            }
+        String refused = Utf8.refusedCharacter(new String(key, StandardCharsets.UTF_8));
+        if (refused != null) {
+            throw new InvalidSettingException("a key contains " + refused + ", which brokers refuse (expected text without it)");
         }
     }
 
@@ -145,10 +144,10 @@ public final class MqttSink implements AutoCloseable {
             throw new InvalidSettingException("'" + topic + "' is not a topic that can be written to: " + e.getMessage(), e);
         }
         boolean usable = bytes.length > 0 && bytes.length <= LONGEST_STRING
-                && topic.indexOf('+') < 0 && topic.indexOf('#') < 0 && topic.indexOf(0) < 0;
+                && topic.indexOf('+') < 0 && topic.indexOf('#') < 0 && Utf8.refusedCharacter(topic) == null;
         if (!usable) {
             throw new InvalidSettingException("'" + topic + "' is not a topic that can be written to"
-                    + " (expected 1 to 65535 bytes without '+', '#' and U+0000)");
+                    + " (expected 1 to 65535 bytes without '+', '#' and control characters)");
         }
         return bytes;
     }

@@ -135,11 +135,12 @@ class MqttSinkTest {
     void whatIsNoTextIsNoTopicAndNoKey() throws Exception {
         try (MqttSink sink = sink(Duration.ofSeconds(20))) {
             byte[] content = {0, -1};
-            for (byte[] key : List.of(new byte[] {'k', -1}, new byte[] {'k', 0})) {
+            for (byte[] key : List.of(new byte[] {'k', -1}, new byte[] {'k', 0}, new byte[] {'k', '\t'})) {
                 assertThrows(InvalidSettingException.class, () -> sink.send("out", content, key, null, null));
             }
             assertTrue(assertThrows(InvalidSettingException.class, () -> sink.send("a\uD800", content, null, null, null))
                     .getMessage().contains("U+D800 at position 1 is half of a surrogate pair"));
+            assertThrows(InvalidSettingException.class, () -> sink.send("a\u0007", content, null, null, null));
             sink.send("out", content, "k\u00e4".getBytes(StandardCharsets.UTF_8), null, null);
             sink.flush();
             Await.until("the message", () -> reader.await(1, TimeUnit.SECONDS.toNanos(1)) == 1);
