@@ -1,6 +1,9 @@
 package io.speck.mqtt.writer;
 
 import java.util.Collection;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -17,8 +20,8 @@ final class CautiousSending {
     private static final long SHORT_NANOS = TimeUnit.SECONDS.toNanos(5);
 
     private long openedNanos;
-    /** The number of messages that are still sent one at a time. */
-    private int remaining;
+    /** The messages that were in flight then, and are not answered yet. */
+    private final Set<OutgoingMessage> unclear = Collections.newSetFromMap(new IdentityHashMap<>());
     private OutgoingMessage suspect;
     private int closings;
 
@@ -33,7 +36,7 @@ final class CautiousSending {
      * @return the message that is the cause; null if none is known to be
      */
     OutgoingMessage closed(Collection<OutgoingMessage> unanswered, long nowNanos) {
-        boolean alone = remaining > 0 && unanswered.size() == 1;
+        boolean alone = !unclear.isEmpty() && unanswered.size() == 1;
         if (unanswered.isEmpty() || nowNanos - openedNanos > SHORT_NANOS) {
             forget();
             return null;
@@ -41,7 +44,7 @@ final class CautiousSending {
         OutgoingMessage first = unanswered.iterator().next();
         closings = alone && first == suspect ? closings + 1 : alone ? 1 : 0;
         suspect = alone ? first : null;
-        remaining = Math.max(remaining, unanswered.size());
+        unclear.addAll(unanswered);
         if (closings < CLOSINGS) {
             return null;
         }
@@ -50,18 +53,23 @@ final class CautiousSending {
     }
 
     private void forget() {
-        remaining = 0;
+        unclear.clear();
         suspect = null;
         closings = 0;
     }
 
     /** Records the answer to a message. */
-    void answered() {
-        remaining = Math.max(0, remaining - 1);
+    void answered(OutgoingMessage message) {
+        unclear.remove(message);
+    }
+
+    /** Forgets the messages of a writer, which are dropped unless they were acknowledged before. */
+    void drop(Delivery writer) {
+        unclear.removeIf(message -> message.delivery == writer && !message.acknowledged);
     }
 
     /** The number of messages that may be in flight. */
     int window(int most) {
-        return remaining > 0 ? 1 : most;
+        return unclear.isEmpty() ? most : 1;
     }
 }

@@ -304,8 +304,9 @@ final class Publisher implements ConnectionListener {
                 retention.disconnected();
                 pumping = false;
                 pumpScheduled = false;
-                OutgoingMessage cause = caution.closed(inflight.messages(), System.nanoTime());
-                outbox.addFirst(inflight.clear());
+                List<OutgoingMessage> unanswered = inflight.clear();
+                OutgoingMessage cause = caution.closed(unanswered, System.nanoTime());
+                outbox.addFirst(unanswered);
                 outbox.messages().forEach(message -> message.forSession = false); // the broker may have lost all
                 if (cause != null && outbox.peek() == cause) {
                     reject(outbox.remove(), "the broker closes the connection at it (" + reason + ")", true, -1);
@@ -444,6 +445,7 @@ final class Publisher implements ConnectionListener {
         lock.lock();
         try {
             writer.aborted = true;
+            caution.drop(writer);
             if (writer.outstanding > 0) {
                 outbox.drop(writer);
                 changed.signalAll();
@@ -527,7 +529,7 @@ final class Publisher implements ConnectionListener {
                 return;
             }
             retention.answered();
-            caution.answered();
+            caution.answered(message);
             if (backPressure.acknowledged(message, reason)) {
                 LOG.debug("broker {}: marker for '{}' acknowledged", login, message.topic);
             } else if (reason >= 0x80) {

@@ -39,9 +39,20 @@ class CautiousSendingTest {
     @Test
     void manyAreSentAgainOnceAllAreAnswered() {
         closedSoon(first, second);
-        caution.answered();
+        caution.answered(first);
+        caution.answered(first);
+        caution.answered(message()); // one that was acknowledged before, and sent again
         assertEquals(1, caution.window(1000));
-        caution.answered();
+        caution.answered(second);
+        assertEquals(1000, caution.window(1000));
+    }
+
+    @Test
+    void messagesOfAWriterThatGaveUpAreNotAwaited() {
+        closedSoon(first, second);
+        caution.drop(first.delivery);
+        assertEquals(1, caution.window(1000));
+        caution.drop(second.delivery);
         assertEquals(1000, caution.window(1000));
     }
 
