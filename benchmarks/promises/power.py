@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.promises.rig import FLINK_CODE, SPARK_CODE, Account, Load, Rig, await_that, job
@@ -147,20 +148,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the cuts")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    found: dict[str, int] = {}
-    for engine in options.engine or ENGINES:
-        for saving in options.saving or SAVING:
-            totals = measure(engine, saving, options.rounds, options.messages, options.seed)
-            for side, account in totals.items():
-                name = f"{engine}_{saving}_{side}"
-                found |= {
-                    f"{name}_messages": account.messages,
-                    f"{name}_lost": account.lost,
-                    f"{name}_doubled": account.doubled,
-                }
+    cells = [
+        {"engine": engine, "saving": saving, "writer": side, **asdict(account)}
+        for engine in options.engine or ENGINES
+        for saving in options.saving or SAVING
+        for side, account in measure(engine, saving, options.rounds, options.messages, options.seed).items()
+    ]
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps({"cells": cells}))
     else:
-        for name, value in found.items():
-            print(f"{name:36} {value:>9}")
-    return 1 if any(value for name, value in found.items() if not name.endswith("_messages")) else 0
+        for cell in cells:
+            print(*(f"{value:>9}" for value in cell.values()))
+    return 1 if any(cell["lost"] or cell["doubled"] for cell in cells) else 0

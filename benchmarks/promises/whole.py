@@ -33,6 +33,9 @@ _SECTIONS: Mapping[str, _Section] = {
     "faults": _Section(
         "benchmarks.promises faults", ("--rounds", "1", "--messages", "1500", "--share", "0.2")
     ),
+    "power": _Section(
+        "benchmarks.promises power", ("--rounds", "1", "--messages", "3000", "--saving", "shipped")
+    ),
     "reconcile": _Section("benchmarks.reconcile", ("--rounds", "1", "--deaths", "4")),
 }
 
@@ -69,13 +72,14 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The figures by which the promises are judged; ``None`` where the section has none."""
     kills, lost = found.get("kills", {}), found.get("lost", {})
     faults, loop = found.get("faults", {}), found.get("reconcile", {}).get("reconcile", {})
+    cells: Sequence[Mapping[str, Any]] = found.get("power", {}).get("cells", ())
     moves: Sequence[Mapping[str, Any]] = found.get("moves", {}).get("moves", ())
     kinds: Mapping[str, Mapping[str, Any]] = faults.get("faults", {})
     within = {name: each for name, each in kinds.items() if not name.startswith(_EDGE)}
 
     def total(figure: str) -> int:
-        """The sum over moves and faults, but for what a sentence of the guarantees admits."""
-        trials = [*moves, *(each for each in within.values() if "admitted" not in each)]
+        """The sum over moves, power cuts and faults, but for what a sentence of the guarantees admits."""
+        trials = [*moves, *cells, *(each for each in within.values() if "admitted" not in each)]
         return sum(int(each[figure]) for each in trials)
 
     return {
