@@ -25,11 +25,13 @@ COMMON = {
     "OfflineState",
     "PlanReader",
     "Profiles",
+    "ReachesBrokers",
 }
 REAL = COMMON | {"Probes", "StateLocator"}
 PARTS = {
     FlinkEngine: REAL
     | {
+        "AcceptsJobs",
         "BatchMetrics",
         "BuildsJobs",
         "DisposableState",
@@ -38,7 +40,8 @@ PARTS = {
         "ReadinessProbe",
     },
     ConnectEngine: REAL | {"BuildsJobs", "ChecksResumption", "ReadinessProbe", "StateTransferable"},
-    StandaloneEngine: REAL | {"BatchMetrics", "BuildsJobs", "FetchesArtifacts", "ListsWorkers"},
+    StandaloneEngine: REAL
+    | {"AcceptsJobs", "BatchMetrics", "BuildsJobs", "FetchesArtifacts", "ListsWorkers"},
     InMemoryEngine: COMMON | {"BuildsJobs", "ListsWorkers", "ReadinessProbe"},
 }
 

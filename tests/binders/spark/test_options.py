@@ -27,7 +27,7 @@ def test_the_sink_gets_the_numbers_of_its_stamps_from_the_session() -> None:
 
 def test_the_zone_of_local_times_is_that_of_the_job() -> None:
     for job, zone in ((make_job("a"), "UTC"), (make_job("a", timezone="Asia/Tokyo"), "Asia/Tokyo")):
-        assert settings(job, ATTEMPT)["spark.sql.session.timeZone"] == zone
+        assert settings(job, ATTEMPT, ENGINE)["spark.sql.session.timeZone"] == zone
 
 
 def test_a_shuffle_has_the_same_partitions_when_a_batch_is_run_again() -> None:

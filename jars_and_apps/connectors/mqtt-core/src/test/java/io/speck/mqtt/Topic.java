@@ -43,6 +43,11 @@ public final class Topic implements AutoCloseable {
 
     /** Empties a session; returns the messages that the broker held for it. */
     public static List<String> drain(String url, String clientId, String topic) throws Exception {
+        return drainBytes(url, clientId, topic).stream().map(each -> new String(each, StandardCharsets.UTF_8)).toList();
+    }
+
+    /** The same, as they came. */
+    public static List<byte[]> drainBytes(String url, String clientId, String topic) throws Exception {
         String marker = "marker " + System.nanoTime();
         publish(url, topic, List.of(marker));
         try (MqttSource source = source(url, clientId, topic)) {
@@ -52,8 +57,9 @@ public final class Topic implements AutoCloseable {
                 count = Math.max(count + 1, source.await(count + 1, TimeUnit.SECONDS.toNanos(1)));
                 seen = texts(source.messages(0, count));
             }
+            List<byte[]> all = source.messages(0, count).stream().limit(seen.indexOf(marker)).map(Message::payload).toList();
             source.commit(count);
-            return seen.subList(0, seen.indexOf(marker));
+            return all;
         }
     }
 

@@ -1,5 +1,6 @@
 package io.speck.mqtt.failure;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -8,13 +9,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.Topic;
+import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.TreeMap;
+import java.util.zip.GZIPOutputStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -48,6 +53,33 @@ class LeftOutTest {
                 leftOut.add("in", new byte[] {0, -1}, null, "no number: '1\u0000\uD800\u0007\uFFFF\u00e4'");
                 leftOut.flush();
                 assertEquals("no number: '1????\u00e4'", parked.take(1).get(0).get(LeftOut.ERROR));
+            }
+        }
+    }
+
+    @Test
+    void contentsAreParkedByteByByteAndKeysThatNoBrokerAcceptsAreLeftOut(@TempDir Path folder) throws Exception {
+        byte[] large = new byte[256 << 10];
+        new Random(7).nextBytes(large);
+        ByteArrayOutputStream compressed = new ByteArrayOutputStream();
+        try (GZIPOutputStream out = new GZIPOutputStream(compressed)) {
+            out.write(large, 0, 1000);
+        }
+        List<byte[]> contents = List.of(new byte[0], new byte[] {0}, new byte[] {(byte) 0xFF}, large,
+                compressed.toByteArray());
+        try (Mosquitto broker = Mosquitto.start(folder)) {
+            Topic.session(broker.url(), "parked-reader", "parked");
+            try (LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "a"), Login.anonymous(broker.url()), LIMIT)) {
+                for (byte[] each : contents) {
+                    leftOut.add("in", each, "k".repeat(70_000), "why".repeat(1000));
+                }
+                leftOut.flush();
+                assertEquals(contents.size(), leftOut.parked());
+            }
+            List<byte[]> found = Topic.drainBytes(broker.url(), "parked-reader", "parked");
+            assertEquals(contents.size(), found.size());
+            for (int i = 0; i < contents.size(); i++) {
+                assertArrayEquals(contents.get(i), found.get(i));
             }
         }
     }
