@@ -49,21 +49,19 @@ class LeftOutTest {
         }
     }
 
-    @Test
-    void aParkedMessageHasItsContentAndTheError(@TempDir Path folder) throws Exception {
+    /** Parks a message; returns its content and its properties by name. */
+    private static Map<String, String> parked(Path folder, String topic, byte[] payload, String key, String reason)
+            throws Exception {
         try (Mosquitto broker = Mosquitto.start(folder)) {
             Login login = Login.anonymous(broker.url());
             First first = new First();
             Connection reader = Connection.open(login, Session.temporary("parked-reader"), first, LIMIT);
             reader.subscribe(List.of("parked"), LIMIT);
             try (LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), login, LIMIT)) {
-                leftOut.add("in/1", "caf\u00e9".getBytes(StandardCharsets.UTF_8), "k", "IllegalStateException: no");
+                leftOut.add(topic, payload, key, reason);
                 leftOut.flush();
-                Map<String, String> found = first.properties.get(20, TimeUnit.SECONDS);
-                Instant.parse(found.remove(LeftOut.TIME));
-                assertEquals(Map.of("payload", "caf\u00e9", "key", "k", LeftOut.ERROR, "IllegalStateException: no",
-                        LeftOut.JOB, "clean", LeftOut.TOPIC, "in/1"), found);
                 assertEquals(List.of(0L, 1L), List.of(leftOut.skipped(), leftOut.parked()));
+                return first.properties.get(20, TimeUnit.SECONDS);
             } finally {
                 reader.close(false);
             }
@@ -71,20 +69,18 @@ class LeftOutTest {
     }
 
     @Test
+    void aParkedMessageHasItsContentAndTheError(@TempDir Path folder) throws Exception {
+        Map<String, String> found = parked(folder, "in/1", "caf\u00e9".getBytes(StandardCharsets.UTF_8), "k",
+                "IllegalStateException: no");
+        Instant.parse(found.remove(LeftOut.TIME));
+        assertEquals(Map.of("payload", "caf\u00e9", "key", "k", LeftOut.ERROR, "IllegalStateException: no", LeftOut.JOB,
+                "clean", LeftOut.TOPIC, "in/1"), found);
+    }
+
+    @Test
     void anErrorThatQuotesWhatNoTextMayContainIsParkedToo(@TempDir Path folder) throws Exception {
-        try (Mosquitto broker = Mosquitto.start(folder)) {
-            Login login = Login.anonymous(broker.url());
-            First first = new First();
-            Connection reader = Connection.open(login, Session.temporary("parked-reader"), first, LIMIT);
-            reader.subscribe(List.of("parked"), LIMIT);
-            try (LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), login, LIMIT)) {
-                leftOut.add("in", new byte[] {0, -1}, null, "no number: '1\u0000\uD800\u0007\uFFFF\u00e4'");
-                leftOut.flush();
-                assertEquals("no number: '1????\u00e4'", first.properties.get(20, TimeUnit.SECONDS).get(LeftOut.ERROR));
-            } finally {
-                reader.close(false);
-            }
-        }
+        String error = "no number: '1\u0000\uD800\u0007\uFFFF\u00e4'";
+        assertEquals("no number: '1????\u00e4'", parked(folder, "in", new byte[] {0, -1}, null, error).get(LeftOut.ERROR));
     }
 
     @Test
