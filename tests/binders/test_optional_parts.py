@@ -30,6 +30,7 @@ REAL = COMMON | {"Probes", "StateLocator"}
 PARTS = {
     FlinkEngine: REAL
     | {
+        "AcceptsJobs",
         "BatchMetrics",
         "BuildsJobs",
         "DisposableState",
@@ -38,7 +39,8 @@ PARTS = {
         "ReadinessProbe",
     },
     ConnectEngine: REAL | {"BuildsJobs", "ChecksResumption", "ReadinessProbe", "StateTransferable"},
-    StandaloneEngine: REAL | {"BatchMetrics", "BuildsJobs", "FetchesArtifacts", "ListsWorkers"},
+    StandaloneEngine: REAL
+    | {"AcceptsJobs", "BatchMetrics", "BuildsJobs", "FetchesArtifacts", "ListsWorkers"},
     InMemoryEngine: COMMON | {"BuildsJobs", "ListsWorkers", "ReadinessProbe"},
 }
 
