@@ -30,10 +30,7 @@ EXCEPTIONS = ["", "localhost,127.0.0.1", "example.org"]
 @pytest.fixture(name="proxy", params=EXCEPTIONS, ids=["no exceptions", "loopback", "another host"])
 def proxy_fixture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebProxy]:
     with web_proxy() as proxy:
-        for name, value in proxy.variables.items():
-            monkeypatch.setenv(name, value)
-        for name in ("no_proxy", "NO_PROXY"):
-            monkeypatch.setenv(name, request.param)
+        proxy.install(monkeypatch, request.param)
         yield proxy
         assert proxy.seen == []
 

@@ -136,12 +136,19 @@ def test_a_start_with_an_interrupted_operation_heals_the_others(
         coordinator.close()
 
 
-def test_a_place_is_forgotten_while_the_reaper_waits_for_it(bench: Bench, world: World) -> None:
+MOVED = make_job("bad", "in2", "mid2", spe_address=OTHER)
+
+
+def leave_behind(bench: Bench, world: World) -> None:
+    """Move a job off an engine that is down."""
     bench.apply(GOOD, BAD)
     world.down(STUCK)
-    moved = make_job("bad", "in2", "mid2", spe_address=OTHER)
-    operation, _ = bench.coordinator.apply(composition(GOOD, moved), leave_behind=[STUCK])
+    operation, _ = bench.coordinator.apply(composition(GOOD, MOVED), leave_behind=[STUCK])
     assert operation.wait(30)
+
+
+def test_a_place_is_forgotten_while_the_reaper_waits_for_it(bench: Bench, world: World) -> None:
+    leave_behind(bench, world)
     assert len(bench.store.abandoned_attempts()) == 1
     world.up(STUCK)
     with stuck(world, "stop", "status", "find") as holds:
@@ -163,16 +170,12 @@ def test_a_place_is_forgotten_while_the_reaper_waits_for_it(bench: Bench, world:
 
 
 def test_an_operation_does_not_wait_for_what_was_left_behind_elsewhere(bench: Bench, world: World) -> None:
-    bench.apply(GOOD, BAD)
-    world.down(STUCK)
-    moved = make_job("bad", "in2", "mid2", spe_address=OTHER)
-    operation, _ = bench.coordinator.apply(composition(GOOD, moved), leave_behind=[STUCK])
-    assert operation.wait(30)
+    leave_behind(bench, world)
     bench.coordinator.reaper._missed.clear()
     world.up(STUCK)
     with stuck(world, "stop", "status", "find"):
         begun = time.monotonic()
-        operation, plan = bench.coordinator.apply(composition(GOOD, moved))
+        operation, plan = bench.coordinator.apply(composition(GOOD, MOVED))
         assert operation.wait(LIMIT)
         assert time.monotonic() - begun < LIMIT
         assert all(isinstance(each, Keep) for each in plan.actions)

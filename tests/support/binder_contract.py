@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from speck.binder import (
+    AcceptsJobs,
     BatchMetrics,
     BatchStatus,
     BuildsJobs,
@@ -177,6 +178,8 @@ def assert_useless(
         calls["has_worked"] = lambda: engine.has_worked(handle)
     if isinstance(engine, BuildsJobs):
         calls["build_job"] = lambda: engine.build_job(job)
+    if isinstance(engine, AcceptsJobs):
+        calls["check_acceptance"] = engine.check_acceptance
     for method, call in calls.items():
         begun = time.monotonic()
         with pytest.raises(errors) as caught:
@@ -681,6 +684,11 @@ class EngineContract:
         assert capacity.memory_free is None or 0 <= capacity.memory_free <= (capacity.memory or 0)
         if capacity.slots is not None and capacity.slots_free is not None:
             assert 0 <= capacity.slots_free <= capacity.slots
+
+    def test_acceptance(self, engine: EngineBinder) -> None:
+        if not isinstance(engine, AcceptsJobs):
+            pytest.skip("this engine does not tell if it accepts jobs")
+        engine.check_acceptance()
 
     def test_workers(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         if not isinstance(engine, ListsWorkers):

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from tests.support.http_server import Handler, http_server
 
 
@@ -21,6 +23,13 @@ class WebProxy:
         """The variables that programs look at, in both spellings."""
         names = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy", "mqtt_proxy")
         return {each: self.url for name in names for each in (name, name.upper())}
+
+    def install(self, patch: pytest.MonkeyPatch, exceptions: str = "") -> None:
+        """Name it in the environment of this process, with ``exceptions`` as of ``no_proxy``."""
+        for name, value in self.variables.items():
+            patch.setenv(name, value)
+        for name in ("no_proxy", "NO_PROXY"):
+            patch.setenv(name, exceptions)
 
 
 @contextmanager

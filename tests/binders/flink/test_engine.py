@@ -903,9 +903,7 @@ def test_no_proxy_of_the_environment_is_used(
     flink_bench: FlinkBench, job_name: str, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with web_proxy() as proxy:
-        for name, value in proxy.variables.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("no_proxy", "")
+        proxy.install(monkeypatch)
         engine = flink_bench.at(flink_bench.server.address.replace("127.0.0.1", host))
         job = flink_bench.job(job_name)
         engine.check(job, None)

@@ -107,10 +107,9 @@ def test_a_request_that_may_be_sent_again_is_not_refused(status: int) -> None:
 
 
 def test_a_page_to_log_in_is_named_with_the_address_that_it_redirects_to() -> None:
-    redirected = pytest.raises(
-        Rejected, match=r"redirects to, https://login\.example/\?next=flink, if that is"
-    )
-    with engine_at(302, "", Location="https://login.example/?next=flink") as engine, redirected:
+    words = r"redirects to, https://login\.example/\?next=flink, if that is"
+    redirecting = engine_at(302, "", Location="https://login.example/?next=flink")
+    with redirecting as engine, pytest.raises(Rejected, match=words):
         engine.capacity()
     page = engine_at(200, PAGE.format(title="Log in"))
     with page as engine, pytest.raises(OutcomeUnknown, match="not Flink's"):

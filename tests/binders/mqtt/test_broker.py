@@ -785,8 +785,6 @@ def test_no_proxy_of_the_environment_is_used(
 ) -> None:
     pytest.importorskip("socks", reason="without PySocks, paho knows no proxy")
     with web_proxy() as proxy:
-        for name, value in proxy.variables.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("no_proxy", "")
+        proxy.install(monkeypatch)
         binder(mosquitto).check()
         assert proxy.seen == []
