@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -82,6 +82,14 @@ def find_mosquitto() -> str:
     return program
 
 
+def _name_of(user: int) -> str:
+    """The name of a user by number; in a container it may have no entry."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return "root"
+
+
 def site_configuration(port: int, directory: Path, host: str = _LOOPBACK) -> str:
     """The recommended configuration of a site, with this address, and its files in ``directory``."""
     text = CONFIGURATION.read_text(encoding="utf-8")
@@ -94,5 +102,6 @@ def site_configuration(port: int, directory: Path, host: str = _LOOPBACK) -> str
             raise LocalError(f"{CONFIGURATION} has {replaced} lines with {option!r} (expected one)")
     if os.geteuid() == 0:
         # Started by root, Mosquitto switches to the user "mosquitto", which may not write here.
-        text += f"\nuser {getpass.getuser()}\n"
+        # Not by the environment, in which `su` and `sudo` may leave another name.
+        text += f"\nuser {_name_of(os.geteuid())}\n"
     return text

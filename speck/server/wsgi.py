@@ -9,6 +9,7 @@ waits for an operation or an engine does cost a thread; the pool grows by one fo
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import resource
 import socket
@@ -37,10 +38,15 @@ from speck.server.middleware.request_metrics import OTHER, REFUSED
 from speck.server.request_parser import IsKnown, StrictParser
 from speck.server.tls import Certificate, SecuredSocket
 
+_log = logging.getLogger(__name__)
+
 THREADS = 16  # for requests that are answered at once
 MAX_CONNECTIONS = 2000
 MAX_HEADER = 64 * 1024  # bytes
-_SPARE_FILES = 200  # descriptors that are not for connections: the store, engines, brokers
+_SPARE_FILES = 200  # descriptors that are not for connections: the store, engines, brokers; or half of all
+_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+_PAUSE = 0.1  # s, after a connection that could not be accepted for lack of descriptors; the client waits
+_LOG_PERIOD = 60.0  # s, between two messages about that
 # A body that is too large is received up to here before it is answered: a client whose connection is cut
 # while it still sends does not receive the answer.
 _MAX_RECEIVED = 2 * MAX_BODY
@@ -206,9 +212,10 @@ class WebServer:
         services: Services = application.extensions["services"]
         is_known: IsKnown = application.extensions["is_known"]
         self._server.channel_class = partial(_Channel, patience, is_known, services.metrics)  # type: ignore[union-attr]
+        accept: _Accept = _Accepting(self._server.accept)  # type: ignore[union-attr]
         if certificate is not None:
-            accept = partial(_accept, self._server.accept, certificate)  # type: ignore[union-attr]
-            self._server.accept = accept  # type: ignore[union-attr,method-assign]
+            accept = partial(_accept, accept, certificate)
+        self._server.accept = accept  # type: ignore[union-attr,method-assign]
         threads = self._server.task_dispatcher
         self._live: Live = application.extensions["live"]
         limit: ConcurrencyLimit = application.extensions["concurrency_limit"]
@@ -242,9 +249,32 @@ class WebServer:
         return any(each.requests or each.total_outbufs_len or each.close_when_flushed for each in channels)
 
 
-def _accept(
-    accept: Callable[[], tuple[socket.socket, Any] | None], certificate: Certificate
-) -> tuple[SecuredSocket, Any] | None:
+_Accept = Callable[[], tuple[Any, Any] | None]
+
+
+class _Accepting:
+    """Accepts connections; where there are no descriptors for one, it stays in the queue of the system.
+
+    Waitress would try again at once, and log each try.
+    """
+
+    def __init__(self, accept: _Accept) -> None:
+        self._accept, self._logged = accept, float("-inf")
+
+    def __call__(self) -> tuple[Any, Any] | None:
+        try:
+            return self._accept()
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                raise
+            if time.monotonic() - self._logged >= _LOG_PERIOD:
+                self._logged = time.monotonic()
+                _log.error("connections cannot be accepted: %s (see ulimit -n)", error.strerror)
+            time.sleep(_PAUSE)
+            return None
+
+
+def _accept(accept: _Accept, certificate: Certificate) -> tuple[SecuredSocket, Any] | None:
     """The next connection, secured; ``None`` when there is none, or its client is gone already."""
     taken = accept()
     if taken is None:
@@ -264,4 +294,10 @@ def _connections() -> int:
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(100, min(needed, soft) - _SPARE_FILES)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    allowed = min(needed, soft)
+    found = allowed - min(_SPARE_FILES, allowed // 2)
+    if found < MAX_CONNECTIONS:
+        _log.warning("at most %d connections at once, of %d open files (see ulimit -n)", found, soft)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import socket
@@ -19,7 +20,7 @@ from speck.core.inventory import Inventory
 from speck.server.api import MAX_BODY
 from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.request_parser import LONGEST_LINE, StrictParser
-from speck.server.wsgi import MAX_HEADER, THREADS
+from speck.server.wsgi import MAX_HEADER, THREADS, _Accepting
 from tests.support.binder_contract import eventually
 from tests.support.examples import one_site
 from tests.support.rest_server import RestServer, rest_server, yaml_of
@@ -396,6 +397,23 @@ def test_requests_that_read_leave_room_for_those_that_change_something() -> None
     assert [limit.enter(reads=False) for _ in range(2)] == [True, False]
     limit.leave(reads=True)
     assert [limit.enter(reads=False), limit.enter(reads=True)] == [True, False]
+
+
+def test_a_connection_without_a_descriptor_stays_in_the_queue_and_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = [OSError(errno.EMFILE, "Too many open files")] * 2 + [OSError(errno.ECONNABORTED, "aborted")]
+
+    def accept() -> None:
+        raise errors.pop(0)
+
+    accepting = _Accepting(accept)
+    assert [accepting(), accepting()] == [None, None]
+    with pytest.raises(OSError, match="aborted"):
+        accepting()
+    assert [each.message for each in caplog.records] == [
+        "connections cannot be accepted: Too many open files (see ulimit -n)"
+    ]
 
 
 def test_more_waiting_requests_than_threads_may_be_taken_for_are_told_to_come_back(tmp_path: Path) -> None:

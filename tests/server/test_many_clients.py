@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +23,7 @@ import psutil
 import pytest
 import requests
 
+from tests.support import ROOT
 from tests.support.rest_server import yaml_of
 from tests.support.served_process import Served, served
 
@@ -87,6 +92,41 @@ def applied_meanwhile(url: str) -> Iterator[list[str]]:
 def memory(server: Served) -> int:
     """The server's own share of memory (PSS), bytes."""
     return int(psutil.Process(server.process.pid).memory_full_info().pss)
+
+
+def test_more_clients_than_open_files_neither_stop_the_server_nor_fill_its_log(tmp_path: Path) -> None:
+    """Half of the files are left for the store, engines and brokers; further clients wait for their turn."""
+    (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")
+    files = 64
+    limit = ("prlimit", f"--nofile={files}:{files}")
+    serve = (sys.executable, "-m", "tests.support.double_serve", "serve", "--port=0", "--data-dir=store")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}
+    environment["PYTHONPATH"] = str(ROOT)
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            (*limit, *serve), cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        address = urlsplit(url)
+        assert address.port is not None
+        place = "127.0.0.1", address.port
+        clients = [socket.create_connection(place, timeout=60) for _ in range(files + 20)]
+        before = psutil.Process(process.pid).cpu_times().user
+        time.sleep(2)
+        assert psutil.Process(process.pid).num_fds() < files
+        assert psutil.Process(process.pid).cpu_times().user - before < 1
+        for each in clients:
+            each.close()
+        answer = requests.get(url + "/healthz", timeout=60)
+        assert answer.json() == {"status": "ok"}
+        assert apply(url, "base", "b in out") == "succeeded"
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+        process.stdout.close()
+    assert len((tmp_path / "log").read_text().splitlines()) < 20
 
 
 @pytest.mark.slow("a thousand clients")

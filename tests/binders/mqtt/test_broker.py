@@ -568,6 +568,22 @@ def test_the_sound_configuration_holds_200_000_messages(tmp_path: Path) -> None:
         assert take(server, SESSION) == []
 
 
+@pytest.mark.engine
+def test_a_local_broker_writes_its_files_whatever_user_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after ``su`` without a login, which leaves the name of the user before."""
+    for name in ("LOGNAME", "USER"):
+        monkeypatch.setenv(name, "daemon")
+    port = free_port()
+    tmp_path.chmod(0o700)
+    with MosquittoServer(tmp_path, site_configuration(port, tmp_path), port=port) as server:
+        made = binder(server)
+        made.ensure_session(SESSION, "in")
+        made.close()
+        eventually(lambda: (tmp_path / "mosquitto.db").exists(), bool)
+
+
 def test_the_sound_configuration_stands_in_the_repository() -> None:
     text = CONFIGURATION.read_text(encoding="utf-8")
     for line in ["persistence true", "max_inflight_messages 0", "max_queued_messages 0"]:
