@@ -25,6 +25,7 @@ COMMON = {
     "OfflineState",
     "PlanReader",
     "Profiles",
+    "ReachesBrokers",
 }
 REAL = COMMON | {"Probes", "StateLocator"}
 PARTS = {
