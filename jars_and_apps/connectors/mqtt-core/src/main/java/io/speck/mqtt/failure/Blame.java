@@ -1,5 +1,6 @@
 package io.speck.mqtt.failure;
 
+import io.speck.mqtt.InvalidTextException;
 import io.speck.mqtt.MqttException;
 import java.io.IOException;
 import java.io.UTFDataFormatException;
@@ -35,7 +36,7 @@ public final class Blame {
             IndexOutOfBoundsException.class, NegativeArraySizeException.class, NullPointerException.class,
             DateTimeException.class, NoSuchElementException.class, ParseException.class, URISyntaxException.class,
             DataFormatException.class, CharacterCodingException.class, MalformedURLException.class,
-            UTFDataFormatException.class, ZipException.class);
+            UTFDataFormatException.class, ZipException.class, InvalidTextException.class);
     /** The same of libraries, by the simple names of their base classes: an engine may have a copy in its own package. */
     private static final List<String> OF_DATA_IN_LIBRARIES = List.of("JacksonException", "JsonProcessingException",
             "JsonParseException", "InvalidProtocolBufferException", "AvroRuntimeException");
