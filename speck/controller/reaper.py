@@ -56,6 +56,8 @@ class Reaper:
     _records: threading.RLock = field(default_factory=threading.RLock, init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _rounds: int = field(default=0, init=False)
+    # While a thread begins: a round and the end of an operation may each want one, and close() one that runs.
+    _beginning: threading.Lock = field(default_factory=threading.Lock, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
     # --- schedule
@@ -66,17 +68,21 @@ class Reaper:
         An address that does not answer for long is asked less often, and delays nothing else.
         """
         self._rounds += 1
-        if self._is_busy() or not (self.store.abandoned_attempts() or self.store.abandoned_sessions()):
+        if not (self.store.abandoned_attempts() or self.store.abandoned_sessions()):
             return
         seldom = self._rounds % SELDOM != 0
         rest = {address for address, missed in self._missed.items() if missed >= EAGER and seldom}
         self._begin(lambda: self._reap_once(frozenset((*silent, *rest))))
 
     def _begin(self, work: Callable[[], object]) -> None:
-        """Reap in a thread, and wait a moment for its end."""
-        self._thread = threading.Thread(target=work, name="reaper", daemon=True)
-        self._thread.start()
-        self._thread.join(PATIENCE)
+        """Reap in a thread, unless one reaps already, and wait a moment for its end."""
+        with self._beginning:
+            if self._is_busy():
+                return
+            thread = threading.Thread(target=work, name="reaper", daemon=True)
+            thread.start()
+            self._thread = thread
+        thread.join(PATIENCE)
 
     def _is_busy(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -94,8 +100,10 @@ class Reaper:
 
     def close(self) -> None:
         """Wait for requests under way."""
-        if self._thread is not None:
-            self._thread.join()
+        with self._beginning:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def reap_after(self, operation: Operation) -> None:
         """Reap once an operation is applied; addresses that are known to be silent are not asked.
@@ -103,8 +111,7 @@ class Reaper:
         What an address that does not answer holds up ends in the background, or in a later round.
         """
         spared = {*operation.left_behind, *self._missed}
-        if not self._is_busy():
-            self._begin(lambda: self._reap_after(operation, spared))
+        self._begin(lambda: self._reap_after(operation, spared))
 
     def _reap_after(self, operation: Operation, spared: Iterable[str]) -> None:
         try:
