@@ -188,19 +188,21 @@ def test_spark_job_that_fails_on_a_message_and_is_refused_by_its_broker(
                 eventually(lambda: sorted(bench.mqtt.got(job)), lambda got: len(got) == 4, PATIENCE)
                 assert sorted(bench.mqtt.got(job)) == ["1-a", "1-b", "2-a", "2-b"]
                 eventually(lambda: bench.mqtt.got(parked), lambda got: got == ["poison"], PATIENCE)
-                await_healed(services, job, 2)  # it fails twice before it is left out
+                await_healed(services, job, 1)
                 bench.send(job, ["3"])  # Spark reports the counts of a batch with the next one
                 eventually(lambda: losses(services, job), lambda found: found == {"parked": 1}, PATIENCE)
+                # It fails twice; the second time may be within the start of a copy, and then is no drift.
+                before = len(drifts(services))
                 bench.mqtt.close()
                 broker.restart_with("second")
                 bench.mqtt = MqttFriend(broker.port)
-                eventually(lambda: drifts(services), lambda found: len(found) == 3, PATIENCE)
+                eventually(lambda: drifts(services), lambda found: len(found) > before, PATIENCE)
                 monkeypatch.setenv(VARIABLE, "second")
-                await_healed(services, job, 3)
+                await_healed(services, job, before + 1)
                 bench.send(job, ["4"])
                 eventually(lambda: bench.mqtt.got(job), lambda got: "4-b" in got, PATIENCE)
                 died = [each for each in drifts(services) if "died" in each]
-                assert len(died) == 3, drifts(services)
+                assert len(died) == before + 1, drifts(services)
         finally:
             bench.close()
 
