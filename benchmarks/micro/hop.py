@@ -34,7 +34,7 @@ from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator, tool
 from benchmarks.load.processes import Running, running, server
 from binders.flink import FLINK
-from binders.mqtt import MQTT
+from binders.mqtt import MqttBroker
 from binders.mqtt.local import MOSQUITTO
 from binders.spark import CONNECT
 from speck.binder import EngineBinder, EngineKind
@@ -115,13 +115,15 @@ class Engine:
         self._binder = binder
         self._address = address
         self._broker = broker
-        self._sessions = MQTT.connect(broker, Inventory())
+        self._sessions = MqttBroker(broker, Inventory())
 
     def start(self, name: str) -> tuple[Hop, Handle]:
         """A new job that passes messages on, through a session and with a fence like any other's."""
         session = client_id(name)
         hop = Hop(self._program.engine, f"{name}/in", f"{name}/out", self.process)
-        attempt = Attempt(id=uuid.uuid4().hex, job_name=name, number=1, session=session)
+        # A job of an earlier round left a tombstone, which ends attempts that do not come after it.
+        number = self._sessions.fenced(session) + 1
+        attempt = Attempt(id=uuid.uuid4().hex, job_name=name, number=number, session=session)
         self._sessions.ensure_session(session, hop.out)
         self._sessions.fence(session, attempt.number)
         return hop, self._binder.submit(self._job(name, hop), attempt)
