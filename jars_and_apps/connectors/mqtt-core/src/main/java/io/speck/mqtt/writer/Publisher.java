@@ -65,7 +65,10 @@ final class Publisher implements ConnectionListener {
             List<OutgoingMessage> found = retention.spoolIn(root);
             found.stream().filter(message -> message.retainNumber != 0).forEach(newestRetained::add);
             if (!found.isEmpty() && connection != null) {
-                connection.abandon(); // the next one shows what the broker has of these messages
+                Connection former = connection;
+                forgetConnection();
+                former.abandon();
+                startReconnecting(); // the next connection shows what the broker has of these messages
             }
         } finally {
             lock.unlock();
@@ -300,14 +303,8 @@ final class Publisher implements ConnectionListener {
         try {
             if (from == connection) {
                 LOG.warn("broker {}: connection for writing lost: {}", login, reason);
-                connection = null;
-                retention.disconnected();
-                pumping = false;
-                pumpScheduled = false;
-                List<OutgoingMessage> unanswered = inflight.clear();
+                List<OutgoingMessage> unanswered = forgetConnection();
                 OutgoingMessage cause = caution.closed(unanswered, System.nanoTime());
-                outbox.addFirst(unanswered);
-                outbox.messages().forEach(message -> message.forSession = false); // the broker may have lost all
                 if (cause != null && outbox.peek() == cause) {
                     reject(outbox.remove(), "the broker closes the connection at it (" + reason + ")", true, -1);
                 }
@@ -316,6 +313,18 @@ final class Publisher implements ConnectionListener {
         } finally {
             lock.unlock();
         }
+    }
+
+    /** Returns the messages that were in flight, which are queued again. */
+    private List<OutgoingMessage> forgetConnection() {
+        connection = null;
+        retention.disconnected();
+        pumping = false;
+        pumpScheduled = false;
+        List<OutgoingMessage> unanswered = inflight.clear();
+        outbox.addFirst(unanswered);
+        outbox.messages().forEach(message -> message.forSession = false); // the broker may have lost all
+        return unanswered;
     }
 
     // ---- publishing ----

@@ -73,18 +73,27 @@ final class Retention {
         if (!roots.add(root) || ResendRequest.retentionSeconds() == 0) {
             return List.of();
         }
-        if (spool == null && connection == null && buffer.isEmpty()) {
-            try {
-                SpoolFolder folder = SpoolFolder.create(root, login);
-                spool = new Spool(folder, lock);
-                buffer.spool(spool);
-                deliveryMark = new DeliveryMark(folder.id(), SPOOLED_MARK_SECONDS);
-            } catch (IOException e) {
-                LOG.warn("messages that broker {} has not saved yet do not survive a power cut of this machine, since"
-                        + " they cannot be written below '{}': {}", login, root, e.toString());
-            }
+        if (spool == null) {
+            beginSpool(root);
         }
         return SpoolFolder.abandoned(root, login).stream().flatMap(folder -> takeOver(folder).stream()).toList();
+    }
+
+    /** The mark is another one then, since it is found by the id of the folder. */
+    private void beginSpool(Path root) {
+        try {
+            SpoolFolder folder = SpoolFolder.create(root, login);
+            spool = new Spool(folder, lock);
+            buffer.spool(spool);
+            if (connection != null) {
+                deliveryMark.delete(connection);
+            }
+            deliveryMark = new DeliveryMark(folder.id(), SPOOLED_MARK_SECONDS);
+            markedNumber = 0;
+        } catch (IOException e) {
+            LOG.warn("messages that broker {} has not saved yet do not survive a power cut of this machine, since they"
+                    + " cannot be written below '{}': {}", login, root, e.toString());
+        }
     }
 
     private List<OutgoingMessage> takeOver(SpoolFolder folder) {

@@ -51,9 +51,10 @@ final class RetransmissionBuffer {
         return heapBytes < 256L << 20 ? 8 : 16; // readers remember some 57,000 messages at least, docs/guarantees.md
     }
 
-    /** Writes the messages that are added from now on to disk as well. */
+    /** Writes the messages to disk as well, from now on. */
     void spool(Spool to) {
         spool = to;
+        messages.forEach(message -> to.append(message, message.deliveryNumber));
     }
 
     /** Records that a connection to the broker was opened. */

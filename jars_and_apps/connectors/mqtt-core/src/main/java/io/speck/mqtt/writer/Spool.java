@@ -59,13 +59,18 @@ final class Spool {
         this.lock = lock;
     }
 
-    /** Appends a message; its number is one above that of the message before. */
+    /** Appends a message; its number is above that of the message before. */
     void append(OutgoingMessage message, long number) {
+        boolean follows = number == appended + 1;
         appended = number;
         if (failed) {
             return;
         }
         try {
+            if (channel != null && !follows) {
+                drain();
+                channel = null; // a segment has consecutive numbers
+            }
             if (channel == null) {
                 begin(number);
             }

@@ -94,6 +94,23 @@ class SpoolTest {
     }
 
     @Test
+    void messagesThatAreHeldWhenTheFolderIsGivenAreWrittenWithTheirNumbers() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 3 << 20);
+        for (int number = 1; number <= 10; number++) {
+            buffer.add(message(number, 100));
+        }
+        List<OutgoingMessage> held = buffer.again(each -> true);
+        buffer.drop(held.get(4));
+        Spool spool = new Spool(folder, lock);
+        buffer.spool(spool);
+        buffer.add(message(11, 100));
+        spool.force();
+        assertEquals(List.of(1L, 2L, 3L, 4L, 6L, 7L, 8L, 9L, 10L, 11L),
+                folder.read(new Delivery()).stream().map(each -> each.deliveryNumber).toList());
+    }
+
+    @Test
     void aTornOrDamagedRecordEndsItsSegment() throws IOException {
         SpoolFolder folder = SpoolFolder.create(root, BROKER);
         Spool spool = new Spool(folder, lock);

@@ -41,8 +41,10 @@ public final class WriterProcess implements AutoCloseable {
 
     /** Writes, and waits to be killed. */
     public static void main(String[] arguments) throws Exception {
-        SinkSettings settings = new SinkSettings(Login.anonymous(arguments[0]), Duration.ofSeconds(30)).withSpool(arguments[1]);
-        MqttSink sink = new MqttSink(settings);
+        SinkSettings settings = new SinkSettings(Login.anonymous(arguments[0]), Duration.ofSeconds(30));
+        MqttSink other = new MqttSink(settings); // as of a probe: it connects the publisher of both
+        MqttSink sink = new MqttSink(settings.withSpool(arguments[1]));
+        other.close();
         for (int number = Integer.parseInt(arguments[2]); number < Integer.parseInt(arguments[3]); number++) {
             sink.send("in/a", bytes("m" + number), null, bytes("job"), bytes(Stamp.prefix("run", 0, 0) + number));
         }
