@@ -18,10 +18,14 @@ import java.util.Set;
  * so that a power cut may take the last half minute of them. A message must not be acknowledged before.
  *
  * <p>Spark adds files under new names and never changes one, so a folder whose time of change is the same holds nothing
- * new.
+ * new, once that time is past: a file that is added within the same tick of the file system's clock does not change it.
  */
 final class CheckpointSync {
-    private record Seen(FileTime changed, Set<Path> entries) {}
+    /** Longer than the tick of any file system's clock: 4 ms on ext4. */
+    private static final long TICK_MILLIS = 1000;
+
+    /** @param settled true if no file could be added any more without another time of change */
+    private record Seen(FileTime changed, boolean settled, Set<Path> entries) {}
 
     private final Path root;
     private Map<Path, Seen> folders = new HashMap<>();
@@ -43,7 +47,9 @@ final class CheckpointSync {
     private void sync(Path folder, Map<Path, Seen> present) throws IOException {
         FileTime changed = Files.getLastModifiedTime(folder);
         Seen before = folders.get(folder);
-        Seen now = before != null && before.changed().equals(changed) ? before : new Seen(changed, list(folder));
+        boolean settled = System.currentTimeMillis() - changed.toMillis() > TICK_MILLIS; // before it is listed
+        Seen now = before != null && before.settled() && before.changed().equals(changed)
+                ? before : new Seen(changed, settled, list(folder));
         present.put(folder, now);
         boolean added = false;
         for (Path entry : now.entries()) {
