@@ -26,6 +26,7 @@ import requests
 from speck import cli
 from speck.cli.demo.programs import Program
 from speck.errors import InvalidInput, StoreFull
+from speck.server.api.engine_plan_routes import operator_name
 from speck.server.middleware.origin import HEADERS, foreign, is_ours
 from speck.server.middleware.rate_limit import Throttle, client_of
 from speck.server.process import _names
@@ -184,6 +185,19 @@ def test_expressions_of_code_in_the_plan_of_an_engine_are_for_the_role_write(doo
     ]
     assert [node["name"] for node in found[0]["nodes"]] == [node["name"] for node in found[1]["nodes"]]
     door.ask("DELETE", "/compositions/planned?wait=60", door.anna)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Calc(select=[a, b], where=[(a > 3)])[7]", "Calc"),
+        ("Calc[7]", "Calc"),
+        ("filter: clean", "filter: clean"),
+        ("Source: source", "Source: source"),
+    ],
+)
+def test_the_name_of_an_operator_is_shown_without_expressions(name: str, shown: str) -> None:
+    assert operator_name(name) == shown
 
 
 def test_no_token_is_kept_anywhere(door: Door) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from speck.server.api import schemas
@@ -20,5 +21,12 @@ def show_engine_plan(name: str) -> Any:
     found = services().engine_plans.of_job(name)
     if authentication.owner_data()["role"] == Role.READ.value:
         # They have expressions of the job's code, which the role read is not shown elsewhere either.
-        found["nodes"] = [node | {"description": ""} for node in found["nodes"]]
+        nodes = [node | {"description": "", "name": operator_name(node["name"])} for node in found["nodes"]]
+        tasks = {task: operator_name(text) for task, text in found["tasks"].items()}
+        found = found | {"nodes": nodes, "tasks": tasks}
     return found
+
+
+def operator_name(name: str) -> str:
+    """The name up to the expressions that Flink's tables append: ``Calc(select=[a])[3]`` is ``Calc``."""
+    return re.split(r"[(\[]", name, maxsplit=1)[0].strip()
