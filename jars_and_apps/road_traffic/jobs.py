@@ -44,8 +44,12 @@ READINGS_PER_SEGMENT = 4
 
 
 def clean(messages: DataFrame) -> DataFrame:
-    """Pass on well-formed readings unchanged; other lines are dropped."""
-    return messages.where(messages["value"].rlike(READING)).select("value")
+    """Pass on well-formed readings unchanged; other lines are dropped, those that are no text included."""
+    value = messages["value"].cast("string")
+    return messages.where(value.rlike(READING)).select(value.alias("value"))
+
+
+clean.value_type = "binary"  # type: ignore[attr-defined]
 
 
 def forward(messages: DataFrame, site: str = "") -> DataFrame:

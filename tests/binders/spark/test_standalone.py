@@ -390,7 +390,7 @@ def test_another_service_at_the_address(
     port, (_, rest, ui, *_) = bench.server.ports[which], bench.server.ports
     job, at_it = bench.job(job_name), Inventory()
     expected: list[tuple[EngineBinder, str]] = [
-        (connect_flink(f"http://127.0.0.1:{port}", at_it), "is it a JobManager's REST address"),
+        (connect_flink(f"http://127.0.0.1:{port}", at_it), "a JobManager's REST address"),
         (connect_flink(f"http://127.0.0.1:{site_bench.server.port}", at_it), "Unexpected HTTP/1.x request"),
         (connect_engine(f"sc://127.0.0.1:{port}", at_it), "expected a Spark Connect server"),
     ]

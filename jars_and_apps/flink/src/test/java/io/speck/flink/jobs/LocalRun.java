@@ -41,7 +41,8 @@ public final class LocalRun {
 
     private static DataStream<String> run(String program, String site, DataStream<String> in) {
         return switch (program) {
-            case "Clean" -> Clean.clean(in);
+            case "Clean" -> Clean.clean(in.map(text -> text.getBytes(StandardCharsets.UTF_8)).returns(byte[].class))
+                    .map(content -> new String(content, StandardCharsets.UTF_8)).returns(String.class);
             case "Forward" -> Forward.forward(in, site);
             case "LocalStats" -> statistics(site, in);
             case "GlobalStats" -> statistics("*", in);
