@@ -89,7 +89,12 @@ def test_workers_follow_the_jobs_and_come_back_when_killed(tmp_path: Path, flink
             lambda found: len(found) == 3 and set(found.values()) == {"running"},
             PATIENCE,
         )
-        assert (group(services)["present"], group(services)["desired"]) == (2, 2)
+        # The count is of a round of the loop, which may have been before the second worker came.
+        eventually(
+            lambda: (group(services)["present"], group(services)["desired"]),
+            lambda found: found == (2, 2),
+            PATIENCE,
+        )
         attempts = {name: services.queries.job(name)["attempt"] for name in jobs}
 
         victim = local.status(directory).workers[0]
