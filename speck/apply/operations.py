@@ -450,7 +450,7 @@ class Operations:
         return not (self._closing or composition in self._at_work or self._users[composition])
 
     def may_heal(self) -> bool:
-        """True if no more operations of the loops are at work than there may be of users."""
+        """True if the loops run fewer operations than the limit, which is that of users."""
         loops = [each for each in list(self._at_work.values()) if each.kind in BY_LOOP]
         return len(loops) < self.settings.quotas.operations
 

@@ -135,7 +135,9 @@ class Quotas:
     """Bounds of a coordinator's load, so that no user, by mistake or not, takes all of it."""
 
     operations: int = _count(
-        100, "--max-operations", "Operations of users at work at once; as many of the reconciler."
+        100,
+        "--max-operations",
+        "Maximum number of concurrent operations of users, and likewise of the reconciler.",
     )
     jobs: int = _count(20_000, "--max-jobs", "Jobs in all.")
     compositions: int = _count(2_000, "--max-compositions", "Compositions in all.")

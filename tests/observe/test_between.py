@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.core.inventory import Inventory
+from binders.mqtt.address import BrokerAddress
+from binders.mqtt.connection import Connection
+from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Complaint
 from speck.observe.between import BRIDGE_REMEDY, Edge, bridge_complaints, packet_complaints
+from tests.support.binder_contract import eventually
 from tests.support.doubles import InMemoryBroker, World
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import MosquittoServer
@@ -102,6 +105,14 @@ def eventually_complaints(brokers: dict[str, MqttBroker], *, expected: bool) -> 
             return found
 
 
+def bridge_is_up(broker: MosquittoServer) -> bool:
+    """True if the broker reports that its bridge is connected."""
+    with Connection(BrokerAddress.parse(broker.address), Login(), "test-bridge") as reader:
+        reader.subscribe("$SYS/broker/connection/+/state", "test/echo")
+        reader.round_trip("test/echo")
+        return any(bytes(message.payload) == b"1" for message in reader.received)
+
+
 @pytest.mark.engine
 def test_a_real_bridge_and_its_remedy(tmp_path: Path) -> None:
     for name, topics, expected in (("all", "# both 2", True), ("some", "sensors/# both 2", False)):
@@ -109,8 +120,7 @@ def test_a_real_bridge_and_its_remedy(tmp_path: Path) -> None:
         with MosquittoServer(tmp_path / f"far-{name}") as far:
             with bridged(tmp_path / name, topics, far) as near:
                 brokers = {each.address: MqttBroker(each.address, Inventory()) for each in (near, far)}
-                if not expected:
-                    time.sleep(2)  # for the bridge to come up: nothing else shows it
+                eventually(lambda: bridge_is_up(near), bool, 20)
                 found = eventually_complaints(brokers, expected=expected)
                 for each in brokers.values():
                     each.close()

@@ -43,7 +43,7 @@ def apply(coordinator: Coordinator, broker: str, spark: str, flink: str, paralle
 
 
 def texts(found: Listener) -> set[str]:
-    """What has arrived; one of the jobs writes in upper case."""
+    """The texts that have arrived; one of the jobs writes in upper case."""
     return {each.upper() for each in found.texts()}
 
 

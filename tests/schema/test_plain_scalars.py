@@ -174,7 +174,7 @@ _plain = some.text("0123456789abefnoxyNOYE._+-:~", min_size=1, max_size=8)
 @tries(300)
 @given(text=_plain)
 def test_a_text_that_is_not_named_is_its_value_or_the_value_of_yaml_1_2(text: str) -> None:
-    """What passes is the text itself, or is written again as it stands."""
+    """A value that passes is the text itself, or is written again as it stands."""
     try:
         read = yaml.safe_load(f"a: {text}")
         assert isinstance(read, dict)

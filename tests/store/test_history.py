@@ -379,7 +379,7 @@ def test_revisions_that_nothing_runs_are_not_kept_in_memory(services: Services, 
     assert (store.head("traffic"), store.decoded_revisions("traffic")) == (Head("traffic", 12), 1)
     for number in range(4):
         carry_out(coordinator, composition(replace(A, arguments={"k": number}), other))
-    # The other job runs the form of a former revision, which has it as the last one has it.
+    # The other job runs the form of a former revision, which is the same in the last one.
     first, last = (store.revision("traffic", number) for number in (13, 16))
     assert store.decoded_revisions("traffic") == 2
     assert first.jobs["o"] is last.jobs["o"]

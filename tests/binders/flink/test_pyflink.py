@@ -77,7 +77,7 @@ def bench_fixture(tmp_path_factory: pytest.TempPathFactory, flink_jobs: Path) ->
     if not cluster.CONNECTOR.exists():
         pytest.skip("the connector is not built (make jars)")
     server = FlinkServer(tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8, talkative=True)
-    server.environment["LC_ALL"] = "C"  # as of a service: texts beyond ASCII must come through all the same
+    server.environment["LC_ALL"] = "C"  # as of a service: texts beyond ASCII must still come through
     with server:
         bench = FlinkBench(server, flink_jobs)
         yield bench

@@ -28,7 +28,7 @@ def instants(messages: DataFrame) -> DataFrame:
 
 
 def described(messages: DataFrame) -> DataFrame:
-    """A local time as a Python function at the site has it, and the zone of its process."""
+    """A local time as seen by a Python function at the site, and the zone of its process."""
     local = F.to_timestamp("value")
     return messages.select(F.udf(_described, "string")(local).alias("value"))
 

@@ -171,7 +171,7 @@ final class RetransmissionBuffer {
         return found;
     }
 
-    /** Confirms a message that was taken over: the broker has it. */
+    /** Confirms a message that was taken over and that the broker still stores. */
     void confirmed(OutgoingMessage message) {
         confirm(message);
     }
