@@ -16,7 +16,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
+from tests.support.real_server import refusing_port
 from tests.support.requirements import NEEDS_RIG
 from tests.support.spark_server import SparkServer
 from tests.support.two_engines import two_engines
@@ -53,10 +53,8 @@ def test_what_does_not_read_is_told_within_a_minute(
     tmp_path: Path,
 ) -> None:
     """The coordinator reaches the broker, the engines do not; and a program generates its own input."""
-    nowhere = f"tcp://127.0.0.1:{free_port()}"
     engines = two_engines(spark_server, flink_server, tmp_path)
     broker = mosquitto.address
-    site = Site(name="A", engines=engines, broker_address=broker, job_broker_address=nowhere)
     text = (
         "jobs:\n"
         + job("near", spark_server.address, (broker, "in"), (broker, "out"), (SPARK_CODE, "upper"))
@@ -69,7 +67,9 @@ def test_what_does_not_read_is_told_within_a_minute(
             (str(flink_jobs), "streets.Counting"),
         )
     )
-    with Store(tmp_path / "store") as store:
+    with refusing_port() as port, Store(tmp_path / "store") as store:
+        nowhere = f"tcp://127.0.0.1:{port}"
+        site = Site(name="A", engines=engines, broker_address=broker, job_broker_address=nowhere)
         settings = Settings(roots=(ROOT, flink_jobs.parent), period=2)
         services = build(store, installed(), Inventory({"A": site}), settings)
         services.coordinator.start()

@@ -6,7 +6,8 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,14 @@ def free_port() -> int:
     """A loopback TCP port without a listener, as of :func:`speck.local.state.free_ports`."""
     (port,) = free_ports(1, (), set())
     return port
+
+
+@contextmanager
+def refusing_port() -> Iterator[int]:
+    """A loopback TCP port that refuses connections, which no server can take until the block ends."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 def accepts(port: int) -> bool:

@@ -43,6 +43,9 @@ MIN_INTERVAL = 0.5  # s of the job's own time between two samples
 RECENT = 5.0  # s, within which a reading for metrics serves for a profile too
 CHECKPOINTS = 60.0  # s, for which the size of a job's state holds
 FETCHED = 10.0  # s, Flink's default interval of fetching the counters of all tasks
+# s, after which a source or sink that has not registered its metrics is one that has none: a writer registers
+# them when it is created, which may be after the cluster reported the first metrics of its task.
+REGISTERED = 60.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class _Vertex:
     id: str
     name: str
     source: bool
+    last: bool  # nothing follows it: it has sinks
     subtasks: int
     emitted: str
     sent: tuple[str, ...]  # by its sinks
@@ -58,6 +62,11 @@ class _Vertex:
     stamps: tuple[str, ...]  # of its sinks
     profiled: tuple[str, ...]  # further metrics of a profile, of its sources and sinks
     brokers: tuple[str, ...]  # of its sinks, texts
+
+    @property
+    def complete(self) -> bool:
+        """True once the metrics that are expected of SpecK's connectors are registered."""
+        return bool(self.pending or not self.source) and bool(self.sent or not self.last)
 
     @cached_property
     def of_profile(self) -> str:
@@ -100,6 +109,7 @@ class _Reading:
 @dataclass
 class _Series:
     vertices: tuple[_Vertex, ...] = ()
+    vertices_at: float | None = None  # monotonic time at which they were first known, s
     stamps: str = ""  # of its sinks, once a sink has reported it
     base: Sample = field(default_factory=dict)
     restored: int = 0  # how often the job had been restored from a checkpoint by then
@@ -200,8 +210,7 @@ class MetricsCollector:
         if checkpoints is None:
             self.forget(job)
             return None
-        if not series.vertices:
-            series.vertices = _vertices(rest, job)
+        self._learn_vertices(rest, job, series)
         found: dict[str, VertexReading] = {}
         waiting, counted, at = [], Counter[str](), time.time()
         for each in series.vertices:
@@ -219,6 +228,17 @@ class MetricsCollector:
                 if known := [sums[name] for name in ids if name in sums]:
                     counted[metric] += round(sum(known))
         return series, _Reading(at, checkpoints, found, round(sum(waiting)) if waiting else None, counted)
+
+    def _learn_vertices(self, rest: FlinkRest, job: str, series: _Series) -> None:
+        """Read the names of a job's metrics, again for a while if some may not be registered yet."""
+        now = time.monotonic()
+        young = series.vertices_at is None or now - series.vertices_at < REGISTERED
+        if series.vertices and (not young or all(vertex.complete for vertex in series.vertices)):
+            return
+        found = _vertices(rest, job)
+        if found and found != series.vertices:
+            series.vertices, series.base = found, {}  # other counters than those of the base
+            series.vertices_at = now if series.vertices_at is None else series.vertices_at
 
     def _stamps(self, rest: FlinkRest, job: str, series: _Series) -> dict[str, Scalar]:
         """The kind of the sinks' stamps, which stays the same while the job runs."""
@@ -256,7 +276,9 @@ def _interval(before: Sample, after: Sample) -> float:
 
 def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
     details = rest.job_details(job) or {}
-    sources = {node["id"] for node in (details.get("plan") or {}).get("nodes", []) if not node.get("inputs")}
+    nodes = (details.get("plan") or {}).get("nodes", [])
+    sources = {node["id"] for node in nodes if not node.get("inputs")}
+    followed = {given["id"] for node in nodes for given in node.get("inputs") or ()}
     found = []
     for vertex in details.get("vertices", []):
         source = vertex["id"] in sources
@@ -268,6 +290,7 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
                 vertex["id"],
                 str(vertex.get("name", vertex["id"])),
                 source,
+                vertex["id"] not in followed,
                 int(vertex["parallelism"]),
                 emitted_metric(names, source=source),
                 named(names, SENT),

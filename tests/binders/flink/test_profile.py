@@ -198,3 +198,33 @@ def test_the_share_of_busy_time_that_is_processor_time() -> None:
     assert share.add(33 + WINDOW, None, {"a": 14.0}) is None
     assert share.add(34 + WINDOW, 3.0, {"a": 15.0}) is None
     assert share.add(35 + WINDOW, 3.5, {"a": 16.0}) == pytest.approx(0.5)
+
+
+def test_metrics_of_a_sink_that_registers_later_are_found() -> None:
+    """The cluster reports the metrics of a task before its writer has registered those of the sink."""
+    server, collector = AnswerServer(flink_answers()), MetricsCollector()
+    (counters,) = [pattern for pattern in server.answers if VERTEX in pattern and pattern.endswith("get=.*")]
+    names = f"/jobs/{FLINK_JOB}/vertices/{VERTEX}/subtasks/metrics"
+    of_sink = [metric for metric in server.answers[names] if metric["id"] == "b.numRecordsSend"]
+    server.answers[names].remove(of_sink[0])
+
+    def run(seconds: float) -> None:
+        for metric in server.answers[counters]:
+            value = 1000 * seconds if "Idle" in metric["id"] else 10 * seconds
+            metric |= {"sum": value, "min": value, "max": value}
+
+    with serving(server) as port:
+        rest = FlinkRest(f"http://127.0.0.1:{port}")
+        found = []
+        for seconds in (10, 12, 14, 16):
+            run(seconds)
+            metrics = collector.metrics(rest, FLINK_JOB)
+            assert metrics is not None
+            rates = metrics.input_rate, metrics.output_rate
+            found.append(tuple(rate and round(rate) for rate in rates))
+            if seconds == 12:
+                server.answers[names] += of_sink
+        rest.close()
+    first, unknown, learned, known = found
+    assert (first, unknown, learned) == ((None, None), (10, None), (None, None))
+    assert known == (10, 10)
