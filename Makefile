@@ -86,9 +86,9 @@ docs: system $(VENV)/dev
 # Brokers other than Mosquitto, for tests that are skipped without them: HiveMQ CE (100 MB of packages) and mochi-mqtt.
 interop: system
 	@mkdir -p build/interop/hivemq
-	@(cd tests/support/brokers/mochi && go build -o $(CURDIR)/build/interop/mochi .) || echo "mochi-mqtt was not built: its tests are skipped" >&2
-	@mvn -q -B -f tests/support/brokers/hivemq/pom.xml -DbuildDirectory=$(CURDIR)/build/interop/target compile dependency:copy-dependencies \
-	  -DoutputDirectory=$(CURDIR)/build/interop/hivemq/lib && cp -r tests/support/brokers/hivemq/target/classes build/interop/hivemq/ \
+	@(cd testbed/servers/brokers/mochi && go build -o $(CURDIR)/build/interop/mochi .) || echo "mochi-mqtt was not built: its tests are skipped" >&2
+	@mvn -q -B -f testbed/servers/brokers/hivemq/pom.xml -DbuildDirectory=$(CURDIR)/build/interop/target compile dependency:copy-dependencies \
+	  -DoutputDirectory=$(CURDIR)/build/interop/hivemq/lib && cp -r testbed/servers/brokers/hivemq/target/classes build/interop/hivemq/ \
 	  || echo "HiveMQ CE was not built: its tests are skipped" >&2
 
 # The rules of Spectral for OpenAPI documents, on the one that the documentation has.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("speck", "speck_learned", "binders", "jars_and_apps", "benchmarks", "scripts", "tests")
+PACKAGES = ("speck", "speck_learned", "binders", "jars_and_apps", "benchmarks", "scripts", "testbed", "tests")
 MOST_CLAUSES = 20  # docstrings that begin with a clause
 
 # Sources of another version, which run on that version's code.

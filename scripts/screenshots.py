@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.support.chromium import Page, missing, start  # noqa: E402
+from testbed.servers.chromium import Page, missing, start  # noqa: E402
 
 LARGEST = 300_000  # bytes
 

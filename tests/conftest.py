@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from speck.binder.retry import FIRST_PAUSE
-from tests.support.sessions import OWNER
+from testbed.benches.sessions import OWNER
 
 pytest_plugins = [
-    "tests.support.chromium",
-    "tests.support.mosquitto_server",
-    "tests.support.rest_server",
-    "tests.support.speck_command",
-    "tests.support.spark_server",
-    "tests.support.flink_server",
-    "tests.support.standalone_server",
+    "testbed.servers.chromium",
+    "testbed.servers.mosquitto",
+    "testbed.servers.rest",
+    "testbed.servers.speck_command",
+    "testbed.servers.spark",
+    "testbed.servers.flink",
+    "testbed.servers.standalone",
     "tests.support.dashboards",
     "tests.support.tiers",
 ]

@@ -11,8 +11,8 @@ from subprocess import PIPE
 
 import pytest
 
-from tests.support.forked import Forked
-from tests.support.served_process import served
+from testbed.servers.forked import Forked
+from testbed.servers.served_process import served
 
 NOWHERE = ["--server", "http://127.0.0.1:9"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from speck.local import processes
-from tests.support import ROOT
+from testbed import ROOT
 from tests.support.tiers import QUICK, pytest_collection_modifyitems, pytest_ignore_collect
 
 

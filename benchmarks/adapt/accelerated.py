@@ -9,8 +9,8 @@ from typing import Any
 
 from benchmarks.adapt.plant import LATENCY_FIRST, Plant, Truth, plant_at
 from speck.core.placement import PlacementOptions
-from tests.support.adaptation_bench import EDGES
-from tests.support.placement_bench import engine_at
+from testbed.benches.adaptation import EDGES
+from testbed.benches.placement import engine_at
 
 WAN_FIRST = PlacementOptions(mode="auto")
 HOUR, CALM = 3600.0, 600.0  # s

@@ -20,12 +20,12 @@ from typing import Any
 
 import yaml
 
-from benchmarks.promises.flow import Listener, Sender, await_true, client
-from benchmarks.promises.served import Served
-from benchmarks.promises.sites import Place, flink_places
 from speck.client import Client
 from speck.errors import ServerError
 from speck.store import Store
+from testbed.faults.flow import Listener, Sender, await_true, client
+from testbed.faults.served import Served
+from testbed.faults.sites import Place, flink_places
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "adapt"

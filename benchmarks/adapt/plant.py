@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from speck.coordinator.placer import Wishes
+from speck.coordinator.placing.placer import Wishes
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.placement.cost import Figures
 from speck.placement.profile import Inputs, JobProfile, LinkProfile, SiteProfile
-from tests.support.adaptation_bench import EDGES, NAME, Bench, Conditions
-from tests.support.doubles import World
-from tests.support.placement_bench import engine_at, movable
+from testbed.benches.adaptation import EDGES, NAME, Bench, Conditions
+from testbed.benches.placement import engine_at, movable
+from testbed.doubles.binders import World
 
 WIRE = 205.0  # bytes of a message on the wire, as the model counts it
 CATCHING_UP = 1.2  # times the rate, of a job for which messages wait

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.instances.trials import TRIALS
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
 
 def main() -> int:

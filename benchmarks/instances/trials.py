@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from benchmarks.instances.member import FOR_EVER, SHARED, Member, await_quiet, await_that, publish
-from tests.support.mosquitto_server import MosquittoServer
+from testbed.servers.mosquitto import MosquittoServer
 
 Figures = dict[str, float | bool]
 

@@ -32,8 +32,8 @@ from speck.core.settings import Settings
 from speck.placement.packing import loose_fit, strict_fit
 from speck.schema.inventory import read_inventory
 from speck.store import Store
-from tests.support.flink_server import FlinkServer, compile_jobs
-from tests.support.mosquitto_server import MosquittoServer
+from testbed.servers.flink import FlinkServer, compile_jobs
+from testbed.servers.mosquitto import MosquittoServer
 
 BURN = 0.005  # s
 RATE = 10.0  # messages/s of an instance

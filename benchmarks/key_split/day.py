@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from pyspark.sql.connect.session import SparkSession
 
 from jars_and_apps.key_split.slides import Windows
-from tests.key_split.reference import Row, results
-from tests.support import ROOT
+from testbed import ROOT
+from testbed.key_split.reference import Row, results
 
 DATA = ROOT.parent / "shared" / "data" / "aarhus_traffic"
 READINGS, SENSORS = "readings-2014-08-18.csv.gz", "sensors.csv"

@@ -30,10 +30,10 @@ from pyspark.sql.connect.session import SparkSession
 
 from benchmarks.key_split.day import DATA, READINGS, WINDOWS, Account, Day
 from benchmarks.key_split.parts import Parts, cpu_seconds
-from benchmarks.promises.flow import Listener, client
-from benchmarks.promises.rig import ROOT
-from benchmarks.promises.served import Served
 from speck import local
+from testbed import ROOT
+from testbed.faults.flow import Listener, client
+from testbed.faults.served import Served
 
 NAME = "hot-towns"
 PATIENCE = 240.0  # s without a result

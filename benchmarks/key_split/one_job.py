@@ -18,15 +18,15 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.key_split.parts import Parts, cpu_seconds
-from benchmarks.promises.flow import client
-from benchmarks.promises.rig import ROOT
 from speck.core.job import Job, Scalar
 from speck.core.runtime import JobState
 from speck.core.split import Split, expand
-from tests.support.binder_contract import attempt_of, await_state
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.spark_bench import SparkBench
-from tests.support.spark_server import SparkServer
+from testbed import ROOT
+from testbed.benches.spark import SparkBench
+from testbed.contract.engines import attempt_of, await_state
+from testbed.faults.flow import client
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 
 WORKERS = 8
 KEYS = 1000

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.key_split.stream import WINDOW, Stream, imbalance
 from jars_and_apps.key_split.hashing import homes
-from tests.key_split.sequential import Sequential, SequentialDaGreedy, SequentialDalton
+from testbed.key_split.sequential import Sequential, SequentialDaGreedy, SequentialDalton
 
 
 def measured(stream: Stream, workers: int) -> Iterator[tuple[str, float]]:

@@ -26,7 +26,7 @@ from benchmarks.key_split import in_memory, one_job
 from benchmarks.key_split.day import DATA, WINDOWS, Account, Day
 from benchmarks.key_split.hot_towns import Outcome, Run, measured
 from benchmarks.key_split.parts import Parts, critical_path
-from benchmarks.promises.rig import ROOT
+from testbed import ROOT
 
 SITES = ("A", "B", "C", "D")
 KEY_COST = 30  # rows: what a digest costs beside its rows

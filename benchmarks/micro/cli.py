@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from tests.support.rest_server import RestServer, rest_server, yaml_of
+from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 RUNS = 9
 JOBS = 10

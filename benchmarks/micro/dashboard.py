@@ -27,9 +27,9 @@ from selenium.webdriver import Chrome
 from benchmarks.common import Figure
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobState
-from tests.support.chromium import Page, missing, start
-from tests.support.examples import one_site
-from tests.support.rest_server import RestServer, rest_server
+from testbed.benches.examples import one_site
+from testbed.servers.chromium import Page, missing, start
+from testbed.servers.rest import RestServer, rest_server
 
 FEW = 1000  # jobs, up to which each is written and drawn by itself
 PERIOD = 0.5  # s between two changes

@@ -12,7 +12,7 @@ import time
 from functools import cache
 from http.server import ThreadingHTTPServer
 
-from tests.support.http_server import Handler
+from testbed.servers.http import Handler
 
 VERTEX = "1" * 32
 _JOB = re.compile(r"/jobs/([0-9a-f]{32})(/[^?]*)?(?:\?(.*))?")

@@ -20,8 +20,8 @@ from benchmarks.common import Figure
 from speck.coordinator import Coordinator, build
 from speck.core.settings import Settings
 from speck.store import Event, Store
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import World, double_kinds
 
 ENGINES = 10
 POLL = 0.02  # s

@@ -37,11 +37,11 @@ from speck.core.settings import Settings
 from speck.errors import BinderError
 from speck.observe.pace import LEAST
 from speck.store import Store
-from tests.support.doubles import World
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.profiled_engines import Profiled, ProfilingEngine
-from tests.support.samples import BEGIN, flink_stream
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import World
+from testbed.doubles.profiled_engines import Profiled, ProfilingEngine
+from testbed.doubles.samples import BEGIN, flink_stream
 
 SITES = 10
 MINUTE = 60.0  # s

@@ -30,8 +30,8 @@ from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.settings import Quotas, Settings
 from speck.store import Store
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import World, double_kinds
 
 SIZES = (1_000, 10_000)
 JOBS_A_SITE = 100

@@ -24,8 +24,8 @@ from speck.core.settings import Settings
 from speck.observe.metrics import Metrics
 from speck.server.api import create_app, exposition
 from speck.store import Store
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import World, double_kinds
 
 ENGINES = 10
 REQUESTS = 10_000

@@ -26,8 +26,8 @@ from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
 from speck.core.settings import Settings
 from speck.store import Store
-from tests.support.doubles import InMemoryEngine, World, double_kinds
-from tests.support.jobs_by_hand import code_hash, write_code
+from testbed.benches.jobs_by_hand import code_hash, write_code
+from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
 RUNS = 5
 

@@ -30,7 +30,7 @@ from benchmarks.wan.measure import ROOT
 from benchmarks.wan.platform import Platform, Read
 from benchmarks.wan.servers import BROKER
 from binders.common.java import java
-from speck.coordinator.placer import Placed
+from speck.coordinator.placing.placer import Placed
 from speck.core.job import Composition
 from speck.placement.policies import policies
 from speck.placement.profile import Inputs

@@ -28,7 +28,7 @@ from benchmarks.placement.scores import q_error, quantile, spearman, top_loss
 from benchmarks.wan.__main__ import PROFILES
 from benchmarks.wan.platform import Feed, Platform, Read, feed, read
 from benchmarks.wan.servers import Place
-from speck.coordinator.placer import Placed
+from speck.coordinator.placing.placer import Placed
 from speck.core.job import Composition
 from speck.local.wan.network import Link, unavailable
 from speck.placement.cost import PENALTY

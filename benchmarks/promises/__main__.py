@@ -1,20 +1,21 @@
-"""``python -m benchmarks.promises [SECTION] [--json] ...``: one module of this package a section.
+"""``python -m benchmarks.promises [SECTION] [--json] ...``: one module of :mod:`testbed.faults` a section.
 
-Without a section: all of them (:mod:`benchmarks.promises.whole`).
+Without a section: all of them (:mod:`testbed.faults.whole`).
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
-_HERE = Path(__file__).parent
+from testbed import ROOT
+
+_SECTIONS = ROOT / "testbed" / "faults"
 
 
 def sections() -> list[str]:
     """The modules that are a section: those with a ``main``."""
-    return sorted(path.stem for path in _HERE.glob("*.py") if "\ndef main(arguments" in path.read_text())
+    return sorted(path.stem for path in _SECTIONS.glob("*.py") if "\ndef main(arguments" in path.read_text())
 
 
 def main() -> int:
@@ -26,7 +27,7 @@ def main() -> int:
         return 2
     if arguments and arguments[0] == name:
         del arguments[0]
-    result: int = importlib.import_module(f"benchmarks.promises.{name}").main(arguments)
+    result: int = importlib.import_module(f"testbed.faults.{name}").main(arguments)
     return result
 
 

@@ -18,7 +18,7 @@ from benchmarks.wan.servers import BROKER, Place, Servers
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Services, build
-from speck.coordinator.placer import Placed, Wishes
+from speck.coordinator.placing.placer import Placed, Wishes
 from speck.core.job import Composition
 from speck.core.settings import Settings
 from speck.local.wan.network import Link, Network

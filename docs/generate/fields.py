@@ -11,13 +11,13 @@ from marshmallow import Schema
 from marshmallow import fields as kinds
 
 from docs.generate.tables import code, page, sentence, table
-from speck.core.job import JOB_FIELDS, Change, Job, shown_name
+from speck.core.job import JOB_FIELDS, ChangeCost, Job, shown_name
 from speck.schema.schemas import CompositionSchema, InventorySchema
 
 _COST = {
-    Change.NOTE: "is stored; no engine is contacted",
-    Change.UPDATE: "restarts it in place",
-    Change.MOVE: "moves it",
+    ChangeCost.NOTE: "is stored; no engine is contacted",
+    ChangeCost.UPDATE: "restarts it in place",
+    ChangeCost.MOVE: "moves it",
 }
 _OF_CODE = "is stored; another *content* restarts it in place"  # plans compare the file's hash
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from speck.core.job import JOB_FIELDS, Change, Job, form_fingerprint
+from speck.core.job import JOB_FIELDS, ChangeCost, Job, form_fingerprint
 from speck.core.plan import Action, Keep, Plan, Stop
 from speck.store import JobRecord
 
@@ -60,7 +60,7 @@ def stamp_notes(plan: Plan, kinds: Mapping[str, str]) -> dict[str, str]:
 def is_another_form(action: Action) -> bool:
     """True if an action leaves another form of its job running."""
     costs = (JOB_FIELDS[each.field] for each in action.changes)
-    return not isinstance(action, Stop | Keep) and any(cost > Change.NOTE for cost in costs)
+    return not isinstance(action, Stop | Keep) and any(cost > ChangeCost.NOTE for cost in costs)
 
 
 def _note(kind: str | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from speck.core.job import JOB_FIELDS, Change, Job, form_fingerprint, session_fingerprint
+from speck.core.job import JOB_FIELDS, ChangeCost, Job, form_fingerprint, session_fingerprint
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Move, Plan, Start, Stop, Update
 from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
@@ -188,7 +188,7 @@ def _planned(
         case Start() if status is not None:
             return Drifted(GONE[status.state], status.message)
         case Update() | Move():
-            names = [each.field for each in action.changes if JOB_FIELDS[each.field] > Change.NOTE]
+            names = [each.field for each in action.changes if JOB_FIELDS[each.field] > ChangeCost.NOTE]
             return Drifted(Drift.NOT_UPDATED, f"it runs as before: {', '.join(names)} changed")
     return None
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from speck.apply.adoption import Adoption, AdoptionPlan, Adoptions, event_of
 from speck.apply.operation import Operation
-from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.coordinator import Coordinator
-from speck.coordinator.placer import NEW
-from speck.coordinator.planner import refuse_stale
+from speck.coordinator.placing.placer import NEW
+from speck.coordinator.planning.admission import refuse_claimed, refuse_unplaced
+from speck.coordinator.planning.planner import refuse_stale
 from speck.core.job import Composition, Job
 from speck.core.lifecycle import OperationKind
 from speck.core.plan import Keep, Plan

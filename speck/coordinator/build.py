@@ -16,24 +16,23 @@ from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
-from speck.controller.splits import SplitWatch
 from speck.controller.workers import WorkerController
 from speck.coordinator.adopter import Adopter
-from speck.coordinator.builds import Builds
-from speck.coordinator.code_changes import CodeChanges
 from speck.coordinator.coordinator import Coordinator
-from speck.coordinator.doctor import Doctor
-from speck.coordinator.engine_plans import EnginePlans
 from speck.coordinator.mover import Mover
-from speck.coordinator.placer import Placer
-from speck.coordinator.planner import Planner
+from speck.coordinator.placing.placer import Placer
+from speck.coordinator.placing.pools import EnginePools
+from speck.coordinator.placing.portability import silent_engines
+from speck.coordinator.planning.builds import Builds
+from speck.coordinator.planning.code_changes import CodeChanges
+from speck.coordinator.planning.planner import Planner
 from speck.coordinator.plans import PlannedCompositions
-from speck.coordinator.pools import EnginePools
-from speck.coordinator.portability import silent_engines
-from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
-from speck.coordinator.queries import Queries
-from speck.coordinator.site_queries import SiteQueries
+from speck.coordinator.queries.compositions import Queries
+from speck.coordinator.queries.doctor import Doctor
+from speck.coordinator.queries.engine_plans import EnginePlans
+from speck.coordinator.queries.profiles import ProfileQueries
+from speck.coordinator.queries.sites import SiteQueries
 from speck.core.clocks import steady_beside
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
@@ -46,6 +45,7 @@ from speck.observe.pace import Pace
 from speck.observe.probing import Prober
 from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
+from speck.observe.split_watch import SplitWatch
 from speck.placement.profile import Inputs
 from speck.store import Event, Store
 from speck.store.artifacts import Artifacts, ServedFiles

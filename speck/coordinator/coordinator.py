@@ -22,15 +22,14 @@ from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
-from speck.controller.splits import SplitWatch
 from speck.controller.workers import WorkerController
-from speck.coordinator.admission import refuse_claimed
-from speck.coordinator.builds import Builds
-from speck.coordinator.code_changes import CodeChanges
-from speck.coordinator.leaving import undrained_text
-from speck.coordinator.placer import NEW, Placer
-from speck.coordinator.planner import Planner, refuse_stale
-from speck.coordinator.proposal_data import assigned_figures
+from speck.coordinator.placing.figures import assigned_figures
+from speck.coordinator.placing.placer import NEW, Placer
+from speck.coordinator.planning.admission import refuse_claimed
+from speck.coordinator.planning.builds import Builds
+from speck.coordinator.planning.code_changes import CodeChanges
+from speck.coordinator.planning.planner import Planner, refuse_stale
+from speck.coordinator.planning.undrained import undrained_text
 from speck.coordinator.revision_outcomes import RevisionOutcomes
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
@@ -42,6 +41,7 @@ from speck.errors import Conflict, InvalidInput
 from speck.observe.observer import Observer
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
+from speck.observe.split_watch import SplitWatch
 from speck.store import Event, Head, JobRecord, Revision, Store
 from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments
@@ -154,7 +154,8 @@ class Coordinator:
         """The plan from what runs to this composition.  Nothing is changed.
 
         With ``build``, its new forms are built at their engines; with ``all_code``, every change of a file
-        counts for all of its jobs.  ``place`` is as in :meth:`~speck.coordinator.placer.Placer.assign`.
+        counts for all of its jobs.  ``place`` is as in
+        :meth:`~speck.coordinator.placing.placer.Placer.assign`.
         """
         head = self.deployments.head(composition.name)
         composition, elsewhere = self._recognised(head, composition, all_code)

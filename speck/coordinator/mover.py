@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from speck.apply.operation import Operation
 from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.coordinator import Coordinator
-from speck.coordinator.placer import Placed, Wishes
+from speck.coordinator.placing.placer import Placed, Wishes
 from speck.core.lifecycle import OperationKind
 from speck.placement.adaptation.candidates import candidates
 

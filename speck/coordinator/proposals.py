@@ -9,8 +9,8 @@ from typing import Any
 
 from speck.apply.operation import Operation
 from speck.coordinator.coordinator import Coordinator
-from speck.coordinator.placer import Placed, Placer, Wishes
-from speck.coordinator.proposal_data import proposal_data
+from speck.coordinator.placing.figures import proposal_data
+from speck.coordinator.placing.placer import Placed, Placer, Wishes
 from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Composition
 from speck.core.plan import Plan
@@ -68,7 +68,7 @@ class Proposals:
     ) -> dict[str, Any]:
         """Place a composition anew, and keep the result.  Nothing is changed.
 
-        Raises as :meth:`~speck.coordinator.placer.Placer.place` and as
+        Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and as
         :meth:`~speck.coordinator.Coordinator.plan`.
         """
         placed = self.placer.place(composition, wishes)

@@ -16,7 +16,7 @@ from speck.core.timezone import UTC
 Scalar = str | int | float | bool
 
 
-class Change(IntEnum):
+class ChangeCost(IntEnum):
     """The cost of a change of a field; the highest among the changed fields decides the action."""
 
     NOTE = 0  # only stored; no engine is touched
@@ -24,7 +24,7 @@ class Change(IntEnum):
     MOVE = 2  # the job is stopped at its engine and started at another
 
 
-def _costs(change: Change, **kwargs: Any) -> Any:
+def _costs(change: ChangeCost, **kwargs: Any) -> Any:
     return field(metadata={"change": change}, **kwargs)
 
 
@@ -50,35 +50,35 @@ class Job:
     """
 
     job_name: str
-    spe_address: str = _costs(Change.MOVE)
-    source_broker: str = _costs(Change.UPDATE)
-    source_topic: str = _costs(Change.UPDATE)
-    sink_broker: str = _costs(Change.UPDATE)
-    sink_topic: str = _costs(Change.UPDATE)
-    entry_class: str = _costs(Change.UPDATE)
-    job_path: str = _costs(Change.NOTE)  # the code is compared by its hash
-    engine: str = _costs(Change.MOVE)
-    site: str | None = _costs(Change.NOTE, default=None)  # its addresses are compared, not its name
-    arguments: Mapping[str, Scalar] = _costs(Change.UPDATE, default_factory=dict)
-    parallelism: int | None = _costs(Change.UPDATE, default=None)
-    upgrade: str = _costs(Change.NOTE, default="stateful")
-    trigger: str | None = _costs(Change.UPDATE, default=None)
-    output_mode: str | None = _costs(Change.UPDATE, default=None)
-    timezone: str = _costs(Change.UPDATE, default=UTC)
-    restart: str = _costs(Change.NOTE, default="always")
-    on_error: str = _costs(Change.UPDATE, default="fail")
-    park_topic: str | None = _costs(Change.UPDATE, default=None)
-    retain: bool = _costs(Change.UPDATE, default=False)
-    labels: Mapping[str, str] = _costs(Change.NOTE, default_factory=dict)
-    code_hash: str = _costs(Change.UPDATE, default="")
-    sites: tuple[str, ...] = _costs(Change.NOTE, default=())
-    pin: bool = _costs(Change.NOTE, default=False)
-    with_job: str | None = _costs(Change.NOTE, default=None)
-    apart: tuple[str, ...] = _costs(Change.NOTE, default=())
-    expects: Expects | None = _costs(Change.NOTE, default=None)  # noqa: RUF009 - a field with its cost
-    placed: tuple[str, ...] = _costs(Change.NOTE, default=())
-    split: Mapping[str, Scalar] = _costs(Change.UPDATE, default_factory=dict)
-    template: str | None = _costs(Change.NOTE, default=None)
+    spe_address: str = _costs(ChangeCost.MOVE)
+    source_broker: str = _costs(ChangeCost.UPDATE)
+    source_topic: str = _costs(ChangeCost.UPDATE)
+    sink_broker: str = _costs(ChangeCost.UPDATE)
+    sink_topic: str = _costs(ChangeCost.UPDATE)
+    entry_class: str = _costs(ChangeCost.UPDATE)
+    job_path: str = _costs(ChangeCost.NOTE)  # the code is compared by its hash
+    engine: str = _costs(ChangeCost.MOVE)
+    site: str | None = _costs(ChangeCost.NOTE, default=None)  # its addresses are compared, not its name
+    arguments: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
+    parallelism: int | None = _costs(ChangeCost.UPDATE, default=None)
+    upgrade: str = _costs(ChangeCost.NOTE, default="stateful")
+    trigger: str | None = _costs(ChangeCost.UPDATE, default=None)
+    output_mode: str | None = _costs(ChangeCost.UPDATE, default=None)
+    timezone: str = _costs(ChangeCost.UPDATE, default=UTC)
+    restart: str = _costs(ChangeCost.NOTE, default="always")
+    on_error: str = _costs(ChangeCost.UPDATE, default="fail")
+    park_topic: str | None = _costs(ChangeCost.UPDATE, default=None)
+    retain: bool = _costs(ChangeCost.UPDATE, default=False)
+    labels: Mapping[str, str] = _costs(ChangeCost.NOTE, default_factory=dict)
+    code_hash: str = _costs(ChangeCost.UPDATE, default="")
+    sites: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
+    pin: bool = _costs(ChangeCost.NOTE, default=False)
+    with_job: str | None = _costs(ChangeCost.NOTE, default=None)
+    apart: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
+    expects: Expects | None = _costs(ChangeCost.NOTE, default=None)  # noqa: RUF009 - a field with its cost
+    placed: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
+    split: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
+    template: str | None = _costs(ChangeCost.NOTE, default=None)
 
     @property
     def movable(self) -> bool:
@@ -152,7 +152,7 @@ _DEFAULTS: dict[str, Any] = {
 # Made once: a composition may have a hundred thousand jobs.
 _STORED = [(each.name, shown_name(each.name), _DEFAULTS.get(each.name)) for each in dataclasses.fields(Job)]
 
-JOB_FIELDS: Mapping[str, Change] = {
+JOB_FIELDS: Mapping[str, ChangeCost] = {
     each.name: each.metadata["change"] for each in dataclasses.fields(Job) if "change" in each.metadata
 }
 
@@ -250,7 +250,7 @@ def form_fingerprint(job: Job) -> str:
     form = {
         name: value
         for name, change in JOB_FIELDS.items()
-        if change > Change.NOTE
+        if change > ChangeCost.NOTE
         and ((value := getattr(job, name)) != _DEFAULTS.get(name) or name not in _LATER_FIELDS)
     }
     text = json.dumps([job.job_name, form], sort_keys=True, default=dict)

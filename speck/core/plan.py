@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from speck.core.code import CodeChange, changes_data
-from speck.core.job import CODE, JOB_FIELDS, Change, FieldChange, Job, changed_fields, plain, shown_name
+from speck.core.job import CODE, JOB_FIELDS, ChangeCost, FieldChange, Job, changed_fields, plain, shown_name
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.core.split import Role, part_of
@@ -294,9 +294,9 @@ def _compare(
         return Keep(desired, f"unchanged{elsewhere}{note}")
     worst = max(JOB_FIELDS[each.field] for each in changes)
     named = changed_text([each.field for each in changes], code) + _state_note(desired, previous)
-    if worst is Change.MOVE:
+    if worst is ChangeCost.MOVE:
         return Move(desired, previous, f"{named}{note}", changes)
-    if worst is Change.UPDATE:
+    if worst is ChangeCost.UPDATE:
         return Update(desired, previous, f"{named}{note}", changes)
     return Keep(desired, f"only {named}, which touches no engine{elsewhere}{note}", changes)
 

@@ -13,17 +13,17 @@ from speck.core.job import Composition
 from speck.core.runtime import State
 from speck.core.split import Place, Split, expand
 from speck.errors import InvalidInput, SpeckError
-from tests.support.coordinator_bench import (  # noqa: F401
+from testbed.benches.coordinator import (  # noqa: F401
     begin_fixture,
     coordinator_fixture,
     queries_fixture,
     services_fixture,
     world_fixture,
 )
-from tests.support.doubles import World
-from tests.support.jobs_by_hand import chain, composition, make_job
-from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
-from tests.support.sessions import named
+from testbed.benches.jobs_by_hand import chain, composition, make_job
+from testbed.benches.sessions import named
+from testbed.doubles.binders import World
+from testbed.servers.rest import RestServer, rest_fixture, yaml_of  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 
@@ -114,7 +114,9 @@ def test_a_state_that_the_new_place_cannot_read_is_refused_before_anything(
     carry_out(coordinator, composition(A, B))
     world.down(ENGINE)
     monkeypatch.setattr(world, "states", frozenset())
-    monkeypatch.setattr("tests.support.doubles.InMemoryEngine.left_state", lambda self, handle: _elsewhere())
+    monkeypatch.setattr(
+        "testbed.doubles.binders.InMemoryEngine.left_state", lambda self, handle: _elsewhere()
+    )
     operation = carry_out(coordinator, composition(A, MOVED), ENGINE)
     assert "cannot be read" in operation.actions["b"].error
     assert world.where()["b"] == ENGINE

@@ -21,19 +21,19 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
 from speck.store.abandoned import AbandonedSession
-from tests.apply.test_abandon import carry_out
-from tests.support.coordinator_bench import (  # noqa: F401
+from testbed.benches.coordinator import (  # noqa: F401
     begin_fixture,
     coordinator_fixture,
     queries_fixture,
     services_fixture,
     world_fixture,
 )
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import chain, composition, make_job, write_code
-from tests.support.killed_coordinator import ShortLife
-from tests.support.rest_server import rest_server, yaml_of
-from tests.support.sessions import named
+from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
+from testbed.benches.sessions import named
+from testbed.doubles.binders import World, double_kinds
+from testbed.faults.killed_coordinator import ShortLife
+from testbed.servers.rest import rest_server, yaml_of
+from tests.apply.test_abandon import carry_out
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -18,10 +18,10 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.core.settings import Settings
 from speck.errors import BinderError
-from tests.support.delayed_store import DelayedStore
-from tests.support.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.sessions import named
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.sessions import named
+from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
+from testbed.doubles.delayed_store import DelayedStore
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

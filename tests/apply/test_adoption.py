@@ -13,9 +13,9 @@ from speck.apply.adoption import AdoptionPlan, Refusal
 from speck.core.job import Composition, session_name
 from speck.core.plan import Keep
 from speck.errors import InvalidInput, JobsOfAnother, NotAdoptable, StaleRevision
-from tests.support.doubles import CHANGES, World
-from tests.support.jobs_by_hand import composition, make_job
-from tests.support.stores import BROKER, ENGINE, Stores
+from testbed.benches.jobs_by_hand import composition, make_job
+from testbed.doubles.binders import CHANGES, World
+from testbed.doubles.stores import BROKER, ENGINE, Stores
 
 A, B, C = make_job("a", "t0", "t1"), make_job("b", "t1", "t2"), make_job("c", "t2", "t3")
 TOUCHING = CHANGES | {"ensure_session", "delete_session", "fence", "claim_session", "name_writers"}

@@ -10,9 +10,9 @@ import pytest
 from speck.core.job import client_id, session_name
 from speck.core.plan import ForeignJob, plan_data
 from speck.errors import JobsOfAnother, Rejected
-from tests.support.doubles import CHANGES, InMemoryEngine, World
-from tests.support.jobs_by_hand import composition, make_job
-from tests.support.stores import BROKER, ENGINE, Stores
+from testbed.benches.jobs_by_hand import composition, make_job
+from testbed.doubles.binders import CHANGES, InMemoryEngine, World
+from testbed.doubles.stores import BROKER, ENGINE, Stores
 
 A, B, C = make_job("a", "t0", "t1"), make_job("b", "t1", "t2"), make_job("c", "t2", "t3")
 
@@ -150,7 +150,7 @@ def test_the_step_before_a_start_looks_for_itself(
 ) -> None:
     """Another store may have started the job since the plan was made."""
     lost = stores.deploy("lost", A)
-    monkeypatch.setattr("speck.coordinator.planner.ForeignJobs.of", lambda self, jobs: ())
+    monkeypatch.setattr("speck.coordinator.planning.planner.ForeignJobs.of", lambda self, jobs: ())
     before = len(world.calls)
     with stores.open("new") as new:
         operation, _ = new.apply(composition(A))
@@ -171,6 +171,6 @@ def test_a_binder_without_a_list_goes_on_working(
     class Listless(InMemoryEngine):
         running = None  # type: ignore[assignment]
 
-    monkeypatch.setattr("tests.support.doubles.InMemoryEngine", Listless)
+    monkeypatch.setattr("testbed.doubles.binders.InMemoryEngine", Listless)
     stores.deploy("new", A)
     assert len(world.running("a")) == 1

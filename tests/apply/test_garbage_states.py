@@ -18,8 +18,8 @@ from speck.core.runtime import Handle, JobState, JobStatus, State
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
-from tests.support.doubles import InMemoryEngine, World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
 ENGINE = "http://e1:1"
 A = make_job("a", spe_address=ENGINE, engine="flink")

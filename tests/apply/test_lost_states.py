@@ -10,15 +10,15 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Job
 from speck.errors import Rejected, StateLost
-from tests.support.coordinator_bench import (  # noqa: F401
+from testbed.benches.coordinator import (  # noqa: F401
     begin_fixture,
     coordinator_fixture,
     services_fixture,
     world_fixture,
 )
-from tests.support.doubles import World, checkpoint
-from tests.support.jobs_by_hand import composition, make_job
-from tests.support.sessions import named
+from testbed.benches.jobs_by_hand import composition, make_job
+from testbed.benches.sessions import named
+from testbed.doubles.binders import World, checkpoint
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -14,11 +14,11 @@ from speck.core.adaptation import Memory
 from speck.core.settings import Quotas
 from speck.errors import StoreError
 from speck.store import DeletedComposition, Head
-from tests.support.coordinator_bench import world_fixture  # noqa: F401
-from tests.support.delayed_store import DelayedStore
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import chain, composition
-from tests.support.reconciler_bench import Bench, bench_fixture  # noqa: F401
+from testbed.benches.coordinator import world_fixture  # noqa: F401
+from testbed.benches.jobs_by_hand import chain, composition
+from testbed.benches.reconciler import Bench, bench_fixture  # noqa: F401
+from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.delayed_store import DelayedStore
 
 (A,) = chain("a")
 

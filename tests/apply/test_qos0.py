@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from speck.apply.qos0 import qos0_notes
-from speck.coordinator.planner import joined_notes
+from speck.coordinator.planning.planner import joined_notes
 from speck.core.plan import Deployed, make_plan
-from tests.support.examples import job
+from testbed.benches.examples import job
 
 RATES = dict.fromkeys(("updated", "moved", "kept", "labelled", "stopped"), 499.6)
 

@@ -19,9 +19,9 @@ from speck.core.runtime import Attempt, Handle
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import Store
-from tests.support.doubles import InMemoryEngine, World, checkpoint, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.killed_coordinator import Life
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import InMemoryEngine, World, checkpoint, double_kinds
+from testbed.faults.killed_coordinator import Life
 
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 A = make_job("a", "in", "out")

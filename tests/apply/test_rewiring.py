@@ -19,9 +19,9 @@ from speck.core.runtime import JobState
 from speck.core.settings import Settings
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected
 from speck.store import Store, auditlog
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import chain, composition, make_job, write_code
-from tests.support.sessions import named
+from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
+from testbed.benches.sessions import named
+from testbed.doubles.binders import World, double_kinds
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -15,9 +15,9 @@ from speck.apply.sessions import Sessions, session_for
 from speck.coordinator import Coordinator
 from speck.core.job import Job, client_id, session_name
 from speck.store import JobRecord, SessionRecord
-from tests.support.doubles import InMemoryBroker, World
-from tests.support.jobs_by_hand import composition, make_job
-from tests.support.stores import BROKER, Stores
+from testbed.benches.jobs_by_hand import composition, make_job
+from testbed.doubles.binders import InMemoryBroker, World
+from testbed.doubles.stores import BROKER, Stores
 
 A = make_job("a", "t0", "t1")
 DOTTED = make_job("a.2", "u0", "u1")

@@ -30,8 +30,8 @@ from speck.core.settings import Settings
 from speck.store import JobRecord, SessionRecord, Store
 from speck.store.codec import decode_attempt, decode_job, encode_attempt, encode_job
 from speck.store.maintenance.backup import archive, restore
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import World, double_kinds
 
 A = make_job("a")
 CHANGED = replace(A, trigger="1 second")

@@ -9,8 +9,8 @@ import pytest
 
 from speck.apply import startup_probe
 from speck.core.runtime import Attempt, Handle, JobState, JobStatus
-from tests.support.doubles import InMemoryEngine, World
-from tests.support.examples import job
+from testbed.benches.examples import job
+from testbed.doubles.binders import InMemoryEngine, World
 
 ADDRESS = "http://edge:8081/"
 

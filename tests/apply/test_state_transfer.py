@@ -18,9 +18,9 @@ from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.store import Store
-from tests.support.doubles import InMemoryEngine, World, checkpoint, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.killed_coordinator import Life
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import InMemoryEngine, World, checkpoint, double_kinds
+from testbed.faults.killed_coordinator import Life
 
 HERE, THERE = "sc://e1:1", "sc://e2:1"
 A = make_job("a")

@@ -14,11 +14,11 @@ from speck.coordinator import Coordinator, build
 from speck.core.settings import Settings
 from speck.errors import Rejected, Unreachable
 from speck.store import SessionRecord, Store
+from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
+from testbed.benches.sessions import named as session_named
+from testbed.doubles import binders as doubles
+from testbed.doubles.binders import InMemoryBroker, World, double_kinds
 from tests.apply.test_rewiring import carry_out
-from tests.support import doubles
-from tests.support.doubles import InMemoryBroker, World, double_kinds
-from tests.support.jobs_by_hand import chain, composition, make_job, write_code
-from tests.support.sessions import named as session_named
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -26,9 +26,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from tests.support import ROOT
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
+from testbed import ROOT
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import MosquittoServer
 
 PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"
 HEADER = "status,avgMeasuredTime,avgSpeed,extID,medianMeasuredTime,TIMESTAMP,vehicleCount,_id,REPORT_ID"

@@ -16,8 +16,8 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from testbed import ROOT
 from tests.apps.test_road_traffic import LINE, MALFORMED, WELL_FORMED
-from tests.support import ROOT
 
 pytestmark = pytest.mark.engine
 

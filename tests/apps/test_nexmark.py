@@ -25,12 +25,12 @@ from speck.core.placement import PlacementOptions
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support import ROOT
-from tests.support.binder_contract import eventually
-from tests.support.examples import PIPELINES, one_site
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.spark_bench import MqttFriend
+from testbed import ROOT
+from testbed.benches.examples import PIPELINES, one_site
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
 
 JAR = ROOT / "jars_and_apps" / "nexmark" / "speck-nexmark.jar"
 EVENTS, RATE = 5000, 100  # 50 s of event time: five windows of 10 s

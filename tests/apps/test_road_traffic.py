@@ -27,7 +27,7 @@ from jars_and_apps.road_traffic.hot_towns import SpeedPercentiles
 from speck.core.job import Scalar
 from speck.core.split.advice import SplitSample
 from speck.errors import Rejected
-from tests.support import ROOT
+from testbed import ROOT
 from tests.support.properties import tries
 
 PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"

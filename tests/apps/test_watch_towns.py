@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from testbed import ROOT
 
 TOWNS = "Tilst: 7; Aarhus: *"
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -15,8 +15,8 @@ import pytest
 
 from speck.binder.bounded_http import FAILURE, LATE, NEVER_SENT, HttpClient, TooLarge
 from speck.binder.deadline import limited, within
-from tests.support.http_server import Handler, http_server
-from tests.support.wire_trouble import Listener
+from testbed.contract.wire_trouble import Listener
+from testbed.servers.http import Handler, http_server
 
 SECONDS = 0.5  # of a request
 _OK = b"HTTP/1.1 200 OK\r\n"

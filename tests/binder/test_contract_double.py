@@ -14,11 +14,11 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
-from tests.support.binder_contract import EngineContract, attempt_of
-from tests.support.broker_contract import BrokerContract
-from tests.support.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
-from tests.support.examples import one_site
-from tests.support.wire_trouble import Trouble
+from testbed.benches.examples import one_site
+from testbed.contract.brokers import BrokerContract
+from testbed.contract.engines import EngineContract, attempt_of
+from testbed.contract.wire_trouble import Trouble
+from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
 
 ENGINE = "sc://127.0.0.1:15002"
 DEAD = "sc://127.0.0.1:15003"

@@ -11,8 +11,8 @@ import pytest
 from binders.common import class_archive
 from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command
 from speck.errors import LocalError
-from tests.support.binder_contract import eventually
-from tests.support.spark_server import SparkServer
+from testbed.contract.engines import eventually
+from testbed.servers.spark import SparkServer
 
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 

@@ -22,12 +22,12 @@ from speck.binder import EngineBinder, Profiles
 from speck.core.job import Job
 from speck.core.profile import BatchSample, JobSample
 from speck.core.runtime import Handle, JobState
-from tests.support.binder_contract import attempt_of, await_state, eventually, profile_of
-from tests.support.flink_bench import FlinkBench
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.spark_bench import MqttFriend, SparkBench
-from tests.support.spark_server import SparkServer
+from testbed.benches.flink import FlinkBench
+from testbed.benches.spark import MqttFriend, SparkBench
+from testbed.contract.engines import attempt_of, await_state, eventually, profile_of
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 
 pytestmark = pytest.mark.engine
 

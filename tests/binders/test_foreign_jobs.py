@@ -15,15 +15,15 @@ from speck.binder import ListsRunning, installed
 from speck.client import RequestRefused
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Found
+from testbed.benches.examples import one_site
+from testbed.benches.spark import JOBS, MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.rest import RestServer, rest_server
+from testbed.servers.spark import SparkServer
+from testbed.servers.standalone import StandaloneServer
 from tests.binders.flink.test_pyflink import NUMBERS, pyflink
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.rest_server import RestServer, rest_server
-from tests.support.spark_bench import JOBS, MqttFriend
-from tests.support.spark_server import SparkServer
-from tests.support.standalone_server import StandaloneServer
 from tests.support.trials import trial
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]

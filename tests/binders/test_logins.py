@@ -29,15 +29,15 @@ from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Sec
 from speck.core.job import Job
 from speck.core.runtime import JobState
 from speck.errors import BinderError, LocalError, Rejected, Unreachable
-from tests.support import ROOT
-from tests.support.binder_contract import attempt_of, eventually
-from tests.support.guarded_broker import USER, GuardedBroker, guarded_broker
-from tests.support.guarded_flink import GuardedFlink
-from tests.support.https_proxy import HttpsProxy, https_proxy
-from tests.support.real_server import free_port
+from testbed import ROOT
+from testbed.benches.spark import JOBS, MqttFriend
+from testbed.contract.engines import attempt_of, eventually
+from testbed.servers.base import free_port
+from testbed.servers.guarded_broker import USER, GuardedBroker, guarded_broker
+from testbed.servers.guarded_flink import GuardedFlink
+from testbed.servers.https_proxy import HttpsProxy, https_proxy
+from testbed.servers.spark import SparkServer
 from tests.support.secret_search import Processes, Search
-from tests.support.spark_bench import JOBS, MqttFriend
-from tests.support.spark_server import SparkServer
 from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
@@ -406,7 +406,7 @@ class Run:
 
     def speck(self, *arguments: str, code: int = 0) -> None:
         """A command that ends so, to be looked through afterwards."""
-        command = [sys.executable, "-m", "tests.support.debug_serve", "--server", self.url, *arguments]
+        command = [sys.executable, "-m", "testbed.servers.debug_serve", "--server", self.url, *arguments]
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=300, check=False
         )
@@ -439,7 +439,7 @@ def environment() -> dict[str, str]:
 def serving(guarded: Guarded, proxies: Sequence[HttpsProxy], directory: Path, secret: Path) -> Iterator[Run]:
     (directory / "sites.yaml").write_text(inventory_text(guarded, proxies, secret))
     port = free_port()
-    command = [sys.executable, "-m", "tests.support.debug_serve", "serve", "-v", "--port", str(port)]
+    command = [sys.executable, "-m", "testbed.servers.debug_serve", "serve", "-v", "--port", str(port)]
     command += ["--data-dir", str(directory / "store"), "--sites", str(directory / "sites.yaml")]
     command += ["--root", str(JOBS), "--root", str(FLINK_JAR.parent)]
     (scratch := directory / "scratch").mkdir()

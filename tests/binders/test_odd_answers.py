@@ -34,8 +34,8 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.errors import SpeckError, Unreachable
 from speck.store.artifacts import ServedFiles
-from tests.support.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers, serving
-from tests.support.examples import make_jar, one_site
+from testbed.benches.examples import make_jar, one_site
+from testbed.doubles.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers, serving
 
 ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
 ODD: list[Any] = [

@@ -15,7 +15,7 @@ from binders.flink.engine import FlinkEngine
 from binders.spark.connect.engine import ConnectEngine
 from binders.spark.standalone.engine import StandaloneEngine
 from speck.binder import contract
-from tests.support.doubles import InMemoryEngine
+from testbed.doubles.binders import InMemoryEngine
 
 COMMON = {
     "BatchStatus",

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from binders.common import process_group
-from tests.support.binder_contract import eventually
+from testbed.contract.engines import eventually
 
 
 def start(*scripts: str) -> subprocess.Popen[bytes]:

@@ -16,13 +16,13 @@ from binders.spark.standalone.driver_bootstrap import fetch
 from binders.spark.standalone.engine import StandaloneEngine
 from speck.controller.workers.hooks import HookCall, WorkerRequest
 from speck.core.inventory import Inventory, Scale
+from testbed.benches.examples import one_site
+from testbed.contract.engines import eventually
+from testbed.doubles.engine_answers import AnswerServer, flink_answers, serving
+from testbed.servers.http import Handler, http_server
+from testbed.servers.web_proxy import WebProxy, web_proxy
 from tests.binders.spark.test_grpc_bounds import PLAN, SESSION, connected
 from tests.binders.test_odd_answers import standalone_answers
-from tests.support.binder_contract import eventually
-from tests.support.engine_answers import AnswerServer, flink_answers, serving
-from tests.support.examples import one_site
-from tests.support.http_server import Handler, http_server
-from tests.support.web_proxy import WebProxy, web_proxy
 
 EXCEPTIONS = ["", "localhost,127.0.0.1", "example.org"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.decisions import BAN, HOLDING, STEPPED, deciding_server
-from tests.support.rest_server import RestServer
-from tests.support.speck_command import Speck
+from testbed.benches.decisions import BAN, HOLDING, STEPPED, deciding_server
+from testbed.servers.rest import RestServer
+from testbed.servers.speck_command import Speck
 
 
 @pytest.fixture(name="rest")

@@ -12,8 +12,8 @@ import requests
 
 from speck.errors import Rejected, Unreachable
 from speck.server.tokens import Owner, Role, Tokens, digest
-from tests.support.rest_server import RestServer, rest_server, yaml_of
-from tests.support.speck_command import Output, Speck
+from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.servers.speck_command import Output, Speck
 
 AIR = """LIMIT = 30
 

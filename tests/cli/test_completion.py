@@ -15,10 +15,10 @@ from click.shell_completion import ShellComplete
 
 from speck.cli import cli
 from speck.cli.completion import PROGRAM, VARIABLE
-from tests.support.real_server import free_port
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.speck_command import Speck
-from tests.support.terminal import Terminal, environment
+from testbed.servers.base import free_port
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck
+from testbed.servers.terminal import Terminal, environment
 
 SPECK = Path(sys.executable).with_name(PROGRAM)
 SCRIPTS = {"bash": "speck.bash", "zsh": "_speck", "fish": "fish/completions/speck.fish"}

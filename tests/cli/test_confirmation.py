@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.speck_command import Speck
-from tests.support.terminal import terminal
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck
+from testbed.servers.terminal import terminal
 
 
 @pytest.fixture

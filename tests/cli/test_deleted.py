@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.speck_command import Speck
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck
 
 
 def test_a_deleted_composition_is_listed_and_brought_back(

@@ -21,10 +21,10 @@ from speck.cli.demo.hot import HotCounts, HotView, imbalance, loads_table
 from speck.cli.demo.view import View, statistics_table
 from speck.cli.local import demo
 from speck.errors import LocalError
-from tests.support import ROOT
-from tests.support.binder_contract import eventually
-from tests.support.decisions import STEP, STEPPED
-from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
+from testbed import ROOT
+from testbed.benches.decisions import STEP, STEPPED
+from testbed.contract.engines import eventually
+from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
 
 JARS = list((ROOT / "binders" / "jars").glob("spark-mqtt*.jar"))
 TIMEOUT = 600

@@ -16,8 +16,8 @@ from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import InvalidInput, SpeckError
-from tests.support import ROOT
-from tests.support.examples import job, one_site
+from testbed import ROOT
+from testbed.benches.examples import job, one_site
 
 if TYPE_CHECKING:
     from speck.cli.draw.picture import Layout

@@ -21,11 +21,11 @@ from speck.core.engine_plan import EnginePlan, OperatorClass, PlanEdge, PlanNode
 from speck.errors import InvalidInput, OutcomeUnknown, SpeckError
 from speck.placement.features import FEATURES
 from speck.placement.plan_graph import to_networkx
-from tests.support import ROOT
-from tests.support.doubles import PASSING
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.samples import flink_stream
-from tests.support.speck_command import Speck
+from testbed import ROOT
+from testbed.doubles.binders import PASSING
+from testbed.doubles.samples import flink_stream
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck
 
 JOIN = EnginePlan.of(
     [

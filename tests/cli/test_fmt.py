@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from speck.schema.json_schema import json_schema
+from testbed.servers.terminal import piped
 from tests.cli.test_starter import NOWHERE
-from tests.support.terminal import piped
 
 UNTIDY, TIDY = "name:   x  # why\njobs:   []\n", "name: x    # why\njobs: []\n"
 

@@ -16,9 +16,9 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.plan import Deployed, make_plan, plan_data
 from speck.core.runtime import JobState
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import make_job
-from tests.support.rest_server import RestServer, rest_server
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import make_job
+from testbed.servers.rest import RestServer, rest_server
 
 
 def job(step: str, site: str, reads: str, writes: str, **fields: object) -> Job:

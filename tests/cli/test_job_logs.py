@@ -12,9 +12,9 @@ import pytest
 
 from speck.cli.logs import new_lines
 from speck.errors import OutcomeUnknown
-from tests.support.rest_server import RestServer, rest_server, yaml_of
-from tests.support.speck_command import Speck
-from tests.support.terminal import started
+from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.servers.speck_command import Speck
+from testbed.servers.terminal import started
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from speck.errors import Rejected
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.speck_command import Speck
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck
 
 
 def test_an_atomic_apply_is_followed_back(speck: Speck, rest: RestServer, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from speck.client import RequestRefused
 from speck.placement.policies import solver_available
-from tests.support.doubles import World
-from tests.support.placement_bench import NOW, ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
-from tests.support.real_server import free_port
-from tests.support.rest_server import RestServer, rest_server
-from tests.support.speck_command import Speck
+from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
+from testbed.doubles.binders import World
+from testbed.servers.base import free_port
+from testbed.servers.rest import RestServer, rest_server
+from testbed.servers.speck_command import Speck
 
 MOVED = [f"{job}-{edge}" for edge in "abc" for job in ("clean", "local")]
 ROWS = (

@@ -8,8 +8,8 @@ import pytest
 
 from speck.coordinator import plans
 from speck.errors import Rejected
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.speck_command import Speck
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_deletion_and_a_rollback_show_them_too(speck: Speck, rest: RestServer,
 def test_a_silent_place_does_not_delay_the_plan(
     speck: Speck, rest: RestServer, two: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.coordinator.reachability.PATIENCE", 0.2)
+    monkeypatch.setattr("speck.coordinator.planning.reachability.PATIENCE", 0.2)
     hold = rest.world.hold("capacity")
     said = speck("plan", str(two))
     hold.release()

@@ -13,13 +13,13 @@ from speck import cli
 from speck.cli import profile
 from speck.coordinator import Services
 from speck.core.inventory import Inventory
-from tests.support import rest_server as rest_module
-from tests.support.doubles import World
-from tests.support.examples import one_site
-from tests.support.profiled_engines import Profiled
-from tests.support.rest_server import RestServer, rest_server, yaml_of
-from tests.support.samples import flink_stream
-from tests.support.speck_command import Speck
+from testbed.benches.examples import one_site
+from testbed.doubles.binders import World
+from testbed.doubles.profiled_engines import Profiled
+from testbed.doubles.samples import flink_stream
+from testbed.servers import rest as rest_module
+from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.servers.speck_command import Speck
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
 

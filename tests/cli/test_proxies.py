@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.support.http_server import Handler, http_server
-from tests.support.real_server import free_port
-from tests.support.served_process import served
-from tests.support.terminal import piped
-from tests.support.web_proxy import web_proxy
+from testbed.servers.base import free_port
+from testbed.servers.http import Handler, http_server
+from testbed.servers.served_process import served
+from testbed.servers.terminal import piped
+from testbed.servers.web_proxy import web_proxy
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from speck.cli.split import advice
 from speck.cli.split.advice import advice_data, sample_lines
 from speck.core.split.advice import SplitSample, advise_split
 from speck.errors import InvalidInput
-from tests.support import ROOT
+from testbed import ROOT
 
 SAMPLE = SplitSample(
     messages=10,

@@ -19,12 +19,12 @@ from binders.spark.local.commands import CONNECTOR
 from speck.cli import cli
 from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
-from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.real_server import free_port
-from tests.support.spark_bench import MqttFriend
-from tests.support.spark_server import SparkServer
-from tests.support.terminal import command, environment, piped
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
+from testbed.servers.terminal import command, environment, piped
 
 NOWHERE = f"http://127.0.0.1:{free_port()}"
 FILES = [

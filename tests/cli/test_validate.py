@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from speck import cli
-from tests.support.real_server import free_port
-from tests.support.rest_server import yaml_of
-from tests.support.speck_command import Output
+from testbed.servers.base import free_port
+from testbed.servers.rest import yaml_of
+from testbed.servers.speck_command import Output
 
 Validate = Callable[..., Output]
 

@@ -17,11 +17,11 @@ from speck.cli.watch import transient
 from speck.client import RequestRefused
 from speck.core.runtime import JobMetrics
 from speck.errors import ServerError
-from tests.support.forked import Forked
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.speck_command import Speck
-from tests.support.terminal import started, terminal
-from tests.support.wire_trouble import Relay
+from testbed.contract.wire_trouble import Relay
+from testbed.servers.forked import Forked
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck
+from testbed.servers.terminal import started, terminal
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
 QUICK = ("--interval", "0.1")

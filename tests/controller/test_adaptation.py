@@ -14,8 +14,8 @@ from speck.core.adaptation import Memory, Outcome
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
-from tests.support.adaptation_bench import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
-from tests.support.placement_bench import broker_at, engine_at, road_traffic
+from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
+from testbed.benches.placement import broker_at, engine_at, road_traffic
 
 GROUP = {"clean-a", "count-a"}
 PROBES = {"probe_link", "probe_core"}

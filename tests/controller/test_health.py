@@ -13,9 +13,9 @@ from speck.coordinator import Coordinator, Services, build
 from speck.core.settings import Settings
 from speck.server.api import create_app
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.contract.engines import eventually
+from testbed.doubles.binders import World, double_kinds
 
 
 @dataclass

@@ -13,11 +13,11 @@ from speck.core.runtime import Attempt
 from speck.errors import OutcomeUnknown
 from speck.store.maintenance.backup import restore
 from speck.store.maintenance.integrity import LEAP
-from tests.support.coordinator_bench import world_fixture  # noqa: F401
-from tests.support.doubles import World
-from tests.support.jobs_by_hand import chain
-from tests.support.reconciler_bench import Bench, bench_fixture, copy_of  # noqa: F401
-from tests.support.sessions import named
+from testbed.benches.coordinator import world_fixture  # noqa: F401
+from testbed.benches.jobs_by_hand import chain
+from testbed.benches.reconciler import Bench, bench_fixture, copy_of  # noqa: F401
+from testbed.benches.sessions import named
+from testbed.doubles.binders import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -11,7 +11,7 @@ from speck.controller.workers.group import JobLoad
 from speck.controller.workers.pool import EnginePool
 from speck.core.inventory import Engine, Pool
 from speck.core.runtime import Worker
-from tests.support.jobs_by_hand import make_job
+from testbed.benches.jobs_by_hand import make_job
 
 FIRST, SECOND = ADDRESSES = [f"http://e{number}:8081/" for number in (1, 2)]
 

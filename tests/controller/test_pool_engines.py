@@ -14,9 +14,9 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import POOLED, Composition, Job
 from speck.core.settings import Settings
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed.contract.engines import eventually
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.engine
 

@@ -20,14 +20,14 @@ from speck.core.job import Composition, Job
 from speck.core.runtime import Handle
 from speck.core.settings import Settings
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.flink_bench import FlinkBench
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.password_broker import VARIABLE, PasswordBroker
-from tests.support.spark_bench import JOBS, MqttFriend, SparkBench
-from tests.support.spark_server import SparkServer
+from testbed.benches.examples import one_site
+from testbed.benches.flink import FlinkBench
+from testbed.benches.spark import JOBS, MqttFriend, SparkBench
+from testbed.contract.engines import eventually
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.password_broker import VARIABLE, PasswordBroker
+from testbed.servers.spark import SparkServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 

@@ -12,10 +12,10 @@ from speck.controller.backoff import JITTER, LONGEST, Backoff
 from speck.core.settings import HistoryBounds
 from speck.errors import OutcomeUnknown, Rejected, StoreError
 from speck.store import RetryState, Store
-from tests.support.coordinator_bench import world_fixture  # noqa: F401
-from tests.support.doubles import World
-from tests.support.jobs_by_hand import chain, code_hash
-from tests.support.reconciler_bench import WAITS, Bench, bench_fixture  # noqa: F401
+from testbed.benches.coordinator import world_fixture  # noqa: F401
+from testbed.benches.jobs_by_hand import chain, code_hash
+from testbed.benches.reconciler import WAITS, Bench, bench_fixture  # noqa: F401
+from testbed.doubles.binders import World
 
 ENGINE = "sc://e1:1"
 A, B = chain("a", "b")

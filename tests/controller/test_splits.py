@@ -11,12 +11,12 @@ import pytest
 import requests
 
 from speck.client import RequestRefused
-from speck.controller.splits import IDLE_PERIOD, LEAST_PAUSE, SplitWatch
 from speck.core.inventory import Inventory
+from speck.observe.split_watch import IDLE_PERIOD, LEAST_PAUSE, SplitWatch
 from speck.server.api.exposition import exposition
-from tests.support.binder_contract import eventually
-from tests.support.rest_server import RestServer, rest_server, yaml_of
-from tests.support.speck_command import Speck, speck_fixture  # noqa: F401
+from testbed.contract.engines import eventually
+from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.servers.speck_command import Speck, speck_fixture  # noqa: F401
 
 E1, E2 = "{spe_address: sc://e1:15002}", "{spe_address: sc://e2:15002}"
 

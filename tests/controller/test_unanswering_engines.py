@@ -19,11 +19,11 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.observe import observer
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.coordinator_bench import world_fixture  # noqa: F401
-from tests.support.doubles import Hold, World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job
-from tests.support.reconciler_bench import Bench, bench_fixture  # noqa: F401
+from testbed.benches.coordinator import world_fixture  # noqa: F401
+from testbed.benches.jobs_by_hand import composition, make_job
+from testbed.benches.reconciler import Bench, bench_fixture  # noqa: F401
+from testbed.contract.engines import eventually
+from testbed.doubles.binders import Hold, World, double_kinds
 
 STUCK, OTHER = "sc://stuck:1", "sc://e2:1"
 PATIENCE = 0.3  # s, of all loops here
@@ -111,7 +111,7 @@ def started_again(world: World, store: Store, directory: Path) -> Coordinator:
 def test_a_start_with_an_interrupted_operation_heals_the_others(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.coordinator.planner.PATIENCE", PATIENCE)
+    monkeypatch.setattr("speck.coordinator.planning.planner.PATIENCE", PATIENCE)
     bench = Bench.begin(world, tmp_path)
     for job, name in ((GOOD, "good"), (BAD, "bad")):
         operation, _ = bench.coordinator.apply(composition(job, name=name))

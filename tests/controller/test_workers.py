@@ -30,12 +30,12 @@ from speck.core.runtime import Worker
 from speck.core.settings import Settings
 from speck.errors import Unreachable
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.doubles import World, double_kinds
-from tests.support.http_server import Handler, http_server
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.reconciler_bench import Clock
-from tests.support.wire_trouble import BrokenServer, Trouble
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.reconciler import Clock
+from testbed.contract.engines import eventually
+from testbed.contract.wire_trouble import BrokenServer, Trouble
+from testbed.doubles.binders import World, double_kinds
+from testbed.servers.http import Handler, http_server
 
 ENGINE = "http://e1:8081/"
 SCALE = Scale(least=1, most=4, cores=2, slots=2, url="http://127.0.0.1:1/")

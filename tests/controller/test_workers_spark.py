@@ -9,14 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.promises.served import Served
 from binders.spark.local.commands import CONNECTOR
 from speck import local
 from speck.client import Client
 from speck.schema.inventory import read_inventory
-from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import PROGRAM
-from tests.support.spark_bench import JOBS, MqttFriend, gone
+from testbed.benches.spark import JOBS, MqttFriend, gone
+from testbed.contract.engines import eventually
+from testbed.faults.served import Served
+from testbed.servers.mosquitto import PROGRAM
 from tests.support.trials import trial
 
 pytestmark = [

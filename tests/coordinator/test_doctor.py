@@ -14,9 +14,9 @@ from speck.core.runtime import Handle, JobMetrics, State
 from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.store import Store
-from tests.support.doubles import InMemoryEngine, World, double_kinds
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 SITES = Inventory({"north": one_site("north", ENGINE, BROKER)})

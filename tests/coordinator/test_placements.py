@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from speck.coordinator import Services, build
-from speck.coordinator.placer import Wishes
+from speck.coordinator.placing.placer import Wishes
 from speck.coordinator.proposals import LIFETIME
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
@@ -19,9 +19,8 @@ from speck.core.settings import Settings
 from speck.errors import Conflict, Expired, InvalidInput, NotFound, Overloaded, StaleRevision
 from speck.placement.policies import solver_available
 from speck.store import Store
-from tests.support.doubles import InMemoryEngine, World
-from tests.support.jobs_by_hand import make_job, write_code
-from tests.support.placement_bench import (
+from testbed.benches.jobs_by_hand import make_job, write_code
+from testbed.benches.placement import (
     NOW,
     Profiler,
     broker_at,
@@ -31,6 +30,7 @@ from tests.support.placement_bench import (
     movable,
     road_traffic,
 )
+from testbed.doubles.binders import InMemoryEngine, World
 
 CLOUD = Wishes(policy="cloud")
 BY_DEFAULT = Wishes()
@@ -404,7 +404,7 @@ def test_new_jobs_wait_when_no_engine_answers(bench: Bench) -> None:
 
 
 def test_one_placement_is_computed_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speck.coordinator.placer.SECONDS", 0.01)
+    monkeypatch.setattr("speck.coordinator.placing.placer.SECONDS", 0.01)
     with bench.services.coordinator.placer.alone(), pytest.raises(Overloaded, match="another placement"):
         bench.propose(road_traffic())
 

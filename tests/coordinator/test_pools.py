@@ -16,9 +16,9 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job
 from speck.core.settings import Settings
 from speck.store import Store
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.reconciler_bench import Clock
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.reconciler import Clock
+from testbed.doubles.binders import World, double_kinds
 
 FIRST, SECOND, THIRD = ADDRESSES = [f"http://e{number}:8081/" for number in (1, 2, 3)]
 

@@ -14,7 +14,7 @@ from speck.core.job import Composition, Job, changed_fields, form_fingerprint
 from speck.core.placement import Expects, PlacementOptions
 from speck.core.topic import matches
 from speck.errors import InvalidInput
-from tests.support.examples import REGISTRY, job, property_test
+from testbed.benches.examples import REGISTRY, job, property_test
 
 
 def site(name: str, *engines: str) -> Site:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
-from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields, form_fingerprint
+from speck.core.job import JOB_FIELDS, ChangeCost, FieldChange, Job, changed_fields, form_fingerprint
 from speck.core.placement import Expects
 from speck.errors import InvalidInput, SecretUnavailable
-from tests.support.examples import job, one_site
+from testbed.benches.examples import job, one_site
 
 FORM_OF_0_1 = "2454c79e49f373e3"
 
@@ -73,7 +73,7 @@ def test_a_job_of_before_on_error_has_the_form_that_it_had() -> None:
 def test_an_argument_of_another_type_is_a_change(before: Any, after: Any) -> None:
     changes = changed_fields(job("A", arguments={"limit": before}), job("A", arguments={"limit": after}))
     assert [each.field for each in changes] == ["arguments"]
-    assert JOB_FIELDS["arguments"] is Change.UPDATE
+    assert JOB_FIELDS["arguments"] is ChangeCost.UPDATE
 
 
 def test_the_order_of_arguments_is_no_change() -> None:

@@ -10,13 +10,13 @@ from hypothesis import strategies as some
 
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
-from speck.core.job import JOB_FIELDS, Change, FieldChange, Job
+from speck.core.job import JOB_FIELDS, ChangeCost, FieldChange, Job
 from speck.core.placement import Expects
 from speck.core.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Update, kind_of, make_plan
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
-from tests.support.examples import PIPELINES, REGISTRY, job, make_jar, property_test
+from testbed.benches.examples import PIPELINES, REGISTRY, job, make_jar, property_test
 
 
 def by_name(*jobs: Job) -> dict[str, Job]:
@@ -361,7 +361,7 @@ def test_every_restart_names_a_field_that_costs_one(
     for action in make_plan("test", 1, desired, stored).actions:
         if isinstance(action, Update | Move):
             worst = max(JOB_FIELDS[each.field] for each in action.changes)
-            assert worst is (Change.MOVE if isinstance(action, Move) else Change.UPDATE)
+            assert worst is (ChangeCost.MOVE if isinstance(action, Move) else ChangeCost.UPDATE)
 
 
 # --- by cost ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from speck.core.job import Job, form_fingerprint
 from speck.core.plan import Deployed, Start, Stop, make_plan, plan_data, refused_splits
 from speck.core.rewiring import rewirings
 from speck.core.split import PARTITIONERS, Place, Split, expand, groups
-from tests.support.examples import job
+from testbed.benches.examples import job
 
 MINUTE = 60_000_000
 HOT = job("hot", "readings", "out", engine="spark", spe_address="sc://d:1", site="D")

@@ -27,9 +27,10 @@ from speck.errors import LocalError
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from speck.schema.schemas import CompositionSchema, InventorySchema
-from tests.support.docs_blocks import PAGES, ROOT, Block, blocks, inline_commands, steps, words
+from testbed import ROOT
+from testbed.benches.examples import make_jar
+from tests.support.docs_blocks import PAGES, Block, blocks, inline_commands, steps, words
 from tests.support.docs_commands import fault
-from tests.support.examples import make_jar
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 SITES = (ROOT / "pipelines" / "sites.yaml").read_text(encoding="utf-8")

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs_blocks import PAGES, ROOT, Block, blocks
+from testbed import ROOT
+from testbed.servers.mosquitto import PROGRAM
+from tests.support.docs_blocks import PAGES, Block, blocks
 from tests.support.docs_shell import Reader, rewrite
-from tests.support.mosquitto_server import PROGRAM
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 LAST_SECTION = "Clean up"

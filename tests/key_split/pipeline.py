@@ -22,7 +22,7 @@ from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.settings import CombinerSetting, Output, ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
-from tests.key_split.reference import Row
+from testbed.key_split.reference import Row
 
 
 class Ids:

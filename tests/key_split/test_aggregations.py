@@ -17,9 +17,9 @@ from binders.common.signature import parameters_of
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.aggregations import CountSumMinMax, Percentiles, WordCount
 from jars_and_apps.road_traffic.hot_towns import SpeedPercentiles, towns_of
-from tests.support import ROOT
+from testbed import ROOT
+from testbed.benches.examples import property_test
 from tests.support.docs_blocks import blocks
-from tests.support.examples import property_test
 
 SHIPPED = {
     "jars_and_apps/key_split/aggregations.py": ["WordCount", "CountSumMinMax", "Percentiles"],

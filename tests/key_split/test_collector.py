@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.collector import Collector, combine
 from jars_and_apps.key_split.settings import ReducerSetting
+from testbed.key_split.reference import reference
 from tests.key_split.examples import fault_test
 from tests.key_split.pipeline import Ids, Part, batch_of, values_of
-from tests.key_split.reference import reference
 from tests.key_split.test_protocol import Scenario, batches_of, scenarios
 
 

@@ -17,9 +17,9 @@ from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
+from testbed.key_split.reference import Row, results
 from tests.key_split.examples import fault_test
 from tests.key_split.pipeline import Pipeline
-from tests.key_split.reference import Row, results
 from tests.key_split.test_protocol import SLIDE, START, Scenario, batches_of, pipeline_of, run, scenarios
 
 

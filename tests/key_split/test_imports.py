@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support import ROOT
+from testbed import ROOT
 
 PACKAGE = "jars_and_apps.key_split"
 JOBS = {"aggregations.py"}  # files of jobs, which import PySpark and libraries of the sites

@@ -18,8 +18,8 @@ from jars_and_apps.key_split.partitioners.protocol import Arrays, Routing, Setti
 from jars_and_apps.key_split.partitioners.simple import Hash, Random
 from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import NEVER, Windows
+from testbed.key_split.reference import Row, results
 from tests.key_split.pipeline import Pipeline
-from tests.key_split.reference import Row, results
 
 SLIDE = 60_000_000
 START = 25_000_000

@@ -12,7 +12,7 @@ from jars_and_apps.key_split.hashing import homes, mix64
 from jars_and_apps.key_split.partitioners.dagreedy import DaGreedy
 from jars_and_apps.key_split.partitioners.dalton_original import DaltonOriginal
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
-from tests.key_split.sequential import SequentialDaGreedy, SequentialDalton
+from testbed.key_split.sequential import SequentialDaGreedy, SequentialDalton
 
 pytestmark = pytest.mark.slow("120,000 rows, one at a time, in each test")
 

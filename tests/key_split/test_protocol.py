@@ -15,9 +15,9 @@ from jars_and_apps.key_split.partitioners.protocol import Partitioner, Routing
 from jars_and_apps.key_split.partitioners.simple import Random
 from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
+from testbed.key_split.reference import DAY, Row, reference
 from tests.key_split.examples import fault_test, protocol_test
 from tests.key_split.pipeline import Pipeline, hash_of
-from tests.key_split.reference import DAY, Row, reference
 
 SLIDE = 60_000_000
 START = 1_500_000_000_000_000 // SLIDE * SLIDE

@@ -28,8 +28,8 @@ from speck.errors import LocalError, NotFound
 from speck.local import processes
 from speck.local.state import Record
 from speck.schema.inventory import load_inventory
-from tests.support import ROOT
-from tests.support.mosquitto_server import PROGRAM
+from testbed import ROOT
+from testbed.servers.mosquitto import PROGRAM
 
 REAL = Registry.of([CONNECT, MQTT])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs_blocks import ROOT
+from testbed import ROOT
 
 SCRIPT = ROOT / "scripts" / "system-packages.sh"
 TOOLS = ("bash", "env", "id", "sed")

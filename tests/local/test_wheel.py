@@ -14,8 +14,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support import ROOT
-from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
+from testbed import ROOT
+from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
 from tests.support.trials import trial
 
 JARS = (

@@ -22,9 +22,9 @@ from speck.core.runtime import JobState, Worker
 from speck.errors import LocalError, NotFound
 from speck.local import processes
 from speck.schema.inventory import read_inventory
-from tests.support.binder_contract import attempt_of, await_state, eventually
-from tests.support.examples import job
-from tests.support.mosquitto_server import PROGRAM
+from testbed.benches.examples import job
+from testbed.contract.engines import attempt_of, await_state, eventually
+from testbed.servers.mosquitto import PROGRAM
 
 REGISTRY = Registry.of([CONNECT, FLINK, STANDALONE, MQTT])
 

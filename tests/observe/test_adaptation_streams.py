@@ -24,7 +24,7 @@ from speck.observe.profile.estimates import LEAST_SAMPLES, LEAST_SPAN
 from speck.placement.adaptation.decide import Step, decide
 from speck.placement.adaptation.situation import Candidate, Situation
 from speck.placement.profile import JobProfile
-from tests.support.jobs_by_hand import make_job
+from testbed.benches.jobs_by_hand import make_job
 from tests.support.properties import tries
 
 STREAMS = 50  # of each of 200 examples

@@ -14,12 +14,12 @@ from binders.mqtt.connection import Connection
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Complaint
 from speck.observe.between import BRIDGE_REMEDY, Edge, bridge_complaints, packet_complaints
-from tests.support.binder_contract import eventually
-from tests.support.doubles import InMemoryBroker, World
-from tests.support.examples import one_site
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.rest_server import RestServer, rest_server
-from tests.support.speck_command import Speck
+from testbed.benches.examples import one_site
+from testbed.contract.engines import eventually
+from testbed.doubles.binders import InMemoryBroker, World
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.rest import RestServer, rest_server
+from testbed.servers.speck_command import Speck
 
 A, B, C = "tcp://a:1883", "tcp://b:1883", "tcp://c:1883"
 

@@ -10,10 +10,10 @@ import pytest
 
 from speck.core.inventory import Inventory
 from speck.errors import NoCapacity
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.rest_server import RestServer, rest_server
-from tests.support.speck_command import Speck
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.servers.rest import RestServer, rest_server
+from testbed.servers.speck_command import Speck
 
 E1, E2 = "sc://e1:1", "sc://e2:1"
 B1, B2 = "tcp://b1:1883", "tcp://b2:1883"

@@ -13,11 +13,11 @@ from speck.core.inventory import Broker, Inventory
 from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown
 from speck.observe.healthcheck import clock_complaint, examine
-from tests.support.examples import one_site
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
-from tests.support.rest_server import RestServer, rest_server
-from tests.support.speck_command import Speck
+from testbed.benches.examples import one_site
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.rest import RestServer, rest_server
+from testbed.servers.speck_command import Speck
 
 NEAR, FAR = "sc://near:15002", "http://far:8081/"
 BROKERS = {NEAR: "tcp://near:1883", FAR: "tcp://far:1883"}

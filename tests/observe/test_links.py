@@ -21,8 +21,8 @@ from speck.observe.links import (
 )
 from speck.placement.profile import Known, LinkProfile, Value
 from speck.store.profiles import MeasuredLink
-from tests.support.examples import one_site
-from tests.support.samples import flink_stream, series_of
+from testbed.benches.examples import one_site
+from testbed.doubles.samples import flink_stream, series_of
 
 NOW = 1_000_000.0
 LINK = ("A", "D")

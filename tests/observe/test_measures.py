@@ -21,11 +21,11 @@ from speck.observe.measures import JobMeasure, Measures
 from speck.observe.sites import site_profile
 from speck.placement.profile import FIXED, JobProfile, Known, Value
 from speck.store import Store
-from tests.support.doubles import World
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.profiled_engines import Profiled
-from tests.support.samples import flink_stream
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import World
+from testbed.doubles.profiled_engines import Profiled
+from testbed.doubles.samples import flink_stream
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

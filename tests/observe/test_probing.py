@@ -18,11 +18,11 @@ from speck.errors import Conflict, NoCapacity, OutcomeUnknown
 from speck.observe.probing import REFERENCE, Probe, Prober, ProbeState
 from speck.placement.profile import Known
 from speck.store import Store
-from tests.support.doubles import World
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import composition, make_job, write_code
-from tests.support.profiled_engines import Profiled
-from tests.support.samples import BEGIN, flink_stream
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.doubles.binders import World
+from testbed.doubles.profiled_engines import Profiled
+from testbed.doubles.samples import BEGIN, flink_stream
 
 A, D, SILENT = "http://a:8081/", "http://d:8081/", "sc://s:1"
 SITES = Inventory(

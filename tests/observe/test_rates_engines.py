@@ -17,13 +17,13 @@ from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support import ROOT
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import MqttFriend
-from tests.support.spark_server import SparkServer
+from testbed import ROOT
+from testbed.benches.examples import one_site
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 

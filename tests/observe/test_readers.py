@@ -10,10 +10,10 @@ from speck.cli.render.folding import is_troubled
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import JobMetrics, JobState
 from speck.errors import Unreachable
-from tests.support.doubles import World
-from tests.support.jobs_by_hand import make_job
-from tests.support.reconciler_bench import Bench, bench_fixture  # noqa: F401
-from tests.support.sessions import named
+from testbed.benches.jobs_by_hand import make_job
+from testbed.benches.reconciler import Bench, bench_fixture  # noqa: F401
+from testbed.benches.sessions import named
+from testbed.doubles.binders import World
 
 A, B = make_job("a"), make_job("b", "out", "end")
 

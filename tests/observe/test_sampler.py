@@ -19,11 +19,11 @@ from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.observe.sampler import Sampler
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.doubles import InMemoryEngine, World, double_kinds
-from tests.support.examples import one_site
-from tests.support.jobs_by_hand import chain, composition, make_job, write_code
-from tests.support.sessions import named
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
+from testbed.benches.sessions import named
+from testbed.contract.engines import eventually
+from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

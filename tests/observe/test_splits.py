@@ -12,7 +12,7 @@ from speck.core.job import Job
 from speck.core.split import Part, Place, Split, expand, part_of
 from speck.core.split.metrics import Work
 from speck.observe.splits import LOSSES, MOST_SOURCES, Loss, SplitMeter
-from tests.support.examples import job
+from testbed.benches.examples import job
 
 HOT = job("hot", "readings", "out", engine="spark", spe_address="sc://d:1")
 SECOND = 1_000_000

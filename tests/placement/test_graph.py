@@ -17,8 +17,8 @@ from speck.placement.policies import Budget, policy
 from speck.placement.problem import EngineModel, Tier
 from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Value
 from speck.placement.sites import BANDWIDTH, LATENCY, site_table
-from tests.support.jobs_by_hand import composition, make_job
-from tests.support.placement_bench import (
+from testbed.benches.jobs_by_hand import composition, make_job
+from testbed.benches.placement import (
     Profiler,
     broker_at,
     engine_at,

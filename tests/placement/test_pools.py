@@ -12,7 +12,7 @@ from speck.core.inventory import Engine, Pool
 from speck.core.job import Job
 from speck.placement.packing import strict_fit
 from speck.placement.pools import choose_engines, filled
-from tests.support.jobs_by_hand import make_job
+from testbed.benches.jobs_by_hand import make_job
 
 ADDRESSES = [f"http://e{number}/" for number in range(4)]
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.promises import faults
-from benchmarks.promises.kinds import KINDS, Result
-from benchmarks.promises.mixed import A, B, Form, account
-from benchmarks.promises.rig import Account
-from tests.support import ROOT
+from testbed import ROOT
+from testbed.faults import faults
+from testbed.faults.kinds import KINDS, Result
+from testbed.faults.mixed import A, B, Form, account
+from testbed.faults.rig import Account
 
 DYING = replace(B, dies=100)
 

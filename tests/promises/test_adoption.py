@@ -21,18 +21,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.flow import Listener, Sender, client
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
-from benchmarks.promises.served import Served
 from speck.binder import ListsRunning, installed
 from speck.binder.pool import BinderPool
 from speck.client import Client, RequestRefused
 from speck.schema.inventory import load_inventory
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.faults.flow import Listener, Sender, client
+from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
+from testbed.faults.served import Served
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
+from testbed.servers.standalone import StandaloneServer
 from tests.support.requirements import NEEDS_RIG
-from tests.support.spark_server import SparkServer
-from tests.support.standalone_server import StandaloneServer
 from tests.support.trials import trial
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]

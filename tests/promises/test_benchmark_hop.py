@@ -16,7 +16,7 @@ from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator
 from benchmarks.load.processes import running
 from benchmarks.micro.hop import Rounds, batch_medians, relay, traffic_figures
-from tests.support.mosquitto_server import MosquittoServer
+from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.skipif(
     shutil.which("javac") is None, reason="no JDK (apt-get install openjdk-17-jdk)"

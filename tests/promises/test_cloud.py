@@ -12,9 +12,9 @@ import yaml
 from binders.spark.local.commands import CONNECTOR
 from speck.cli.demo.programs import PIPELINES, Feeder, Server, Watcher, generate
 from speck.client import Client
-from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_server import SparkServer
+from testbed.contract.engines import eventually
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 
 pytestmark = [
     pytest.mark.engine,

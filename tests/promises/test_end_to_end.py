@@ -18,14 +18,14 @@ from speck.core.inventory import Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support import ROOT as PROJECT
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import MqttFriend
-from tests.support.spark_server import SparkServer
+from testbed import ROOT as PROJECT
+from testbed.benches.examples import one_site
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 
-ROOT = PROJECT / "tests" / "support"
+ROOT = PROJECT / "testbed" / "programs"
 
 pytestmark = [
     pytest.mark.engine,
@@ -41,13 +41,13 @@ jobs:
   source_topic: words
   sink_topic: capitals
   entry_class: upper
-  job_path: jobs/simple.py
+  job_path: spark/simple.py
 - job_name: counted
   site: A
   source_topic: capitals
   sink_topic: out/counted
   entry_class: count
-  job_path: jobs/simple.py
+  job_path: spark/simple.py
 """
 WORDS = [f"w{number % 7}" for number in range(6000)]
 

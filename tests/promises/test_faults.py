@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.promises.faults import FAULTS, cut_link, leave_site
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, Account, Rig, job
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
+from testbed.faults.faults import FAULTS, cut_link, leave_site
+from testbed.faults.rig import FLINK_CODE, PATIENCE, Account, Rig, job
 from tests.support.requirements import NEEDS_RIG
 
 MESSAGES = int(os.environ.get("SPECK_FAULT_MESSAGES", "1500"))

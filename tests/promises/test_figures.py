@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import requests
 
-from benchmarks.promises.flow import Listener, Sender, client
 from speck import local
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -20,8 +19,9 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from speck.store import Store
-from tests.support import ROOT
-from tests.support.binder_contract import eventually
+from testbed import ROOT
+from testbed.contract.engines import eventually
+from testbed.faults.flow import Listener, Sender, client
 from tests.support.requirements import needs
 
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"

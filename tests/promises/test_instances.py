@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.instances.trials import TRIALS, Figures
-from tests.support.mosquitto_server import MosquittoServer
+from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.engine
 

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.compositions import FLINK
-from benchmarks.promises.kills import PAIRS, Pair, at_random, at_some_points, effects, figures
-from benchmarks.promises.lost import Wires, rounds
-from benchmarks.promises.sites import Place, flink_places
-from benchmarks.promises.trial import Trial
 from binders.flink.local.cluster import CONNECTOR, flink_home
 from speck.errors import LocalError
-from tests.support.mosquitto_server import PROGRAM
+from testbed.faults.compositions import FLINK
+from testbed.faults.kills import PAIRS, Pair, at_random, at_some_points, effects, figures
+from testbed.faults.lost import Wires, rounds
+from testbed.faults.sites import Place, flink_places
+from testbed.faults.trial import Trial
+from testbed.servers.mosquitto import PROGRAM
 
 SEED = int(os.environ.get("SPECK_SEED", date.today().toordinal()))
 KILLS = int(os.environ.get("SPECK_KILLS", "1"))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.promises.kinds import kinds, run
-from benchmarks.promises.testbed import Layout, Testbed
+from testbed.faults.kinds import kinds, run
+from testbed.faults.servers import Layout, Testbed
 from tests.support.requirements import NEEDS_RIG
 
 MESSAGES, RATE = 400, 100.0

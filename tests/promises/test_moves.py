@@ -15,17 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.flow import Listener, Sender, client
-from benchmarks.promises.moves import JAR, PAIRS, ROOT, SPARK_COUNT, Sites, Trial, coordinator_on
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
 from speck.schema.compositions import load_composition
-from tests.support.binder_contract import eventually
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_server import SparkServer
+from testbed import ROOT
+from testbed.contract.engines import eventually
+from testbed.faults.flow import Listener, Sender, client
+from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, Sites, Trial, coordinator_on
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 
 ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
 RATE = float(os.environ.get("SPECK_RATE", "100"))
@@ -103,7 +104,7 @@ jobs:
   source_topic: dies/in
   sink_topic: dies/out
   entry_class: {entry}
-  job_path: tests/support/jobs/simple.py
+  job_path: testbed/programs/spark/simple.py
 """
 
 

@@ -9,18 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.flow import Listener, Sender, client
-from benchmarks.promises.rig import (
-    FLINK_CODE,
-    PATIENCE,
-    ROOT,
-    SPARK_CODE,
-    Counts,
-    Link,
-    Load,
-    await_that,
-    job,
-)
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
@@ -28,10 +16,13 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.faults.flow import Listener, Sender, client
+from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, Counts, Link, Load, await_that, job
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 from tests.support.requirements import NEEDS_RIG
-from tests.support.spark_server import SparkServer
 
 MESSAGES = 1000
 COUNT = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
-from benchmarks.promises.witness import MosquittoWitness
 from binders.flink.engine import FlinkEngine
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -22,10 +20,13 @@ from speck.core.settings import Settings
 from speck.errors import JobsOfAnother
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.benches.spark import MqttFriend
+from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
+from testbed.faults.witness import MosquittoWitness
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
-from tests.support.spark_bench import MqttFriend
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.flow import Listener, Sender, client
 from binders.spark.local.commands import CONNECTOR
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -22,11 +21,13 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_server import SparkServer
+from testbed import ROOT as PROJECT
+from testbed.contract.engines import eventually
+from testbed.faults.flow import Listener, Sender, client
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 
-ROOT = Path(__file__).resolve().parents[1] / "support"
+ROOT = PROJECT / "testbed" / "programs"
 PATIENCE = 180.0  # s, for a server that starts on a busy machine
 RATE = float(os.environ.get("SPECK_RATE", "300"))
 
@@ -48,7 +49,7 @@ jobs:
   sink_broker: {far}
   sink_topic: chain/middle
   entry_class: {entry}
-  job_path: jobs/multiplied.py
+  job_path: spark/multiplied.py
   {trigger}
 - job_name: second
   site: A
@@ -57,7 +58,7 @@ jobs:
   sink_broker: {near}
   sink_topic: chain/out
   entry_class: passed
-  job_path: jobs/multiplied.py
+  job_path: spark/multiplied.py
   trigger: real-time
 """
 REAL_TIME = "trigger: real-time"

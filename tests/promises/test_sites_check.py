@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.flow import Listener, Sender, client
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
 from speck.binder import installed
 from speck.coordinator import build
 from speck.core.inventory import Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.benches.two_engines import two_engines
+from testbed.faults.flow import Listener, Sender, client
+from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 from tests.support.requirements import NEEDS_RIG
-from tests.support.spark_server import SparkServer
-from tests.support.two_engines import two_engines
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.flow import Listener, Sender, client
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
 from speck.apply.operation import Operation
 from speck.binder import EngineBinder, installed
 from speck.coordinator import Coordinator, build
@@ -26,10 +24,13 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import archive, restore
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.faults.flow import Listener, Sender, client
+from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 from tests.support.requirements import NEEDS_RIG
-from tests.support.spark_server import SparkServer
 from tests.support.trials import trial
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
@@ -39,7 +40,7 @@ POISON = 40  # one message of so many ends the new form: one of its first batch,
 # The sink sends 64 KB at once, so that a task has mostly sent some of its messages when it ends.
 PADDING = "x" * 4000
 IMPATIENT = {"heartbeat.interval": "1 s", "heartbeat.timeout": "8 s"}
-MULTIPLIED = "tests/support/jobs/multiplied.py"
+MULTIPLIED = "testbed/programs/spark/multiplied.py"
 
 
 @dataclass

@@ -9,8 +9,8 @@ import pytest
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition
-from tests.support.doubles import World, double_kinds
-from tests.support.rest_server import yaml_of
+from testbed.doubles.binders import World, double_kinds
+from testbed.servers.rest import yaml_of
 
 JOBS = yaml_of("clean sensors/+ clean", "means clean means", "alarms clean alarms")
 DECLARED = "sources: {sensors/+: readings}\nsinks: {means: , alarms: {description: for people}}\n"

@@ -19,9 +19,9 @@ from speck.schema import for_each
 from speck.schema.compositions import Loaded, load_composition, load_job
 from speck.schema.inventory import load_inventory
 from speck.schema.yaml.variables import names_in, substitute
-from tests.support import ROOT
-from tests.support.doubles import World, double_kinds
-from tests.support.examples import one_site
+from testbed import ROOT
+from testbed.benches.examples import one_site
+from testbed.doubles.binders import World, double_kinds
 
 LABELS = {"A": ("edge", "north"), "B": ("edge",), "D": ()}
 SITES = Inventory(

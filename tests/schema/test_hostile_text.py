@@ -24,10 +24,10 @@ from speck.schema.fault_report import MAX_FAULTS
 from speck.schema.inventory import load_inventory
 from speck.schema.schemas import JobSchema, PlacementSchema
 from speck.server.api.problems import fault_data
-from tests.support.doubles import World, double_kinds
-from tests.support.examples import PIPELINES
+from testbed.benches.examples import PIPELINES
+from testbed.doubles.binders import World, double_kinds
+from testbed.servers.rest import RestServer
 from tests.support.properties import tries
-from tests.support.rest_server import RestServer
 
 fuzzed = tries(100, suppress_health_check=list(HealthCheck))
 REGISTRY = double_kinds(World())

@@ -12,7 +12,7 @@ from speck.placement.profile import Inputs
 from speck.placement.sites import site_table
 from speck.schema.inventory import load_inventory
 from speck.schema.schemas import InventorySchema
-from tests.support.examples import job
+from testbed.benches.examples import job
 
 SITES_YAML = """\
 sites:

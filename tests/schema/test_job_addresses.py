@@ -14,7 +14,7 @@ from speck.core.runtime import Attempt
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
-from tests.support.examples import REGISTRY, job, make_jar
+from testbed.benches.examples import REGISTRY, job, make_jar
 
 SITES = """\
 sites:

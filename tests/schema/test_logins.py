@@ -9,7 +9,7 @@ import pytest
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
 from speck.schema.logins import broker_warnings, engine_warnings, inventory_warnings
 from speck.schema.secret_detection import names_secret, secret_fault
-from tests.support.examples import one_site
+from testbed.benches.examples import one_site
 
 WITH_PASSWORD = Login(username="speck", password=Secret("${BROKER_PASSWORD}"))
 

@@ -13,7 +13,7 @@ from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema import compositions
 from speck.schema.memory import collector_paused
-from tests.support.doubles import World, double_kinds
+from testbed.doubles.binders import World, double_kinds
 
 
 @pytest.fixture(params=[True, False], ids=["enabled", "disabled"])

@@ -15,9 +15,9 @@ from speck.core.job import Job
 from speck.core.plan import Deployed, make_plan, stranded_state
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
-from tests.support import ROOT
-from tests.support.doubles import World, double_kinds
-from tests.support.examples import one_site
+from testbed import ROOT
+from testbed.benches.examples import one_site
+from testbed.doubles.binders import World, double_kinds
 
 PIPELINES = ROOT / "pipelines"
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")

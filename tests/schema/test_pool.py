@@ -11,8 +11,8 @@ from speck.core.job import Job
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import write_code
+from testbed.benches.jobs_by_hand import write_code
+from testbed.doubles.binders import World, double_kinds
 
 FIRST, SECOND, THIRD = (f"http://10.0.0.{number}:8081/" for number in (1, 2, 3))
 SITE = "sites: {A: {broker_address: tcp://10.0.0.1, engines: [%s]}}"

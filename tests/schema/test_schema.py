@@ -15,7 +15,7 @@ from speck.core.job import Job, shown_name
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import Loaded, client_id_conflicts, load_composition, load_job, load_jobs
 from speck.schema.schemas import CompositionSchema, InventorySchema, JobSchema, SiteSchema
-from tests.support.examples import MQTT, PIPELINES, REGISTRY, SPARK, job, make_jar, one_site
+from testbed.benches.examples import MQTT, PIPELINES, REGISTRY, SPARK, job, make_jar, one_site
 
 INVENTORY = Inventory(
     {

@@ -20,7 +20,7 @@ from speck.core.job import Job
 from speck.core.split import MOST_COMBINERS, MOST_POLICY, Part, Role, groups, part_of, shown_job
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition, load_job
-from tests.support.examples import FLINK, MQTT, SPARK, make_jar, one_site
+from testbed.benches.examples import FLINK, MQTT, SPARK, make_jar, one_site
 
 CODE = """
 class Mean:

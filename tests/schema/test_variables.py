@@ -15,10 +15,10 @@ from speck.client import Client
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition, read_document
 from speck.schema.yaml.variables import expand, substitute
-from tests.support.examples import REGISTRY, property_test
-from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
-from tests.support.served_process import served
-from tests.support.speck_command import Speck
+from testbed.benches.examples import REGISTRY, property_test
+from testbed.servers.rest import RestServer, rest_fixture, yaml_of  # noqa: F401
+from testbed.servers.served_process import served
+from testbed.servers.speck_command import Speck
 
 TEXT = """\
 # not ${THIS}

@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from speck.server.tokens import Owner, Role, Tokens, digest
-from tests.support.decisions import BAN, GROUP, HOLDING, STEP, deciding_server
-from tests.support.placement_bench import NOW
-from tests.support.rest_server import RestServer
+from testbed.benches.decisions import BAN, GROUP, HOLDING, STEP, deciding_server
+from testbed.benches.placement import NOW
+from testbed.servers.rest import RestServer
 
 TOKENS = Tokens([Owner(role.value, role, digest(role.value.encode())) for role in Role])
 

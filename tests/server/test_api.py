@@ -11,8 +11,8 @@ import pytest
 import requests
 
 from speck.core.inventory import Inventory, Uplink
-from tests.support.examples import one_site
-from tests.support.rest_server import RestServer, rest_server, yaml_of
+from testbed.benches.examples import one_site
+from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}
 TWO = yaml_of("a t0 t1", "b t1 t2")

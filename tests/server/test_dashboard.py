@@ -12,7 +12,9 @@ from speck.client import Client
 from speck.errors import Rejected
 from speck.server.api import live
 from speck.server.tokens import Owner, Role, TokenFile, Tokens, add_owner, digest
-from tests.support.chromium import Page
+from testbed.contract.wire_trouble import Relay
+from testbed.servers.chromium import Page
+from testbed.servers.rest import RestServer, rest_server
 from tests.support.dashboards import (
     SITES,
     THREE,
@@ -26,8 +28,6 @@ from tests.support.dashboards import (
     paste,
     script,
 )
-from tests.support.rest_server import RestServer, rest_server
-from tests.support.wire_trouble import Relay
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

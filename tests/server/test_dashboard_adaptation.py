@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from speck.server.tokens import Owner, Role, Tokens, digest
-from tests.support.chromium import Page
-from tests.support.decisions import BAN, HOLDING, STEPPED, deciding_server
+from testbed.benches.decisions import BAN, HOLDING, STEPPED, deciding_server
+from testbed.servers.chromium import Page
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from speck.core.inventory import Inventory
-from tests.support.chromium import Page
+from testbed.benches.examples import one_site
+from testbed.servers.chromium import Page
+from testbed.servers.rest import RestServer, rest_server
 from tests.support.dashboards import fail, observe
-from tests.support.examples import one_site
-from tests.support.rest_server import RestServer, rest_server
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -8,9 +8,9 @@ import pytest
 
 from speck.core.runtime import JobMetrics
 from speck.observe.rates import Rates
-from tests.support.chromium import Page
+from testbed.servers.chromium import Page
+from testbed.servers.rest import RestServer
 from tests.support.dashboards import THREE, at_fixture, composition, deploy, fail  # noqa: F401
-from tests.support.rest_server import RestServer
 
 pytestmark = pytest.mark.engine
 

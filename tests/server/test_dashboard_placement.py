@@ -11,10 +11,10 @@ import pytest
 
 from speck.client import Client
 from speck.server.tokens import Owner, Role, Tokens, digest
-from tests.support.chromium import Page
-from tests.support.doubles import World
-from tests.support.placement_bench import ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
-from tests.support.rest_server import RestServer, rest_server
+from testbed.benches.placement import ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
+from testbed.doubles.binders import World
+from testbed.servers.chromium import Page
+from testbed.servers.rest import RestServer, rest_server
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

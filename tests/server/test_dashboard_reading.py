@@ -8,9 +8,9 @@ import pytest
 import yaml
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.chromium import Page
+from testbed.servers.chromium import Page
+from testbed.servers.rest import RestServer
 from tests.support.dashboards import THREE, composition, deploy, fail, paste, press, script
-from tests.support.rest_server import RestServer
 
 pytestmark = pytest.mark.engine
 

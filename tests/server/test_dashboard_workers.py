@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from speck.cli import cli
 from speck.client import RequestRefused
 from speck.core.inventory import Engine, Inventory, Scale, Site
-from tests.support.chromium import Page
-from tests.support.rest_server import RestServer, rest_server
+from testbed.servers.chromium import Page
+from testbed.servers.rest import RestServer, rest_server
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

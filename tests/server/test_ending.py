@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from speck.store import Store
-from tests.support.binder_contract import eventually
-from tests.support.rest_server import yaml_of
-from tests.support.served_process import Served, served
+from testbed.contract.engines import eventually
+from testbed.servers.rest import yaml_of
+from testbed.servers.served_process import Served, served
 
 SLOW = yaml_of("slow t0 t1", "quick t1 t2")
 ENDING = [[signal.SIGTERM] * 3, [signal.SIGINT] * 2, [signal.SIGHUP, signal.SIGTERM], [signal.SIGINT]]

@@ -11,8 +11,8 @@ import requests
 
 from speck.cli.draw import draw_image
 from speck.core.inventory import Inventory
-from tests.support.examples import job, one_site
-from tests.support.rest_server import RestServer
+from testbed.benches.examples import job, one_site
+from testbed.servers.rest import RestServer
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -21,9 +21,9 @@ from speck.server.api import MAX_BODY
 from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.request_parser import LONGEST_LINE, StrictParser
 from speck.server.wsgi import MAX_HEADER, THREADS, _Accepting
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.rest_server import RestServer, rest_server, yaml_of
+from testbed.benches.examples import one_site
+from testbed.contract.engines import eventually
+from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}
 JSON = {"Content-Type": "application/json"}

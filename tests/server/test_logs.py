@@ -17,8 +17,8 @@ import pytest
 import requests
 
 from speck.logs import about, carried, handler
-from tests.support.rest_server import yaml_of
-from tests.support.served_process import served
+from testbed.servers.rest import yaml_of
+from testbed.servers.served_process import served
 
 TOKEN = "a-token-that-nobody-may-read"
 SITES = """\

@@ -23,9 +23,9 @@ import psutil
 import pytest
 import requests
 
-from tests.support import ROOT
-from tests.support.rest_server import yaml_of
-from tests.support.served_process import Served, served
+from testbed import ROOT
+from testbed.servers.rest import yaml_of
+from testbed.servers.served_process import Served, served
 
 CLIENTS = int(os.environ.get("SPECK_CLIENTS", "1000"))
 ROUNDS = int(os.environ.get("SPECK_ROUNDS", "2"))
@@ -99,7 +99,7 @@ def test_more_clients_than_open_files_neither_stop_the_server_nor_fill_its_log(t
     (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")
     files = 64
     limit = ("prlimit", f"--nofile={files}:{files}")
-    serve = (sys.executable, "-m", "tests.support.double_serve", "serve", "--port=0", "--data-dir=store")
+    serve = (sys.executable, "-m", "testbed.servers.double_serve", "serve", "--port=0", "--data-dir=store")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}
     environment["PYTHONPATH"] = str(ROOT)
     with (tmp_path / "log").open("w") as log:

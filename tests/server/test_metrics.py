@@ -25,12 +25,12 @@ from speck.observe.metrics import OUTCOMES
 from speck.placement.profile import Known, LinkProfile, Value
 from speck.server.api.exposition import FRESH, MOST_JOBS, _rates
 from speck.store.profiles import MeasuredLink
+from testbed import ROOT
+from testbed.benches.examples import one_site
+from testbed.contract.engines import eventually
+from testbed.doubles.samples import flink_stream
+from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.server.test_http import raw
-from tests.support import ROOT
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.rest_server import RestServer, rest_server, yaml_of
-from tests.support.samples import flink_stream
 
 DASHBOARD = ROOT / "dashboards" / "grafana" / "speck.json"
 ALERTS = ROOT / "docs" / "alerts.yaml"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.servers.rest import rest_server
 from tests.support.properties import SHARE
-from tests.support.rest_server import rest_server
 
 EXAMPLES = str(max(1, round(10 * SHARE)))
 SEED = os.environ.get("SPECK_FUZZ_SEED", "1")

@@ -12,9 +12,9 @@ import requests
 
 from speck.coordinator.proposals import LIFETIME
 from speck.server.tokens import Owner, Role, Tokens, digest
-from tests.support.doubles import World
-from tests.support.placement_bench import NOW, ROAD_TRAFFIC, Profiler, inventory, kinds
-from tests.support.rest_server import RestServer, rest_server
+from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, inventory, kinds
+from testbed.doubles.binders import World
+from testbed.servers.rest import RestServer, rest_server
 
 TOKENS = Tokens([Owner(role.value, role, digest(role.value.encode())) for role in Role])
 
@@ -99,7 +99,7 @@ def test_stale_expired_and_unknown_proposals(bench: Bench) -> None:
 
 
 def test_busy_solver_is_503_with_retry_after(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speck.coordinator.placer.SECONDS", 0.01)
+    monkeypatch.setattr("speck.coordinator.placing.placer.SECONDS", 0.01)
     with bench.rest.coordinator.placer.alone():
         answer = bench.ask("POST", "/placements", composition="traffic")
     assert answer.status_code == 503

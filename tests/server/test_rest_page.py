@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs_blocks import ROOT, blocks
-from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
+from testbed import ROOT
+from testbed.servers.rest import RestServer, rest_fixture, yaml_of  # noqa: F401
+from tests.support.docs_blocks import blocks
 
 
 def lines_of_curl() -> list[str]:

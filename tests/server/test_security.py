@@ -31,9 +31,9 @@ from speck.server.middleware.origin import HEADERS, foreign, is_ours
 from speck.server.middleware.rate_limit import Throttle, client_of
 from speck.server.process import _names
 from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, mint, remove_owner
+from testbed.servers.rest import rest_server, yaml_of
+from testbed.servers.served_process import Served, served
 from tests.server.test_http import JSON, YAML, problem_of
-from tests.support.rest_server import rest_server, yaml_of
-from tests.support.served_process import Served, served
 
 ONE = yaml_of("a t0 t1")
 

@@ -10,8 +10,8 @@ import requests
 
 from speck.client import RequestRefused
 from speck.core.job import Job
-from tests.support.rest_server import RestServer, yaml_of
-from tests.support.speck_command import Speck, speck_fixture  # noqa: F401
+from testbed.servers.rest import RestServer, yaml_of
+from testbed.servers.speck_command import Speck, speck_fixture  # noqa: F401
 
 E1, E2 = "{spe_address: sc://e1:15002}", "{spe_address: sc://e2:15002, weight: 2}"
 PARTS = ["hot.partitioner", "hot.combiner-0", "hot.combiner-1", "hot.reducer"]

@@ -28,13 +28,13 @@ from speck.client import Client
 from speck.errors import InvalidInput, ServerError
 from speck.server.tls import Certificate
 from speck.server.wsgi import WebServer
+from testbed import ROOT
+from testbed.servers.nginx import nginx_before_speck
+from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.servers.served_process import served
+from testbed.servers.tls_proxy import certificate
 from tests.server.test_http import YAML, problem_of, read_all
 from tests.server.test_security import refused, speck
-from tests.support import ROOT
-from tests.support.nginx_server import nginx_before_speck
-from tests.support.rest_server import RestServer, rest_server, yaml_of
-from tests.support.served_process import served
-from tests.support.tls_proxy import certificate
 
 CLIENTS = int(os.environ.get("SPECK_CLIENTS", "100"))
 

@@ -11,7 +11,7 @@ import requests
 from speck.errors import StoreError
 from speck.server.process import _reached_at
 from speck.store.artifacts import ServedFiles
-from tests.support.rest_server import rest_server
+from testbed.servers.rest import rest_server
 
 
 def test_an_engine_fetches_with_the_url_alone(tmp_path: Path) -> None:

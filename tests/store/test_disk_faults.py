@@ -26,9 +26,9 @@ from speck.errors import StoreDamaged, StoreFull
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.maintenance.contents import Contents
 from speck.store.maintenance.integrity import findings
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import make_job, write_code
-from tests.support.rest_server import RestServer, yaml_of
+from testbed.benches.jobs_by_hand import make_job, write_code
+from testbed.doubles.binders import World, double_kinds
+from testbed.servers.rest import RestServer, yaml_of
 
 TRANSACTIONS = 30
 

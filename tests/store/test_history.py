@@ -20,9 +20,9 @@ from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
 from speck.store import Head, Store
 from speck.store.history import count, differences, surplus
-from tests.support.doubles import World, double_kinds
-from tests.support.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
-from tests.support.rest_server import RestServer, yaml_of
+from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
+from testbed.doubles.binders import World, double_kinds
+from testbed.servers.rest import RestServer, yaml_of
 
 A, B, C = chain("a", "b", "c")
 FASTER = replace(B, trigger="1 second")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from speck.core.runtime import Attempt, State
 from speck.errors import StoreError
 from speck.store import AttemptRecord, JobRecord, Store
-from tests.support.delayed_store import DelayedStore
+from testbed.doubles.delayed_store import DelayedStore
 from tests.support.properties import tries
 
 STATE = State("flink-savepoint", "file:///s1")

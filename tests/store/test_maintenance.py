@@ -22,9 +22,9 @@ from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.integrity import LEAP
 from speck.store.maintenance.repair import check, check_directory, repair
-from tests.support.jobs_by_hand import make_job
-from tests.support.rest_server import RestServer, rest_server, yaml_of
-from tests.support.sessions import named
+from testbed.benches.jobs_by_hand import make_job
+from testbed.benches.sessions import named
+from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
 
@@ -90,7 +90,7 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
     """Copies started after the backup give way to those started next; nothing runs twice."""
     from speck.coordinator import build
     from speck.core.settings import Settings
-    from tests.support.doubles import double_kinds
+    from testbed.doubles.binders import double_kinds
 
     rest.client.apply(TWO, "demo", wait=30)
     pieces = b"".join(rest.client.back_up())

@@ -11,9 +11,9 @@ from speck.apply.operation import Operation
 from speck.coordinator import Services
 from speck.core.job import Composition
 from speck.errors import Rejected
-from tests.support.coordinator_bench import begin_fixture, world_fixture  # noqa: F401
-from tests.support.doubles import World
-from tests.support.jobs_by_hand import chain, composition
+from testbed.benches.coordinator import begin_fixture, world_fixture  # noqa: F401
+from testbed.benches.jobs_by_hand import chain, composition
+from testbed.doubles.binders import World
 
 A, B, C = chain("a", "b", "c")
 FASTER = replace(B, trigger="1 second")

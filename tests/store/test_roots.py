@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from speck.store.jobfile import LARGEST, BadFile, content_hash, locate, open_located
+from testbed.servers.served_process import served
 from tests.server.test_http import problem_of
 from tests.server.test_security import FIELDS
-from tests.support.served_process import served
 
 CODE = "def work(messages):\n    return messages\n"
 

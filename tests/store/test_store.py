@@ -26,7 +26,7 @@ from speck.store import (
     SessionRecord,
     Store,
 )
-from tests.support.jobs_by_hand import make_job
+from testbed.benches.jobs_by_hand import make_job
 
 
 @pytest.fixture

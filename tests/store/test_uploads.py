@@ -16,7 +16,7 @@ from speck.errors import Conflict, InvalidInput, StoreFull
 from speck.store.artifacts import Artifacts, hash_of
 from speck.store.jobfile import LARGEST, BadFile
 from speck.store.uploads import LIFETIME, Uploads
-from tests.support.jobs_by_hand import make_job
+from testbed.benches.jobs_by_hand import make_job
 
 ONE, TWO = b"def work(messages): return messages\n", b"def work(messages): return None\n"
 

@@ -31,8 +31,8 @@ from speck.server.api import Protection, create_app
 from speck.store import Store
 from speck.store.maintenance.backup import restore
 from speck.store.maintenance.repair import check, check_directory
-from tests.support.binder_contract import eventually
-from tests.support.doubles import InMemoryEngine, RunningJob, World, double_kinds
+from testbed.contract.engines import eventually
+from testbed.doubles.binders import InMemoryEngine, RunningJob, World, double_kinds
 
 FIXTURES = Path(__file__).parent / "fixtures"
 GONE = ("http://d.example:8081/", "tcp://d.example:1883")

@@ -1,7 +1,1 @@
-"""Doubles, rigs, real servers and proxies that the tests share."""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
+"""Fixtures and checks of the tests alone; what benchmarks share with them is in :mod:`testbed`."""

@@ -13,14 +13,15 @@ import pytest
 from speck.core.inventory import Inventory, Uplink
 from speck.core.runtime import JobState
 from speck.server.tokens import Tokens
-from tests.support.chromium import Page
-from tests.support.examples import one_site
-from tests.support.rest_server import RestServer, rest_server
+from testbed import ROOT
+from testbed.benches.examples import one_site
+from testbed.servers.chromium import Page
+from testbed.servers.rest import RestServer, rest_server
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-SCRIPTS = Path(__file__).parent / "browser_scripts"
+SCRIPTS = ROOT / "testbed" / "programs" / "browser"
 
 SITES = Inventory(
     {
@@ -110,7 +111,7 @@ def confirm(page: Page, button: str, word: str = "Apply") -> None:
 
 def press(page: Page, key: str) -> None:
     """Press a key at the focused element."""
-    from selenium.webdriver import ActionChains  # here for the reason in tests.support.chromium.start
+    from selenium.webdriver import ActionChains  # here for the reason in testbed.servers.chromium.start
 
     ActionChains(page.chrome).send_keys(key).perform()
 

@@ -9,10 +9,12 @@ from pathlib import Path
 import click
 
 from speck.cli import cli
-from tests.support.docs_blocks import ROOT
+from testbed import ROOT
 
 _PLACEHOLDER = re.compile(r"\[|…|\.\.\.")
 _TARGETS = frozenset(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+_OF_TESTBED = re.compile(r"\btestbed(?:\.[a-z_]+)+")
 
 
 def fault(words: list[str], *, whole: bool = True) -> str | None:
@@ -80,17 +82,28 @@ def _make_fault(words: list[str]) -> str | None:
 def _module_fault(words: list[str]) -> str | None:
     """The fault of ``python -m MODULE``, or None: the module exists, and its source names the options."""
     module, *rest = words
-    if module.split(".")[0] not in ("benchmarks", "speck", "tests") or module.isupper() or "NAME" in module:
+    if (
+        module.split(".")[0] not in ("benchmarks", "speck", "testbed", "tests")
+        or module.isupper()
+        or "NAME" in module
+    ):
         return None
-    specification = importlib.util.find_spec(module)
-    if specification is None or specification.origin is None:
+    source = _source(module)
+    if source is None:
         return f"there is no module {module!r}"
-    places = [Path(specification.origin)]
-    if specification.submodule_search_locations:
-        places = [
-            each for place in specification.submodule_search_locations for each in Path(place).glob("*.py")
-        ]
-    source = "".join(each.read_text(encoding="utf-8") for each in places)
+    # A benchmark may run trials of the test bed, which have options of their own.
+    source += "".join(_source(name) or "" for name in set(_OF_TESTBED.findall(source)))
     options = [each.strip("[]").split("=")[0] for each in rest if each.strip("[").startswith("--")]
     unknown = [each for each in options if f'"{each}"' not in source]
     return f"{module} has no option {unknown[0]}" if unknown else None
+
+
+def _source(module: str) -> str | None:
+    """The source of a module, or of all modules of a package; ``None`` if there is none of the name."""
+    specification = importlib.util.find_spec(module)
+    if specification is None:
+        return None
+    places = [Path(specification.origin)] if specification.origin else []
+    for place in specification.submodule_search_locations or ():
+        places += Path(place).glob("*.py")
+    return "".join(path.read_text(encoding="utf-8") for path in places)

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from speck import local
 from speck.local import processes
-from tests.support.docs_blocks import ROOT, Block, Step, blocks, steps
+from testbed import ROOT
+from tests.support.docs_blocks import Block, Step, blocks, steps
 
 MARK = "docs-" + str(os.getpid())  # of all processes that the commands start
 _END = "--- end of the command: "

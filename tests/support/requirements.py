@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.promises.rig import FLINK_CODE, ROOT
 from binders.flink.local.cluster import CONNECTOR as FLINK_CONNECTOR
 from binders.flink.local.cluster import flink_home
 from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.errors import LocalError
-from tests.support.mosquitto_server import PROGRAM
+from testbed import ROOT
+from testbed.faults.rig import FLINK_CODE
+from testbed.servers.mosquitto import PROGRAM
 
 
 def missing(*built: Path) -> str:
@@ -32,5 +33,5 @@ def needs(*built: Path) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(reason), reason=reason or "nothing is missing")
 
 
-# The rig of benchmarks.promises.rig.
+# The rig of testbed.faults.rig.
 NEEDS_RIG = needs(SPARK_CONNECTOR, FLINK_CONNECTOR, ROOT / FLINK_CODE)

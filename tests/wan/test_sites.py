@@ -18,7 +18,7 @@ from speck.binder import LocalServer, Registry
 from speck.errors import LocalError
 from speck.local.wan import Link, Network
 from speck.schema.inventory import load_inventory
-from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
+from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
 
 needs_mosquitto = pytest.mark.skipif(not MOSQUITTO, reason="Mosquitto is not installed")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from speck.core.job import (
     JOB_FIELDS,
-    Change,
     Composition,
     FieldChange,
     Job,
@@ -14,6 +13,9 @@ from speck.core.job import (
     fence_topic,
     form_fingerprint,
     session_fingerprint,
+)
+from speck.core.job import (
+    ChangeCost as Change,
 )
 from speck.core.names import JOB_NAME
 from speck.core.runtime import (

@@ -20,11 +20,11 @@ from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.flink_bench import FlinkBench
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from testbed.benches.examples import one_site
+from testbed.benches.flink import FlinkBench
+from testbed.contract.engines import eventually
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 

@@ -35,18 +35,18 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.store.artifacts import hash_of
-from tests.support import ROOT
-from tests.support.binder_contract import EngineContract, attempt_of, await_state, eventually
-from tests.support.contents import CONTENTS, OTHERS, TEXTS
-from tests.support.examples import job, one_site
-from tests.support.flink_bench import BROKER, FlinkBench
-from tests.support.flink_server import FlinkServer
-from tests.support.https_proxy import HttpsProxy, https_proxy
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.nginx_server import nginx_before_flink
-from tests.support.spark_bench import MqttFriend
-from tests.support.web_proxy import web_proxy
-from tests.support.wire_trouble import Mischief, MischiefRelay
+from testbed import ROOT
+from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
+from testbed.benches.examples import job, one_site
+from testbed.benches.flink import BROKER, FlinkBench
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import EngineContract, attempt_of, await_state, eventually
+from testbed.contract.wire_trouble import Mischief, MischiefRelay
+from testbed.servers.flink import FlinkServer
+from testbed.servers.https_proxy import HttpsProxy, https_proxy
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.nginx import nginx_before_flink
+from testbed.servers.web_proxy import web_proxy
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from binders.flink.rest.client import FlinkRest
 from binders.flink.state.first_checkpoint import FirstCheckpoints
-from tests.support.engine_answers import FLINK_JOB, AnswerServer, serving
+from testbed.doubles.engine_answers import FLINK_JOB, AnswerServer, serving
 
 REQUEST, OUTCOME = f"/jobs/{FLINK_JOB}/checkpoints", f"/jobs/{FLINK_JOB}/checkpoints/[0-9a-f]{{32}}"
 IN_PROGRESS: dict[str, Any] = {"status": {"id": "IN_PROGRESS"}}

@@ -21,9 +21,9 @@ from speck.core.runtime import JobState
 from speck.errors import LocalError
 from speck.local import processes
 from speck.schema.inventory import load_inventory
-from tests.support.binder_contract import attempt_of, await_state
-from tests.support.examples import job
-from tests.support.mosquitto_server import PROGRAM
+from testbed.benches.examples import job
+from testbed.contract.engines import attempt_of, await_state
+from testbed.servers.mosquitto import PROGRAM
 
 REGISTRY = Registry.of([FLINK, MQTT])
 

@@ -10,7 +10,7 @@ from binders.flink.metrics.collector import MetricsCollector
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import Overview
 from speck.core.inventory import Engine
-from tests.support.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
+from testbed.doubles.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
 
 LOG = """\
  at a.frame.of.an.entry(That.java:1)

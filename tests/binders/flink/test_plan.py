@@ -19,11 +19,11 @@ from binders.flink.plan import engine_plan, operator_class
 from speck.core.engine_plan import EnginePlan, OperatorClass, ShipStrategy
 from speck.core.job import Job, Scalar
 from speck.core.runtime import JobState
-from tests.support import ROOT
-from tests.support.binder_contract import attempt_of, await_state, eventually, profile_of
-from tests.support.flink_bench import FlinkBench
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.benches.flink import FlinkBench
+from testbed.contract.engines import attempt_of, await_state, eventually, profile_of
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
 from tests.support.properties import tries
 
 RECORDED: Mapping[str, dict[str, Any]] = json.loads(

@@ -12,12 +12,12 @@ from binders.flink.probes import core_probe, link_probe
 from speck.core.inventory import Inventory
 from speck.core.profile import CoreProbe, LinkProbe
 from speck.errors import Rejected
-from tests.support.examples import one_site
-from tests.support.flink_bench import FlinkBench
-from tests.support.flink_server import FlinkServer
-from tests.support.measured_links import check_core, check_links
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
+from testbed.benches.examples import one_site
+from testbed.benches.flink import FlinkBench
+from testbed.doubles.measured_links import check_core, check_links
+from testbed.servers.base import free_port
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
 
 
 @pytest.fixture(name="bench", scope="module")

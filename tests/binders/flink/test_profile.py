@@ -15,7 +15,7 @@ from binders.flink.metrics.rates import VertexSample as Counters
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.validation import Aggregate, aggregates
 from speck.core.profile import AckSample, JobSample, VertexSample
-from tests.support.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
+from testbed.doubles.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
 
 
 def single(value: float) -> Aggregate:

@@ -14,7 +14,6 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from benchmarks.promises.flow import client
 from binders.flink.local import cluster
 from binders.flink.local.server import PYTHON_VARIABLE
 from binders.flink.submission.job_config import program_arguments
@@ -30,18 +29,19 @@ from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support import ROOT
-from tests.support.binder_contract import attempt_of, await_state, eventually
-from tests.support.contents import CONTENTS
-from tests.support.examples import one_site
-from tests.support.flink_bench import BROKER, FlinkBench
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import MqttFriend
+from testbed import ROOT
+from testbed.benches.contents import CONTENTS
+from testbed.benches.examples import one_site
+from testbed.benches.flink import BROKER, FlinkBench
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import attempt_of, await_state, eventually
+from testbed.faults.flow import client
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
 pytestmark = pytest.mark.engine
 
-NUMBERS = ROOT / "tests" / "support" / "pyflink_jobs" / "numbers.py"
+NUMBERS = ROOT / "testbed" / "programs" / "pyflink" / "numbers.py"
 
 COUNT = """
 jobs:
@@ -59,7 +59,7 @@ jobs:
   source_topic: out/counted
   sink_topic: out/lengths
   entry_class: lengths
-  job_path: tests/support/pyflink_jobs/numbers.py
+  job_path: testbed/programs/pyflink/numbers.py
 """
 
 

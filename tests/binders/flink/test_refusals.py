@@ -13,9 +13,9 @@ from speck.core.foreign_text import one_line
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.runtime import Attempt, Handle, JobState
 from speck.errors import OutcomeUnknown, Rejected
-from tests.support.engine_answers import FLINK_JOB
-from tests.support.examples import one_site
-from tests.support.http_server import Handler, http_server
+from testbed.benches.examples import one_site
+from testbed.doubles.engine_answers import FLINK_JOB
+from testbed.servers.http import Handler, http_server
 
 PAGE = """<html><head><title>{title}</title><style>p {{}}</style></head>
 <body><h1>{title}</h1><p>nginx/1.22</p></body></html>"""

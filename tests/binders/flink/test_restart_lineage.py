@@ -15,7 +15,6 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
 from binders.flink.submission import job_config
 from speck.binder import installed
 from speck.coordinator import build
@@ -23,8 +22,10 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
 
 MESSAGES = 200

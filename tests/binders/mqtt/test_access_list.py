@@ -14,9 +14,9 @@ from binders.mqtt.broker import MqttBroker
 from binders.mqtt.connection import Connection
 from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.errors import Rejected
-from tests.support import ROOT
-from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import MosquittoServer
+from testbed import ROOT
+from testbed.contract.engines import eventually
+from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.engine
 

@@ -27,13 +27,13 @@ from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
-from tests.support.binder_contract import eventually
-from tests.support.broker_contract import OWNER, BrokerContract
-from tests.support.examples import one_site
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
-from tests.support.web_proxy import web_proxy
-from tests.support.wire_trouble import BrokenServer, Relay, Trouble
+from testbed.benches.examples import one_site
+from testbed.contract.brokers import OWNER, BrokerContract
+from testbed.contract.engines import eventually
+from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.web_proxy import web_proxy
 
 SESSION = "speck-job"
 

@@ -17,8 +17,8 @@ from binders.mqtt.retained import retained_all
 from speck.core.inventory import Inventory, Login
 from speck.errors import SessionOfAnother
 from speck.observe.healthcheck import broker_checkup
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.other_brokers import (
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.other_brokers import (
     HiveMQServer,
     OtherBroker,
     hivemq_fixture,  # noqa: F401

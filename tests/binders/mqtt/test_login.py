@@ -12,12 +12,12 @@ import pytest
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.errors import BinderError, Rejected, SecretUnavailable, Unreachable
-from tests.support import ROOT
-from tests.support.binder_contract import eventually
-from tests.support.certificates import Certificate
-from tests.support.guarded_broker import USER, GuardedBroker, guarded_broker
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
+from testbed import ROOT
+from testbed.contract.engines import eventually
+from testbed.servers.base import free_port
+from testbed.servers.certificates import Certificate
+from testbed.servers.guarded_broker import USER, GuardedBroker, guarded_broker
+from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.engine
 

@@ -11,10 +11,10 @@ from binders.mqtt import MqttBroker
 from speck.binder import CountsDropped, CountsStored
 from speck.core.inventory import Inventory
 from speck.errors import Unreachable
-from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.real_server import free_port
-from tests.support.spark_bench import MqttFriend
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 

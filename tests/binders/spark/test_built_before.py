@@ -13,13 +13,13 @@ from speck.binder import installed
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.rest_server import rest_server
-from tests.support.spark_bench import JOBS, MqttFriend
-from tests.support.spark_server import SparkServer
-from tests.support.standalone_server import StandaloneServer
+from testbed.benches.examples import one_site
+from testbed.benches.spark import JOBS, MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.rest import rest_server
+from testbed.servers.spark import SparkServer
+from testbed.servers.standalone import StandaloneServer
 from tests.support.trials import trial
 
 pytestmark = [

@@ -20,7 +20,7 @@ from binders.spark.query.code_check import check_code, mentions_python_functions
 from speck.binder import Parameter
 from speck.core.job import Scalar
 from speck.schema.code import argument_faults
-from tests.support.spark_bench import JOBS
+from testbed.benches.spark import JOBS
 
 SOURCE = """\
 def clean(messages):

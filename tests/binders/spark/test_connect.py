@@ -28,13 +28,13 @@ from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, client_id, form_fingerprint
 from speck.core.runtime import Found, Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost
-from tests.support.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
-from tests.support.contents import CONTENTS, OTHERS, TEXTS
-from tests.support.examples import job, one_site
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.spark_bench import JOBS, SparkBench, gone
-from tests.support.spark_server import SparkServer
-from tests.support.web_proxy import web_proxy
+from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
+from testbed.benches.examples import job, one_site
+from testbed.benches.spark import JOBS, SparkBench, gone
+from testbed.contract.engines import EngineContract, assert_useless, attempt_of, await_state, eventually
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
+from testbed.servers.web_proxy import web_proxy
 
 
 @pytest.fixture(name="site_bench", scope="module")

@@ -18,13 +18,13 @@ from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, Rejected, SecretUnavailable, Unreachable
-from tests.support.binder_contract import attempt_of, eventually
-from tests.support.certificates import Authority
-from tests.support.examples import job, one_site
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import SparkBench
-from tests.support.spark_server import SparkServer
-from tests.support.tls_proxy import TlsProxy, certificate
+from testbed.benches.examples import job, one_site
+from testbed.benches.spark import SparkBench
+from testbed.contract.engines import attempt_of, eventually
+from testbed.servers.certificates import Authority
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
+from testbed.servers.tls_proxy import TlsProxy, certificate
 
 pytestmark = pytest.mark.engine
 

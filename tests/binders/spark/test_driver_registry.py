@@ -18,8 +18,8 @@ from speck.core.inventory import Engine
 from speck.core.job import form_fingerprint, session_fingerprint
 from speck.core.runtime import Attempt, Found
 from speck.errors import OutcomeUnknown, Rejected
-from tests.support.examples import job as make_job
-from tests.support.sessions import OWNER, named
+from testbed.benches.examples import job as make_job
+from testbed.benches.sessions import OWNER, named
 
 ADDRESS = "spark://m:7077"
 ATTEMPT = "a" * 32

@@ -32,8 +32,8 @@ from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from speck.core.inventory import Engine
 from speck.core.runtime import JobState
 from speck.core.split import POLICIES
-from tests.support import ROOT
-from tests.support.rest_server import rest_server
+from testbed import ROOT
+from testbed.servers.rest import rest_server
 
 
 def driver(state: str, number: int = 0) -> Driver:

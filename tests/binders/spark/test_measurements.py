@@ -12,12 +12,12 @@ import pytest
 from binders.spark.connect.engine import ConnectEngine
 from speck.core.inventory import Inventory
 from speck.errors import NoCapacity, Rejected
-from tests.support.examples import one_site
-from tests.support.measured_links import check_core, check_links
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
-from tests.support.spark_bench import SparkBench
-from tests.support.spark_server import SparkServer
+from testbed.benches.examples import one_site
+from testbed.benches.spark import SparkBench
+from testbed.doubles.measured_links import check_core, check_links
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 
 pytestmark = pytest.mark.engine
 

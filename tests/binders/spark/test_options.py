@@ -14,7 +14,7 @@ from binders.spark.query.user_code import JobFault
 from speck.core.inventory import Broker, Engine, Inventory, Login, Secret
 from speck.core.runtime import Attempt
 from speck.core.split import Place, Split, expand
-from tests.support.jobs_by_hand import make_job
+from testbed.benches.jobs_by_hand import make_job
 
 ATTEMPT = Attempt(id="1" * 32, job_name="a", number=7, session="speck-a", incarnation=5, origin=3)
 ENGINE = Engine(spe_address="sc://edge")

@@ -15,13 +15,13 @@ from binders.spark.connect.probe import ServerProbe
 from speck.core.job import Job
 from speck.core.runtime import JobState
 from speck.errors import Rejected
-from tests.support.binder_contract import attempt_of, await_state, eventually
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.rest_server import rest_server
-from tests.support.spark_bench import JOBS, SparkBench
-from tests.support.spark_server import SparkServer
-from tests.support.standalone_bench import StandaloneBench
-from tests.support.standalone_server import StandaloneServer
+from testbed.benches.spark import JOBS, SparkBench
+from testbed.benches.standalone import StandaloneBench
+from testbed.contract.engines import attempt_of, await_state, eventually
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.rest import rest_server
+from testbed.servers.spark import SparkServer
+from testbed.servers.standalone import StandaloneServer
 from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from binders.spark.query.plan import NO_BATCH, engine_plan, source_partitions
 from speck.core.engine_plan import EnginePlan, OperatorClass, ShipStrategy
-from tests.support.binder_contract import attempt_of, eventually
-from tests.support.mosquitto_server import MosquittoServer
+from testbed.benches.spark import JOBS, SparkBench
+from testbed.contract.engines import attempt_of, eventually
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 from tests.support.properties import tries
-from tests.support.spark_bench import JOBS, SparkBench
-from tests.support.spark_server import SparkServer
 
 RECORDED: Mapping[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("plans.json").read_text(encoding="utf-8")

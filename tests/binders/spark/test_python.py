@@ -17,10 +17,10 @@ from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.code_check import mentions_python_functions
 from speck.core.runtime import JobState
 from speck.errors import Rejected
-from tests.support.binder_contract import attempt_of, await_state
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import JOBS, SparkBench
-from tests.support.spark_server import SparkServer
+from testbed.benches.spark import JOBS, SparkBench
+from testbed.contract.engines import attempt_of, await_state
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 

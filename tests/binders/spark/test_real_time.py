@@ -13,7 +13,7 @@ from binders.spark.connect.real_time import RealTimeRoom
 from binders.spark.query.real_time import check_plan
 from binders.spark.query.user_code import JobFault
 from speck.errors import NoCapacity, Rejected
-from tests.support.jobs_by_hand import make_job
+from testbed.benches.jobs_by_hand import make_job
 
 SOURCE = "StreamingRelationV2"
 EXPLODED = "+- ~Generate explode(split(value#1, ,, -1)), false, [col#9]"

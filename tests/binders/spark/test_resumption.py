@@ -17,14 +17,14 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support import ROOT as PROJECT
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import MqttFriend
-from tests.support.spark_server import SparkServer
+from testbed import ROOT as PROJECT
+from testbed.benches.examples import one_site
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 
-ROOT = PROJECT / "tests" / "support"
+ROOT = PROJECT / "testbed" / "programs"
 
 needs_engines = pytest.mark.skipif(
     not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
@@ -37,7 +37,7 @@ jobs:
   source_topic: words
   sink_topic: out/read
   entry_class: {entry}
-  job_path: jobs/simple.py
+  job_path: spark/simple.py
   upgrade: {upgrade}
   output_mode: {mode}
 """

@@ -9,8 +9,8 @@ import pytest
 from binders.spark.connect.running import marks_by_run
 from binders.spark.query.marks import Marks
 from speck.core.runtime import Attempt
-from tests.support.examples import job as make_job
-from tests.support.sessions import OWNER, named
+from testbed.benches.examples import job as make_job
+from testbed.benches.sessions import OWNER, named
 
 RUN = "0b5c3bb8-6f5c-4f0a-9d4e-0123456789ab"
 JOB = make_job("a", engine="spark")

@@ -20,17 +20,17 @@ from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
-from tests.support import ROOT as PROJECT
-from tests.support.binder_contract import eventually
-from tests.support.examples import one_site
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer
-from tests.support.spark_bench import MqttFriend
-from tests.support.spark_server import SparkServer
+from testbed import ROOT as PROJECT
+from testbed.benches.examples import one_site
+from testbed.benches.spark import MqttFriend
+from testbed.contract.engines import eventually
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
 from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
-ROOT = PROJECT / "tests" / "support"
+ROOT = PROJECT / "testbed" / "programs"
 BEGIN = 1_700_000_000  # s
 WINDOW = 5  # s of event time
 
@@ -45,7 +45,7 @@ jobs:
   source_topic: rows
   sink_topic: out/measured
   entry_class: Costly
-  job_path: jobs/key_split.py
+  job_path: spark/key_split.py
   key_split:
     combiners: [{{site: A, arguments: {{workload: 4}}}}, A]
     window: {WINDOW} seconds

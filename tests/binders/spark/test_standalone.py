@@ -32,16 +32,16 @@ from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.core.split import Split, expand
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.schema.inventory import load_inventory
-from tests.support import ROOT
-from tests.support.binder_contract import EngineContract, attempt_of, await_state, eventually
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.password_broker import VARIABLE, PasswordBroker
-from tests.support.real_server import free_port
-from tests.support.rest_server import rest_server
-from tests.support.spark_bench import JOBS, MqttFriend, SparkBench, gone
-from tests.support.spark_server import SparkServer
-from tests.support.standalone_bench import StandaloneBench
-from tests.support.standalone_server import LooseCluster, StandaloneServer
+from testbed import ROOT
+from testbed.benches.spark import JOBS, MqttFriend, SparkBench, gone
+from testbed.benches.standalone import StandaloneBench
+from testbed.contract.engines import EngineContract, attempt_of, await_state, eventually
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.password_broker import VARIABLE, PasswordBroker
+from testbed.servers.rest import rest_server
+from testbed.servers.spark import SparkServer
+from testbed.servers.standalone import LooseCluster, StandaloneServer
 from tests.support.trials import trial
 
 ROAD_TRAFFIC = ROOT / "jars_and_apps" / "road_traffic" / "jobs.py"

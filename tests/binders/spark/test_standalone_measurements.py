@@ -23,9 +23,9 @@ from speck.core.job import Job
 from speck.core.profile import CoreProbe, LinkProbe
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected
 from speck.store.artifacts import ServedFiles
-from tests.support.engine_answers import AnswerServer, serving
-from tests.support.examples import job as make_job
-from tests.support.examples import one_site
+from testbed.benches.examples import job as make_job
+from testbed.benches.examples import one_site
+from testbed.doubles.engine_answers import AnswerServer, serving
 
 pytestmark = pytest.mark.skipif(not CONNECTOR.exists(), reason="the connector is not built (make jars)")
 

@@ -10,10 +10,10 @@ import pytest
 from speck.core.job import Job
 from speck.core.runtime import JobState, State
 from speck.errors import Rejected
-from tests.support.binder_contract import attempt_of, await_state, eventually
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.spark_bench import JOBS, SparkBench
-from tests.support.spark_server import SparkServer
+from testbed.benches.spark import JOBS, SparkBench
+from testbed.contract.engines import attempt_of, await_state, eventually
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 
 pytestmark = pytest.mark.engine
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import current_app, request
 
-from speck.coordinator.placer import Wishes
+from speck.coordinator.placing.placer import Wishes
 from speck.core.plan import plan_data
 from speck.placement.policies import policies
 from speck.server.api import parameters, schemas

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from speck.controller.splits import SplitWatch
 from speck.core.split import Role
+from speck.observe.split_watch import SplitWatch
 
 _GAUGES = {
     "imbalance": (

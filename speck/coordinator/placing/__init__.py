@@ -1,0 +1,1 @@
+"""Sites for jobs: placement, its figures, and the pools of engines."""

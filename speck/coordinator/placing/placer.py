@@ -1,0 +1,357 @@
+"""The placer: chooses sites for jobs and homes for topics, from what runs, the profiles and the inventory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from speck.binder.contract import Profiles
+from speck.binder.pool import BinderPool
+from speck.coordinator.placing.pools import EnginePools
+from speck.coordinator.placing.portability import portable, reachable
+from speck.coordinator.planning.admission import refuse_unplaced
+from speck.core.draft import FREE, Draft
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job, changed_fields
+from speck.core.plan import Plan, Start
+from speck.errors import BinderError, Conflict, Fault, InvalidInput, Overloaded
+from speck.placement.advice import Advice, Comparison, advise, compare
+from speck.placement.explain import Verdict, verdicts
+from speck.placement.graph import Model, Surroundings, model_of
+from speck.placement.policies import Budget, Policy, policies, policy
+from speck.placement.problem import Load
+from speck.placement.profile import Inputs
+from speck.placement.sites import SiteTable, site_table
+from speck.store.deployments import Deployments, nearest
+
+SECONDS = 10.0  # of processor time for one placement, and of waiting for the one before
+EVERYTHING, NEW, NOTHING = "all", "new", "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """The part of a placement that its request decides.
+
+    ``policy`` is a name (empty: the composition's own); ``constraints`` are the only sites of a job, by its
+    name; ``pins`` the names of jobs that stay where they run.  ``explain`` are jobs to be explained in full.
+    ``forbidden`` are sites to which a job does not move, by its name; with ``homes_stay`` no topic moves.
+    """
+
+    policy: str = ""
+    constraints: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    pins: Collection[str] = ()
+    explain: Collection[str] = ()
+    compare: bool = False
+    forbidden: Mapping[str, Collection[str]] = field(default_factory=dict)
+    homes_stay: bool = False
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A composition with a place for everything, and the choice of places if one was made."""
+
+    composition: Composition
+    model: Model | None = None
+    advice: Advice | None = None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A composition with a place for everything, and how it came about.
+
+    ``comparisons`` are those of all policies, if asked for; ``inputs`` the profiles of that moment;
+    ``shared`` the indices of jobs whose state all of their sites can read where it is.
+    """
+
+    composition: Composition
+    base_revision: int
+    model: Model
+    advice: Advice
+    policy: str
+    verdicts: Sequence[Verdict]
+    comparisons: Sequence[Comparison]
+    inputs: Inputs
+    shared: Collection[int] = ()
+
+
+@dataclass(frozen=True)
+class Placer:
+    """Places compositions; nothing is changed in here.
+
+    ``inputs`` gives the profiles.  ``state_limit`` (bytes) is that of moves.  ``pools`` choose engines at
+    sites that have several of a kind.  Safe to use from several threads: one placement is computed at a time.
+    """
+
+    deployments: Deployments
+    pool: BinderPool
+    inventory: Inventory
+    inputs: Callable[[], Inputs]
+    state_limit: int
+    pools: EnginePools
+    _one: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    # --- applying
+
+    def assign(self, composition: Composition, place: str = NEW) -> Assigned:
+        """A composition with a place for each job and topic.
+
+        Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
+        ``place`` is ``new`` (only what has no place yet is placed), ``all`` (everything anew) or ``none``.
+        Raises :class:`~speck.errors.InvalidInput` for a job without a site, and
+        :class:`~speck.errors.Overloaded`.
+        """
+        if place == EVERYTHING and any(job.movable for job in composition.jobs.values()):
+            placed = self.place(composition, Wishes())
+            return Assigned(placed.composition, placed.model, placed.advice)
+        if all(job.settled for job in composition.jobs.values()):
+            return Assigned(self.pools.assign(composition))
+        draft = self._draft(composition)
+        sites, homes = dict(draft.sites), dict(draft.homes)
+        missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
+        if missing and place == NOTHING:
+            refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
+        if not missing and homes.keys() == draft.channels.keys():
+            return Assigned(self.pools.assign(draft.settled(sites, homes)))
+        draft = reachable(draft, self.pool)
+        with self.alone():
+            model = self._model(draft, Wishes(), hold=True)
+            advice = advise(model, policy(draft.options.policy), self._budget())
+        settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
+        return Assigned(self.pools.assign(settled), model, advice)
+
+    def pinned(self, composition: Composition, name: str, pin: bool, site: str = "") -> Composition:
+        """A composition with one of its jobs pinned or not, moved to ``site`` before if that is given."""
+        job = composition.jobs.get(name)
+        if job is None or not job.movable:
+            message = "its site is fixed (expected a job with 'site: any' or 'sites: [...]')"
+            raise InvalidInput([Fault(message, job=name, field="pin")], f"composition {composition.name!r}")
+        if site:
+            free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
+            draft = self._draft(free)
+            group = next((each for each in draft.groups if name in each), (name,))
+            wishes = Wishes(constraints=dict.fromkeys(group, (site,)))
+            self._check(draft, wishes)
+            with self.alone():
+                model = self._model(draft, wishes, hold=True)
+                placement = advise(model, policy(draft.options.policy), self._budget()).placement
+            composition = self.pools.assign(draft.settled(model.sites(placement), model.homes(placement)))
+        jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
+        return replace(composition, jobs=jobs)
+
+    # --- proposing
+
+    def place(self, composition: Composition, wishes: Wishes) -> Placed:
+        """Place all movable jobs of a composition anew, by the wishes of a request.
+
+        Raises :class:`~speck.errors.InvalidInput` for wrong names, and for a policy without an answer.
+        """
+        if not composition.jobs:
+            raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
+        chosen = policy(wishes.policy or (composition.placement.policy if composition.placement else "speck"))
+        draft = self._draft(composition)
+        self._check(draft, wishes)
+        head = self.deployments.head(composition.name)
+        able = portable(
+            reachable(draft, self.pool), self.deployments.snapshot(head), self.pool, self.state_limit
+        )
+        with self.alone():
+            inputs = self.inputs()
+            model = self._model(able.draft, wishes, inputs=inputs)
+            shared = [model.number[name] for name in able.shared]
+            budget = self._budget()
+            advice = advise(model, chosen, budget, shared)
+            asked = [model.number[name] for name in wishes.explain]
+            before = model.before(advice.placement) if any(draft.sites) else None
+            why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
+            rows = compare(model, self._others(), budget) if wishes.compare else []
+        settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
+        settled = self.pools.assign(settled)
+        return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
+
+    def present(self, composition: Composition, inputs: Inputs) -> Model:
+        """The model of a composition as it runs; no engine is asked."""
+        return self._model(self._draft(composition), Wishes(), hold=True, inputs=inputs)
+
+    def moved(self, composition: Composition, jobs: Collection[str], site: str) -> Composition:
+        """A composition that runs, with some of its movable jobs at another site, and nothing else changed.
+
+        Raises :class:`~speck.errors.InvalidInput` for a job that may not run there, and
+        :class:`~speck.errors.Conflict` if a topic would move with it.
+        """
+        draft = self._draft(composition)
+        found = draft.settled({**draft.sites, **dict.fromkeys(jobs, site)}, draft.homes)
+        for name, job in found.jobs.items():
+            changed = {each.field for each in changed_fields(composition.jobs[name], job)}
+            if changed - ({"site", "spe_address"} if name in jobs else set()):
+                raise Conflict(
+                    f"job {name!r}: {', '.join(sorted(changed))} would change (expected a move alone)"
+                )
+        return self.pools.assign(found)
+
+    def _others(self) -> Sequence[Policy]:
+        return list(policies().values())
+
+    def remodel(self, placed: Placed) -> Model:
+        """The model of an earlier placement with the present profiles."""
+        return self._model(placed.model.draft, Wishes())
+
+    def _draft(self, composition: Composition) -> Draft:
+        """The draft of a composition.  Raises :class:`InvalidInput` for jobs that no site can run."""
+        head = self.deployments.head(composition.name)
+        desired = {} if head.deleting else self.deployments.desired(head)
+        here = {name: job for name, job in composition.jobs.items() if job.settled and job.movable}
+        running = {**{name: job for name, job in desired.items() if job.settled}, **here}
+        draft = _with_former_sources(
+            Draft.of(composition, self.inventory, self.pool.registry.runs, running), running
+        )
+        if faults := list(_homeless(draft)):
+            raise InvalidInput(faults, f"composition {composition.name!r}")
+        return draft
+
+    def _model(
+        self, draft: Draft, wishes: Wishes, *, hold: bool = False, inputs: Inputs | None = None
+    ) -> Model:
+        inputs = self.inputs() if inputs is None else inputs
+        others = self._other_compositions(draft.name)
+        # A running job keeps its engine's address out of the draft, hence the inventory's instead.
+        jobs = [job for each in (*others, draft.composition) for job in each.jobs.values()]
+        table = site_table(self.inventory, inputs, jobs)
+        around = Surroundings(
+            table=table,
+            inputs=inputs,
+            running=frozenset(draft.sites),
+            unprofiled=frozenset(self._unprofiled(draft)),
+            pinned=frozenset(wishes.pins),
+            constraints={**_permitted(draft, wishes.forbidden), **wishes.constraints},
+            hold=hold,
+            homes_stay=wishes.homes_stay,
+            background=self._background(others, table, inputs),
+        )
+        return model_of(draft, around)
+
+    def _other_compositions(self, name: str) -> list[Composition]:
+        return [
+            Composition(each.head.name, each.desired)
+            for each in self.deployments.snapshots()
+            if each.head.name != name and each.desired
+        ]
+
+    def _background(self, others: Sequence[Composition], table: SiteTable, inputs: Inputs) -> Load:
+        """The load of the other compositions as they run."""
+        total = Load.none(len(table.sites))
+        for each in others:
+            draft = Draft.of(each, self.inventory, self.pool.registry.runs)
+            running = frozenset(each.jobs)
+            with suppress(InvalidInput):  # of another inventory; it has no place in this one
+                around = Surroundings(table=table, inputs=inputs, running=running, hold=True)
+                total = total + model_of(draft, around).load()
+        return total
+
+    def _unprofiled(self, draft: Draft) -> Iterator[str]:
+        """The running jobs at engines whose binder reports no profile."""
+        for name, site in draft.sites.items():
+            job = draft.jobs[name]
+            with suppress(BinderError):
+                engine = self.pool.engine_at(job.engine, draft.candidates[name][site])
+                if not isinstance(engine, Profiles):
+                    yield name
+
+    # --- checks and bounds
+
+    def _check(self, draft: Draft, wishes: Wishes) -> None:
+        faults = [
+            *(
+                _unknown_job(name, draft.jobs, field)
+                for field, name in _named(wishes)
+                if name not in draft.jobs
+            ),
+            *_wrong_constraints(draft, wishes.constraints),
+            *_wrong_pins(draft, wishes.pins),
+        ]
+        if faults:
+            raise InvalidInput(faults, f"placement of {draft.name!r}")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Compute one placement at a time.  Raises :class:`~speck.errors.Overloaded`."""
+        if not self._one.acquire(timeout=SECONDS):
+            raise Overloaded("another placement is being computed (try again when it is done)")
+        try:
+            yield
+        finally:
+            self._one.release()
+
+    def _budget(self) -> Budget:
+        return Budget(SECONDS, clock=time.thread_time)
+
+
+def _permitted(draft: Draft, forbidden: Mapping[str, Collection[str]]) -> dict[str, Sequence[str]]:
+    """The sites that remain of each job with forbidden ones; its present site always does."""
+    return {
+        name: [each for each in draft.candidates[name] if each not in sites or each == draft.sites.get(name)]
+        for name, sites in forbidden.items()
+        if name in draft.jobs and draft.jobs[name].movable
+    }
+
+
+def _with_former_sources(draft: Draft, running: Mapping[str, Job]) -> Draft:
+    """A draft in which jobs whose writers are gone go on reading where they read now."""
+    jobs = {
+        name: replace(job, source_broker=running[name].source_broker)
+        for name, job in draft.jobs.items()
+        if job.source_broker == FREE and name not in draft.reads and name in running
+    }
+    if not jobs:
+        return draft
+    return replace(draft, composition=replace(draft.composition, jobs={**draft.jobs, **jobs}))
+
+
+def place_notes(plan: Plan) -> dict[str, str]:
+    """The sites chosen for jobs that a plan starts, by job name."""
+    started = (each.job for each in plan.actions if isinstance(each, Start) and each.job.movable)
+    return {job.job_name: f"at site {job.site}, chosen among {', '.join(job.sites)}" for job in started}
+
+
+def _homeless(draft: Draft) -> Iterator[Fault]:
+    for name, job in draft.jobs.items():
+        if job.movable and not draft.candidates[name]:
+            reasons = "; ".join(f"{each.site} {each.reason}" for each in draft.refused if each.job == name)
+            message = f"no site can run it: {reasons or 'the inventory has none'} (expected other sites)"
+            yield Fault(message, job=name, field="sites", value=", ".join(job.sites))
+
+
+def _named(wishes: Wishes) -> Iterator[tuple[str, str]]:
+    yield from (("constraint", name) for name in wishes.constraints)
+    yield from (("pin", name) for name in wishes.pins)
+    yield from (("explain", name) for name in wishes.explain)
+
+
+def _unknown_job(name: str, jobs: Mapping[str, Job], field: str) -> Fault:
+    return Fault(f"there is no job {name!r}{nearest(name, jobs)}", field=field, value=name)
+
+
+def _wrong_constraints(draft: Draft, constraints: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
+    for name, sites in constraints.items():
+        job = draft.jobs.get(name)
+        if job is None:
+            continue
+        if not job.movable:
+            message = "its site is fixed (expected a job with 'site: any' or 'sites: [...]')"
+            yield Fault(message, job=name, field="constraint", value=",".join(sites))
+            continue
+        for site in sites:
+            if site not in draft.candidates[name]:
+                known = ", ".join(draft.candidates[name]) or "none"
+                near = nearest(site, draft.candidates[name])
+                message = f"site {site!r} is none of its sites{near} (expected one of: {known})"
+                yield Fault(message, job=name, field="constraint", value=site)
+
+
+def _wrong_pins(draft: Draft, pins: Collection[str]) -> Iterator[Fault]:
+    for name in pins:
+        if name in draft.jobs and draft.jobs[name].movable and name not in draft.sites:
+            message = "it does not run yet, so there is no site to stay at (expected a constraint: JOB=SITE)"
+            yield Fault(message, job=name, field="pin", value=name)

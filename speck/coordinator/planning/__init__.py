@@ -1,0 +1,1 @@
+"""Plans of changes: what is compared, checked and found before anything is touched."""

@@ -1,0 +1,146 @@
+"""Plans from what runs, as the store and the engines have it, to a desired state.  Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from speck.apply.abandon import addresses_of, refuse_use
+from speck.apply.foreign import ForeignJobs
+from speck.apply.qos0 import qos0_notes
+from speck.apply.stamps import stamp_notes
+from speck.binder.pool import BinderPool
+from speck.coordinator.placing.placer import place_notes
+from speck.coordinator.planning.admission import refuse_claimed, refuse_unplaced
+from speck.coordinator.planning.code_changes import CodeChanges
+from speck.coordinator.planning.reachability import Reachability
+from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
+from speck.core.code import CodeChange
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job
+from speck.core.plan import Plan, Start, make_plan, refused_splits, stranded_state
+from speck.core.runtime import JobStatus
+from speck.core.settings import Settings
+from speck.errors import InvalidInput, JobsOfAnother, StaleRevision
+from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
+from speck.observe.sampler import Sampler
+from speck.store import Head, Store
+from speck.store.deployments import Deployments, Snapshot
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Makes the plans of one coordinator.  Safe to use from several threads."""
+
+    store: Store
+    inventory: Inventory
+    settings: Settings
+    pool: BinderPool
+    deployments: Deployments
+    observer: Observer
+    sampler: Sampler
+    code: CodeChanges
+
+    def checked(
+        self,
+        head: Head,
+        composition: Composition,
+        base_revision: int | None,
+        left_behind: frozenset[str],
+        give_up: bool,
+        elsewhere: Mapping[str, CodeChange],
+    ) -> Plan:
+        """The plan to a composition that may be the next revision; ``elsewhere`` is as in :meth:`plan`.
+
+        Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.InvalidInput`.
+        """
+        refuse_stale(head, base_revision)
+        refuse_unplaced(composition)
+        refuse_claimed(self.store, self.settings.quotas, composition)
+        refuse_use(composition.name, composition.jobs.values(), left_behind)
+        snapshot = self.deployments.snapshot(head)
+        stored = snapshot.stored()
+        if faults := stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored):
+            raise InvalidInput(faults, f"composition {composition.name!r}")
+        plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
+        refuse_loss(composition.name, plan.leaves, give_up)
+        starts = (each.job for each in plan.actions if isinstance(each, Start))
+        return replace(plan, foreign=ForeignJobs(self.store, self.pool, left_behind).of(starts))
+
+    def refuse_foreign(self, plan: Plan) -> None:
+        """Raise :class:`~speck.errors.JobsOfAnother` for a plan that would start jobs of another store."""
+        if plan.foreign:
+            raise JobsOfAnother("\n".join(each.text(self.store.identity) for each in plan.foreign))
+
+    def plan(
+        self,
+        snapshot: Snapshot,
+        desired: Mapping[str, Job],
+        left_behind: Collection[str] = frozenset(),
+        give_up: bool = False,
+        elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
+    ) -> Plan:
+        """A plan; jobs at engines that are left behind are not observed, their stored records stand.
+
+        ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.
+        """
+        plan, observed = self._compared(snapshot, desired, left_behind, elsewhere)
+        undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
+        leaves = undrained.of(plan, snapshot, desired, observed)
+        notes = (
+            place_notes(plan),
+            stamp_notes(plan, self.sampler.stamps()),
+            qos0_notes(plan, self.sampler.qos0_rates()),
+        )
+        return replace(plan, leaves=leaves, consequences=joined_notes(notes))
+
+    def resumed(self, snapshot: Snapshot, left_behind: Collection[str]) -> Plan:
+        """The plan of an operation that was interrupted; waits only a moment for each engine."""
+        plan, _ = self._compared(snapshot, snapshot.desired, left_behind, patience=PATIENCE)
+        return replace(plan, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps()))
+
+    def _compared(
+        self,
+        snapshot: Snapshot,
+        desired: Mapping[str, Job],
+        left_behind: Collection[str],
+        elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
+        patience: float = PLAN_PATIENCE,
+    ) -> tuple[Plan, Mapping[str, JobStatus]]:
+        """The actions of a plan, and the statuses that it is made from."""
+        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
+        head, observed = snapshot.head, self.observer.observe(asked, patience)
+        changes = self.code.of_forms(snapshot.forms, desired.values())
+        # A file that the job did not keep, though it reaches no change: its whole content was asked for.
+        code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
+        return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
+
+    def with_reachability(self, plan: Plan, left_behind: Collection[str]) -> Plan:
+        """A plan with the engines and brokers that do not answer now."""
+        return replace(plan, unreachable=Reachability(self.pool, left_behind).unreachable(plan))
+
+    def left_behind(self, head: Head, names: Iterable[str]) -> frozenset[str]:
+        """The addresses of the sites, engines and brokers that are to be left behind."""
+        if not (given := list(names)):
+            return frozenset()
+        used = self.deployments.snapshot(head).addresses()
+        # What was left behind before may be named again.
+        used |= {each.address for each in self.store.abandoned_attempts()}
+        used |= {each.broker for each in self.store.abandoned_sessions()}
+        return addresses_of(given, self.inventory, used)
+
+
+def joined_notes(notes: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The remarks of several kinds as one for each job."""
+    found: dict[str, list[str]] = {}
+    for each in notes:
+        for name, note in each.items():
+            found.setdefault(name, []).append(note)
+    return {name: "; ".join(texts) for name, texts in found.items()}
+
+
+def refuse_stale(head: Head, base_revision: int | None) -> None:
+    """Raise :class:`~speck.errors.StaleRevision` if a change was made from another revision than the last."""
+    if base_revision is not None and base_revision != head.revision:
+        raise StaleRevision(head.name, base_revision, head.revision)

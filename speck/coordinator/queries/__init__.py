@@ -1,0 +1,1 @@
+"""Answers about the state of compositions, sites and measurements; nothing is changed."""

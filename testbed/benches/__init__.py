@@ -1,0 +1,1 @@
+"""Engines, brokers and coordinators together with jobs, ready for trials."""

@@ -1,0 +1,135 @@
+"""A coordinator over engines and brokers in memory, whose loop goes round when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from speck.apply.operation import Operation
+from speck.controller.backoff import Backoff
+from speck.coordinator import Coordinator, Queries, Services, build
+from speck.core.job import Job
+from speck.core.runtime import Attempt
+from speck.core.settings import HistoryBounds, Settings
+from speck.store import Store
+from testbed.benches.jobs_by_hand import composition, write_code
+from testbed.benches.sessions import named
+from testbed.contract.engines import eventually
+from testbed.doubles.binders import World, double_kinds
+
+WAITS = 10.0  # s, that a job waits after its first healing; twice as long after the second
+
+
+@dataclass
+class Clock:
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Bench:
+    """One coordinator after the other on one store; the loop goes round when it is told to."""
+
+    world: World
+    directory: Path
+    clock: Clock
+    services: Services
+    store: Store
+    bounds: HistoryBounds
+    startup: float
+
+    @classmethod
+    def begin(
+        cls,
+        world: World,
+        directory: Path,
+        bounds: HistoryBounds | None = None,
+        startup: float = 0.0,
+    ) -> Bench:
+        write_code(directory)
+        bounds = bounds or HistoryBounds()
+        clock = Clock()
+        started = cls._started(world, directory / "store", clock, bounds, startup)
+        return cls(world, directory, clock, *started, bounds, startup)
+
+    @staticmethod
+    def _started(
+        world: World, place: Path, clock: Clock, bounds: HistoryBounds, startup: float
+    ) -> tuple[Services, Store]:
+        store, directory = Store(place, bounds), place.parent
+        services = build(
+            store,
+            double_kinds(world, startup=startup),
+            settings=Settings(roots=(directory,), period=0, heal_patience=30),
+            clock=clock,
+            backoff=Backoff(lambda tries: WAITS * 2 ** (tries - 1)),
+        )
+        services.coordinator.start()
+        return services, store
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.services.coordinator
+
+    @property
+    def queries(self) -> Queries:
+        return self.services.queries
+
+    def restart(self) -> None:
+        self.close()
+        self.move_to(self.store.directory)
+
+    def move_to(self, place: Path) -> None:
+        """Go on with another store, which was put there."""
+        self.services, self.store = self._started(self.world, place, self.clock, self.bounds, self.startup)
+
+    def close(self) -> None:
+        self.coordinator.close()
+        self.store.close()
+
+    def apply(self, *jobs: Job) -> Operation:
+        operation, _ = self.coordinator.apply(composition(*jobs))
+        assert operation.wait(30)
+        return operation
+
+    def round(self, times: int = 1, seconds: float = 10.0) -> None:
+        """Go round, and wait for what that began."""
+        for _ in range(times):
+            self.clock.now += seconds
+            self.coordinator.reconciler.round()
+            self.finish()
+
+    def finish(self) -> None:
+        for name in [each["name"] for each in self.queries.compositions()]:
+            eventually(lambda name=name: self.coordinator.operations.is_idle(name), bool)  # type: ignore[misc]
+
+    def job(self, name: str) -> dict[str, object]:
+        return next(each for each in self.queries.jobs() if each["job_name"] == name)
+
+    def reported(self) -> list[tuple[str, str]]:
+        """The events of the loop, by kind and job."""
+        return [
+            (each["kind"], each["job"])
+            for each in self.queries.events(1000)
+            if each["kind"] in ("drift", "healed")
+        ]
+
+    def heals(self) -> int:
+        return sum(each["kind"] == "heal" for each in self.store.operations())
+
+
+def copy_of(job: Job, world: World, number: int = 9) -> Attempt:
+    """An attempt that no store knows."""
+    return Attempt(id=f"{number:032x}", job_name=job.job_name, number=number, session=named(job.job_name))
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(tmp_path: Path, world: World, known_owner: None) -> Iterator[Bench]:
+    bench = Bench.begin(world, tmp_path)
+    yield bench
+    bench.close()

@@ -1,0 +1,241 @@
+"""A real Spark Connect server and a real broker as the bench of the contract, and of tests of the binder."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from binders.mqtt import MqttBroker
+from binders.spark.connect import grpc_client
+from binders.spark.connect.engine import ConnectEngine
+from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
+from binders.spark.connect.probe import ServerProbe
+from speck.binder import EngineBinder
+from speck.core.inventory import Inventory
+from speck.core.job import Job, Scalar, client_id
+from speck.core.runtime import Handle
+from testbed import ROOT
+from testbed.benches.examples import one_site
+from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
+from testbed.servers.base import free_port
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
+
+JOBS = ROOT / "testbed" / "programs" / "spark"
+
+# The names of the contract's behaviours in testbed/programs/spark/simple.py.
+BEHAVIOURS = {"good": "count", "missing": "count_nothing"}
+
+
+class SparkBench:
+    """One site: a server, a broker, and the directory of its checkpoints."""
+
+    def __init__(self, server: SparkServer, broker: MosquittoServer, directory: Path) -> None:
+        self.server, self.broker = server, broker
+        self._checkpoints = str(directory / "checkpoints")
+        self.inventory = self._inventory(server.address, 40)
+        self._engines: list[ConnectEngine] = []
+        self._broker = MqttBroker(broker.address, self.inventory)
+        self._client = ConnectClient(server.address, endpoint_of(server.address))
+        self.mqtt = MqttFriend(broker.port)
+
+    def close(self) -> None:
+        for engine in self._engines:
+            engine.close()
+        self._client.close()
+        self._broker.close()
+        self.mqtt.close()
+
+    def binder(self) -> ConnectEngine:
+        return self._binder(self.server.address)
+
+    def at(self, address: str) -> ConnectEngine:
+        """A binder of the server under another of its addresses."""
+        return self._binder(address)
+
+    def dead_binder(self) -> ConnectEngine:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return self._binder(f"sc://127.0.0.1:{free_port()}")
+
+    @contextmanager
+    def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
+        with BrokenServer(trouble) as server, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(grpc_client, "QUICK", 0.5)
+            patch.setattr(grpc_client, "SLOW", 0.5)
+            engine = self._binder(f"sc://127.0.0.1:{server.port}")
+            engine.build_timeout = 10.0
+            yield engine
+
+    @contextmanager
+    def slow_binder(self) -> Iterator[EngineBinder]:
+        with Relay(self.server.port, delay=0.1) as relay:
+            yield self._binder(f"sc://127.0.0.1:{relay.port}")
+
+    @contextmanager
+    def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
+        # Only the request that starts the query contains the topic.
+        with Relay(self.server.port, lose_answer_to=job.sink_topic.encode()) as relay:
+            yield self._binder(f"sc://127.0.0.1:{relay.port}")
+
+    @contextmanager
+    def room_for_one(self) -> Iterator[EngineBinder]:
+        running = ServerProbe(self.server.address, self._client).running()
+        assert running is not None
+        yield self._binder(self.server.address, slots=len(running) + 1)
+
+    def job(
+        self,
+        name: str,
+        behaviour: str = "good",
+        path: Path = JOBS / "simple.py",
+        /,
+        **arguments: Scalar,
+    ) -> Job:
+        self._broker.ensure_session(client_id(name), f"in/{name}")
+        if behaviour == "corrupt":
+            path = self.corrupt_archive
+        return Job(
+            job_name=name,
+            spe_address=self.server.address,
+            source_broker=self.broker.address,
+            source_topic=f"in/{name}",
+            sink_broker=self.broker.address,
+            sink_topic=f"out/{name}",
+            entry_class=BEHAVIOURS.get(behaviour, behaviour),
+            job_path=str(path),
+            engine="spark",
+            arguments=arguments,
+        )
+
+    def ensure_session(self, job: Job) -> None:
+        """Make the session of a job, so that its messages wait for it."""
+        self._broker.ensure_session(client_id(job.job_name), job.source_topic)
+
+    def feed(self, job: Job) -> None:
+        self.mqtt.send(job.source_topic, ["a"])
+
+    def passing_job(self, name: str) -> Job:
+        return self.job(name, "passed", JOBS / "multiplied.py")
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        self.mqtt.send(job.source_topic, list(texts))
+
+    def running(self, job_name: str) -> int:
+        running = ServerProbe(self.server.address, self._client).running()
+        assert running is not None
+        return [query.name for query in running].count(job_name)
+
+    def forgotten(self, handle: Handle) -> Handle:
+        return handle  # a session that was released is not known
+
+    @contextmanager
+    def without_state(self, handle: Handle) -> Iterator[Handle]:
+        with place_emptied(handle.details["checkpoint"]):
+            yield handle
+
+    @property
+    def corrupt_archive(self) -> Path:
+        """An archive that was cut off in the middle."""
+        path = Path(self._checkpoints).with_name("corrupt.zip")
+        path.write_bytes(b"PK\x03\x04 and no more")
+        return path
+
+    def log_words(self) -> tuple[str, ...]:
+        return ("ended: ", "Traceback (most recent call last)")
+
+    def fault_place(self) -> str:
+        return place_of_fault()
+
+    def session_exists(self, attempt_id: str) -> bool:
+        return self._client.session_exists(str(uuid.UUID(attempt_id)))
+
+    def _inventory(self, address: str, slots: int) -> Inventory:
+        site = one_site("A", address, self.broker.address, slots=slots, checkpoint_dir=self._checkpoints)
+        return Inventory({"A": site})
+
+    def _binder(self, address: str, slots: int = 40) -> ConnectEngine:
+        engine = ConnectEngine(address, self._inventory(address, slots))
+        self._engines.append(engine)
+        return engine
+
+
+@contextmanager
+def place_emptied(place: str) -> Iterator[None]:
+    """While the block runs, a directory is not there."""
+    path = Path(place.removeprefix("file:"))
+    away = path.rename(path.with_name(f"{path.name}.away"))
+    try:
+        yield
+    finally:
+        away.rename(path)
+
+
+def place_of_fault() -> str:
+    """The file and line at which ``fails_at_build`` raises."""
+    source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
+    line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
+    return f"simple.py, line {line}"
+
+
+class MqttFriend:
+    """Sends messages to a broker, and collects those that the jobs send."""
+
+    def __init__(self, port: int, topics: str = "out/#") -> None:
+        self.received: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
+        self._client = paho.Client(
+            CallbackAPIVersion.VERSION2, f"friend-{uuid.uuid4().hex}", protocol=paho.MQTTv5
+        )
+        subscribed = threading.Event()
+        self._client.on_message = self._receive
+        self._client.on_subscribe = lambda *_: subscribed.set()
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        self._client.subscribe(topics, 1)
+        assert subscribed.wait(30)
+
+    def send(self, topic: str, values: Sequence[str | bytes]) -> None:
+        sent = [self._client.publish(topic, value, 1) for value in values]
+        for each in sent:
+            each.wait_for_publish(30)
+
+    def got(self, job: Job) -> list[str]:
+        """The messages of a job so far, in order."""
+        with self._lock:
+            return [value for topic, value in self.received if topic == job.sink_topic]
+
+    def got_bytes(self, job: Job) -> list[bytes]:
+        """The contents of a job's messages so far, in order."""
+        return [text.encode(errors="surrogateescape") for text in self.got(job)]
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _receive(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
+        with self._lock:
+            self.received.append((message.topic, message.payload.decode(errors="surrogateescape")))
+
+
+def gone(pid: int, patience: float = 30.0) -> bool:
+    """True if a process ends within ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,1 @@
+"""The cases that every binder of an engine or a broker passes."""

@@ -1,0 +1,409 @@
+"""The contract of every broker binder: a suite to inherit from, for real binders and for the double.
+
+A subclass gives the fixtures ``broker`` (a binder of a broker that works), ``absent`` (a binder of an
+address where there is none) and ``slow`` (a binder of a broker that works, over a slow wire), and says how to
+look at a fence and how to meet trouble.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from speck.binder import (
+    AdoptsSessions,
+    BrokerBinder,
+    CarriesReports,
+    Feed,
+    ForeignSession,
+    KnowsReaders,
+    NamesWriters,
+    OwnedSession,
+    OwnsSessions,
+    RestoresSessions,
+    TracesMessages,
+)
+from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
+from testbed.contract.wire_trouble import Trouble
+
+SESSION = "speck-contract"
+OWNER, OTHER = "0a" * 8, "1b" * 8  # identities of stores
+
+
+Call = Callable[[Any], object]
+
+EVERY_CALL = pytest.mark.parametrize(
+    "call",
+    [
+        lambda broker: broker.check(),
+        lambda broker: broker.ensure_session(SESSION, "contract/in"),
+        lambda broker: broker.session_exists(SESSION),
+        lambda broker: broker.delete_session(SESSION),
+        lambda broker: broker.fence(SESSION, 1),
+        lambda broker: broker.warnings(),
+        lambda broker: broker.drained(SESSION, "marker", 0.1),
+        lambda broker: broker.waiting(SESSION),
+        lambda broker: name_writers(broker, "a"),
+        lambda broker: broker.claim_session(SESSION, "contract/in"),
+        lambda broker: broker.fenced(SESSION),
+        lambda broker: take_owner(broker, OWNER).foreign_sessions(),
+        lambda broker: take_owner(broker, OWNER).owned_sessions(),
+        lambda broker: take_owner(broker, OWNER).adopt_session(SESSION, OTHER),
+        lambda broker: reports_of(broker).subscribe(["contract/report/+"]).receive(),
+        lambda broker: reports_of(broker).send_control(SESSION, b"{}", 60),
+        lambda broker: broker.readers([SESSION]),
+        lambda broker: traced(broker).send_probe("speck/probe/contract"),
+        lambda broker: traced(broker).leave_client("speck-probe-contract"),
+        lambda broker: traced(broker).forget_client("speck-probe-contract"),
+    ],
+    ids=[
+        "check",
+        "ensure_session",
+        "session_exists",
+        "delete_session",
+        "fence",
+        "warnings",
+        "drained",
+        "waiting",
+        "name_writers",
+        "claim_session",
+        "fenced",
+        "foreign_sessions",
+        "owned_sessions",
+        "adopt_session",
+        "subscribe",
+        "send_control",
+        "readers",
+        "send_probe",
+        "leave_client",
+        "forget_client",
+    ],
+)
+
+
+def reports_of(broker: BrokerBinder) -> CarriesReports:
+    """The broker as one that carries reports."""
+    assert isinstance(broker, CarriesReports)
+    return broker
+
+
+def traced(broker: BrokerBinder) -> TracesMessages:
+    """The broker as one by which the way of messages can be found out."""
+    assert isinstance(broker, TracesMessages)
+    return broker
+
+
+def received(feed: Feed, number: int) -> list[tuple[str, bytes]]:
+    """The first messages of a feed, as they arrive."""
+    found: list[tuple[str, bytes]] = []
+    deadline = time.monotonic() + 30
+    while len(found) < number:
+        assert time.monotonic() < deadline, f"{len(found)} of {number} messages"
+        found += feed.receive()
+        time.sleep(0.01)  # a feed is asked, and does not wait
+    return found
+
+
+def name_writers(broker: BrokerBinder, *writers: str) -> None:
+    """Name the writers of the contract's session, as every binder of a broker with stamps can."""
+    assert isinstance(broker, NamesWriters)
+    broker.name_writers(SESSION, writers)
+
+
+def take_owner(broker: BrokerBinder, owner: str) -> Any:
+    """The binder, which acts for this owner from now on."""
+    assert isinstance(broker, OwnsSessions)
+    broker.take_owner(owner)
+    return broker
+
+
+def assert_useless(broker: BrokerBinder, call: Call, *errors: type[BinderError]) -> None:
+    """The call says in one line that there is no broker, by one of SpecK's own errors."""
+    with pytest.raises(errors) as caught:
+        call(broker)
+    assert caught.value.address
+    assert caught.value.address in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+class BrokerContract(ABC):
+    """The contract of :class:`speck.binder.BrokerBinder`."""
+
+    @abstractmethod
+    def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
+        """The attempt that the session's fence or tombstone names, seen past the binder, or ``None``."""
+
+    @abstractmethod
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        """The writers whose stamps the session's reader believes, seen past the binder; ``None``: of all."""
+
+    @abstractmethod
+    def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
+        """A binder of an address where something listens that is no good; it loses patience soon."""
+
+    def test_check_of_a_working_broker(self, broker: BrokerBinder) -> None:
+        broker.check()
+
+    def test_no_session_at_first(self, broker: BrokerBinder) -> None:
+        assert not broker.session_exists(SESSION)
+
+    def test_asking_for_a_session_makes_none(self, broker: BrokerBinder) -> None:
+        broker.session_exists(SESSION)
+        assert not broker.session_exists(SESSION)
+
+    def test_a_session_stays_until_deleted(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert broker.session_exists(SESSION)
+        assert broker.session_exists(SESSION)
+        broker.delete_session(SESSION)
+        assert not broker.session_exists(SESSION)
+
+    def test_ensure_twice_and_with_another_topic(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract/other")
+        assert broker.session_exists(SESSION)
+
+    def test_a_session_that_was_lost_is_made_again(self, broker: BrokerBinder) -> None:
+        assert isinstance(broker, RestoresSessions)
+        broker.restore_session(SESSION, "contract/in")
+        assert broker.session_exists(SESSION)
+        broker.restore_session(SESSION, "contract/in")
+        assert broker.session_exists(SESSION)
+
+    def test_sessions_are_apart(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(f"{SESSION}-2", "contract/in")
+        broker.delete_session(SESSION)
+        assert broker.session_exists(f"{SESSION}-2")
+
+    def test_delete_of_none(self, broker: BrokerBinder) -> None:
+        broker.delete_session(SESSION)
+        broker.delete_session(SESSION)
+
+    def test_fence_is_never_lowered(self, broker: BrokerBinder) -> None:
+        for attempt, expected in [(2, 2), (1, 2), (2, 2), (7, 7)]:
+            broker.fence(SESSION, attempt)
+            assert self.fenced_attempt(broker, SESSION) == expected
+
+    # --- owners
+
+    @pytest.fixture
+    def owned(self, broker: BrokerBinder) -> BrokerBinder:
+        """The broker with a session of :data:`OWNER`, by a binder that acts for it."""
+        take_owner(broker, OWNER)
+        broker.ensure_session(SESSION, "contract/in")
+        broker.fence(SESSION, 3)
+        return broker
+
+    @abstractmethod
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        """Another binder of the same broker."""
+
+    @pytest.fixture
+    def foreign(self, owned: BrokerBinder) -> BrokerBinder:
+        """A binder that acts for :data:`OTHER` at the broker of ``owned``."""
+        return take_owner(self.beside(owned), OTHER)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda broker: broker.ensure_session(SESSION, "contract/in"),
+            lambda broker: broker.ensure_session(SESSION, "contract/other"),
+            lambda broker: broker.delete_session(SESSION),
+            lambda broker: broker.fence(SESSION, 9),
+            lambda broker: broker.waiting(SESSION),
+            lambda broker: broker.claim_session(SESSION, "contract/in"),
+            lambda broker: broker.fenced(SESSION),
+        ],
+        ids=["ensure_session", "another topic", "delete_session", "fence", "waiting", "claim", "fenced"],
+    )
+    def test_a_session_of_another_owner_is_refused_and_untouched(
+        self, owned: BrokerBinder, foreign: BrokerBinder, call: Call
+    ) -> None:
+        with pytest.raises(SessionOfAnother, match=f"{SESSION}.*{OWNER}.*{OTHER}"):
+            call(foreign)
+        assert owned.session_exists(SESSION)
+        assert self.fenced_attempt(owned, SESSION) == 3
+
+    def test_foreign_sessions_are_listed_with_owner_and_topics(
+        self, owned: BrokerBinder, foreign: BrokerBinder
+    ) -> None:
+        foreign.ensure_session(f"{SESSION}-2", "contract/in")
+        assert isinstance(owned, OwnsSessions)
+        assert isinstance(foreign, OwnsSessions)
+        assert list(foreign.foreign_sessions()) == [ForeignSession(SESSION, OWNER, ("contract/in",))]
+        assert list(owned.foreign_sessions()) == [ForeignSession(f"{SESSION}-2", OTHER, ("contract/in",))]
+
+    def test_a_session_is_adopted_from_its_owner_while_it_is_read(
+        self, owned: BrokerBinder, foreign: BrokerBinder
+    ) -> None:
+        assert isinstance(foreign, AdoptsSessions)
+        for _ in range(2):
+            foreign.adopt_session(SESSION, OWNER)
+            found = OwnedSession(SESSION, OTHER, ("contract/in",), 3)
+            assert list(foreign.owned_sessions()) == [found]
+        assert self.fenced_attempt(owned, SESSION) == 3
+        with pytest.raises(SessionOfAnother, match=f"{SESSION}.*{OTHER}.*{OWNER}"):
+            owned.fence(SESSION, 9)
+        foreign.fence(SESSION, 4)
+        assert foreign.session_exists(SESSION)
+
+    def test_a_session_of_a_third_owner_is_not_adopted(
+        self, owned: BrokerBinder, foreign: BrokerBinder
+    ) -> None:
+        assert isinstance(foreign, AdoptsSessions)
+        with pytest.raises(SessionOfAnother, match=f"{SESSION}.*{OWNER}.*{OTHER}"):
+            foreign.adopt_session(SESSION, "3" * 16)
+        assert [each.owner for each in foreign.owned_sessions()] == [OWNER]
+
+    def test_a_session_without_a_record_is_not_adopted(self, broker: BrokerBinder) -> None:
+        owned = take_owner(broker, OWNER)
+        assert isinstance(owned, AdoptsSessions)
+        owned.adopt_session(SESSION, OTHER)
+        assert owned.owned_sessions() == []
+        owned.ensure_session(SESSION, "contract/in")
+        owned.fence(SESSION, 3)
+        owned.delete_session(SESSION)
+        adopting = take_owner(self.beside(broker), OTHER)
+        adopting.adopt_session(SESSION, OWNER)
+        assert owned.owned_sessions() == []
+        assert self.fenced_attempt(broker, SESSION) == 4
+        assert not broker.session_exists(SESSION)
+
+    def test_nothing_is_foreign_to_a_binder_without_an_owner(self, owned: BrokerBinder) -> None:
+        beside = self.beside(owned)
+        assert isinstance(beside, OwnsSessions)
+        assert list(beside.foreign_sessions()) == []
+
+    def test_a_session_without_an_owner_is_adopted(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")  # as by version 0.1
+        broker.fence(SESSION, 3)
+        adopting, other = take_owner(self.beside(broker), OWNER), take_owner(self.beside(broker), OTHER)
+        adopting.claim_session(SESSION, "contract/in")
+        with pytest.raises(SessionOfAnother, match=OWNER):
+            other.claim_session(SESSION, "contract/in")
+        assert self.fenced_attempt(broker, SESSION) == 3
+
+    def test_claiming_names_the_owner_and_makes_no_session(self, broker: BrokerBinder) -> None:
+        owned = take_owner(broker, OWNER)
+        owned.claim_session(SESSION, "contract/in")
+        assert owned.foreign_sessions() == []
+        assert not broker.session_exists(SESSION)
+        with pytest.raises(SessionOfAnother, match=OWNER):
+            take_owner(self.beside(broker), OTHER).claim_session(SESSION, "contract/in")
+
+    def test_a_deleted_session_leaves_a_number_above_all_its_attempts(self, broker: BrokerBinder) -> None:
+        owned = take_owner(broker, OWNER)
+        owned.ensure_session(SESSION, "contract/in")
+        owned.fence(SESSION, 3)
+        for _ in range(2):
+            owned.delete_session(SESSION)
+            assert owned.fenced(SESSION) == 4
+        owned.ensure_session(SESSION, "contract/in")
+        assert self.fenced_attempt(broker, SESSION) == 4  # until an attempt is to read
+        owned.fence(SESSION, 1)
+        assert self.fenced_attempt(broker, SESSION) == 4
+        owned.fence(SESSION, 5)
+        assert (self.fenced_attempt(broker, SESSION), owned.fenced(SESSION)) == (5, 5)
+
+    def test_a_deleted_session_belongs_to_nobody(self, owned: BrokerBinder, foreign: BrokerBinder) -> None:
+        owned.delete_session(SESSION)
+        foreign.ensure_session(SESSION, "contract/in")
+        with pytest.raises(SessionOfAnother, match=OTHER):
+            owned.ensure_session(SESSION, "contract/in")
+
+    def test_what_was_never_there_leaves_nothing(self, broker: BrokerBinder) -> None:
+        broker.delete_session(SESSION)
+        assert self.fenced_attempt(broker, SESSION) is None
+
+    def test_writers_are_replaced_and_go_with_the_session(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert self.named_writers(broker, SESSION) is None
+        name_writers(broker, "b", "a")
+        assert self.named_writers(broker, SESSION) == ["b", "a"]
+        name_writers(broker)
+        assert self.named_writers(broker, SESSION) == []
+        assert broker.waiting(SESSION) == 0
+        broker.delete_session(SESSION)
+        assert self.named_writers(broker, SESSION) is None
+
+    def test_control_messages_reach_those_who_are_subscribed(self, broker: BrokerBinder) -> None:
+        reports = reports_of(broker)
+        reports.send_control(SESSION, b"before", 60)  # it waits for nobody who has no session
+        feed = reports.subscribe(["contract/report/+", f"speck/control/{SESSION}"])
+        other = reports.subscribe(["speck/control/another"])
+        assert feed.receive() == []
+        reports.send_control(SESSION, b'{"end":1}', 60)
+        reports.send_control(SESSION, b'{"end":2}', 60)
+        topic = f"speck/control/{SESSION}"
+        assert received(feed, 2) == [(topic, b'{"end":1}'), (topic, b'{"end":2}')]
+        assert (feed.receive(), other.receive()) == ([], [])
+        for each in (feed, other):
+            each.close()
+            each.close()
+
+    def test_a_probe_and_a_client_are_seen_once(self, broker: BrokerBinder) -> None:
+        tracing = traced(broker)
+        feed = tracing.subscribe(["speck/probe/contract/+"])
+        tracing.send_probe("speck/probe/contract/1")
+        assert received(feed, 1) == [("speck/probe/contract/1", b"")]
+        feed.close()
+        later = tracing.subscribe(["speck/probe/contract/+"])
+        assert later.receive() == []  # it is not retained
+        later.close()
+        assert not tracing.forget_client("speck-probe-contract")
+        tracing.leave_client("speck-probe-contract")
+        assert [tracing.forget_client("speck-probe-contract") for _ in range(2)] == [True, False]
+
+    def test_a_session_that_nobody_reads_has_no_reader(self, broker: BrokerBinder) -> None:
+        assert isinstance(broker, KnowsReaders)
+        broker.ensure_session(SESSION, "contract/in")
+        broker.fence(SESSION, 3)
+        assert broker.readers([SESSION, f"{SESSION}-other"]) == {}
+
+    def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
+        assert broker.waiting(SESSION) == 0
+        assert not broker.session_exists(SESSION)
+        broker.ensure_session(SESSION, "contract/in")
+        assert broker.waiting(SESSION) == 0
+        assert broker.session_exists(SESSION)
+
+    def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert not broker.drained(SESSION, "marker", 0.1)
+
+    def test_from_several_threads(self, broker: BrokerBinder) -> None:
+        names = [f"{SESSION}-{number % 4}" for number in range(16)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: broker.ensure_session(name, "contract/in"), names))
+            list(pool.map(lambda name: broker.fence(name, 1), names))
+        assert all(broker.session_exists(name) for name in set(names))
+
+    @EVERY_CALL
+    def test_no_broker_there(self, absent: BrokerBinder, call: Call) -> None:
+        assert_useless(absent, call, Unreachable, OutcomeUnknown)
+
+    @EVERY_CALL
+    @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
+    def test_broker_in_trouble(self, trouble: Trouble, call: Call) -> None:
+        with self.troubled(trouble) as broker:
+            assert_useless(broker, call, BinderError)
+
+    def test_broker_that_is_slow(self, slow: BrokerBinder) -> None:
+        slow.check()
+        slow.ensure_session(SESSION, "contract/in")
+        slow.fence(SESSION, 1)
+        assert slow.session_exists(SESSION)
+        slow.delete_session(SESSION)
+        assert not slow.session_exists(SESSION)
+
+    def test_close_twice(self, broker: BrokerBinder) -> None:
+        broker.close()
+        broker.close()

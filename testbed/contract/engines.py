@@ -1,0 +1,709 @@
+"""The contract of every engine binder, the double included.
+
+A subclass of :class:`EngineContract` supplies the fixture ``bench``: an :class:`EngineBench` for one engine
+that runs, with what a test needs around it.  All engines take the same tests; a skip says why.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from speck.binder import (
+    AcceptsJobs,
+    BatchMetrics,
+    BatchStatus,
+    BuildsJobs,
+    EngineBinder,
+    HealthCheckable,
+    ListsRunning,
+    ListsWorkers,
+    LogReader,
+    PlanReader,
+    Profiles,
+    ReadinessProbe,
+)
+from speck.core.engine_plan import EnginePlan, OperatorClass
+from speck.core.job import Job, client_id, form_fingerprint, session_fingerprint
+from speck.core.profile import JobSample
+from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
+from speck.errors import (
+    BinderError,
+    NoCapacity,
+    OutcomeUnknown,
+    Rejected,
+    SpeckError,
+    StateLost,
+    Unreachable,
+)
+from testbed.benches.sessions import OWNER
+from testbed.contract.wire_trouble import Trouble
+
+PATIENCE = 60.0
+# s, in which each call of an engine in trouble ends: the binders of the benches wait half a second for an
+# answer, and 10 s for the process that starts a query.
+IN_TROUBLE = 20.0
+
+# What an engine says of a job that was stopped: some remember it for a while.
+GONE = frozenset({JobState.LOST, JobState.STOPPED})
+
+T = TypeVar("T")
+
+
+class EngineBench(Protocol):
+    """One engine and the things around it."""
+
+    def binder(self) -> EngineBinder:
+        """Another binder of the engine, as another coordinator would have; closed by the bench."""
+
+    def dead_binder(self) -> EngineBinder:
+        """A binder of an engine that is not there."""
+
+    def troubled_binder(self, trouble: Trouble) -> AbstractContextManager[EngineBinder]:
+        """A binder of an address where something listens that is no good; it loses patience soon."""
+
+    def slow_binder(self) -> AbstractContextManager[EngineBinder]:
+        """A binder of the engine over a wire that is slow, as far as the engine has a wire."""
+
+    def losing_binder(self, job: Job) -> AbstractContextManager[EngineBinder]:
+        """A binder whose next submit of the job reaches the engine, and whose answer is lost."""
+
+    def room_for_one(self) -> AbstractContextManager[EngineBinder]:
+        """A binder of the engine while it has room for just one more job."""
+
+    def job(self, name: str, behaviour: str = "good") -> Job:
+        """A job, its session made.
+
+        It is ``good``, ``fails_at_build``, ``fails_at_run``, ``missing`` (its class) or ``corrupt`` (its
+        file).  The good one counts; a failing one raises an error that says ``no such street``.
+        """
+
+    def feed(self, job: Job) -> None:
+        """Send the job a message, if it takes any."""
+
+    def passing_job(self, name: str) -> Job:
+        """A job that passes each message on as it is, its session made."""
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        """Send a job these messages."""
+
+    def running(self, job_name: str) -> int:
+        """The number of copies of a job that run on the engine, queried from the engine itself."""
+
+    def forgotten(self, handle: Handle) -> Handle:
+        """The handle of a job that the engine does not know, in the form that this engine gives handles."""
+
+    def without_state(self, handle: Handle) -> AbstractContextManager[Handle]:
+        """The handle of a stopped job whose state the engine has lost, until the block ends."""
+
+    def log_words(self) -> Sequence[str]:
+        """Further content of the log of a job that failed while it ran, where the engine has logs."""
+
+    def fault_place(self) -> str:
+        """The file and line at which ``fails_at_build`` fails; empty if the engine does not report it."""
+
+
+def attempt_of(job: Job, number: int = 1, state: State | None = None) -> Attempt:
+    """A new attempt at a job."""
+    return Attempt(
+        id=uuid.uuid4().hex,
+        job_name=job.job_name,
+        number=number,
+        session=client_id(job.job_name),
+        state=state,
+        owner=OWNER,
+    )
+
+
+def await_state(engine: EngineBinder, handle: Handle, *states: JobState) -> JobStatus:
+    """Wait until the engine says one of these states."""
+    return eventually(lambda: engine.status(handle), lambda status: status.state in states)
+
+
+def eventually(ask: Callable[[], T], desired: Callable[[T], bool], patience: float = PATIENCE) -> T:
+    """Ask until the answer is as wanted: at first often, since doubles in memory answer at once."""
+    deadline = time.monotonic() + patience
+    pause = 0.002
+    while not desired(answer := ask()):
+        assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return answer
+
+
+def assert_useless(
+    engine: EngineBinder, job: Job, attempt: Attempt, handle: Handle, *errors: type[SpeckError]
+) -> None:
+    """Every method says in one line what is wrong with the engine, by one of SpecK's own errors."""
+    status = engine.status(handle)
+    assert status.state is JobState.UNKNOWN
+    assert status.message
+    if isinstance(engine, BatchStatus):
+        assert engine.statuses([handle])[handle.engine_id].state is JobState.UNKNOWN
+    calls: dict[str, Callable[[], object]] = {
+        "check": lambda: engine.check(job, None),
+        "submit": lambda: engine.submit(job, attempt_of(job)),
+        "find": lambda: engine.find(attempt),
+        "stop": lambda: engine.stop(handle, keep_state=True),
+        "metrics": lambda: engine.metrics(handle),
+        "capacity": engine.capacity,
+    }
+    if isinstance(engine, BatchMetrics):
+        calls["measure"] = lambda: engine.measure([handle])
+    if isinstance(engine, Profiles):
+        calls["profile"] = lambda: engine.profile([handle])
+    if isinstance(engine, ListsRunning):
+        calls["running"] = engine.running
+    if isinstance(engine, ListsWorkers):
+        calls["workers"] = engine.workers
+    if isinstance(engine, LogReader):
+        calls["log_tail"] = lambda: engine.log_tail(handle, 10)
+    if isinstance(engine, PlanReader):
+        calls["engine_plan"] = lambda: engine.engine_plan(handle)
+    if isinstance(engine, HealthCheckable):
+        calls["checkup"] = engine.checkup
+    if isinstance(engine, ReadinessProbe):
+        calls["has_worked"] = lambda: engine.has_worked(handle)
+    if isinstance(engine, BuildsJobs):
+        calls["build_job"] = lambda: engine.build_job(job)
+    if isinstance(engine, AcceptsJobs):
+        calls["check_acceptance"] = engine.check_acceptance
+    for method, call in calls.items():
+        begun = time.monotonic()
+        with pytest.raises(errors) as caught:
+            call()
+        assert time.monotonic() - begun < IN_TROUBLE, method
+        assert isinstance(caught.value, BinderError)
+        assert caught.value.address
+        assert caught.value.address in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def assert_log_contains(engine: LogReader, handle: Handle, *words: str) -> None:
+    """The job's log holds these words, in lines, and no more lines than are asked for."""
+    lines = eventually(
+        lambda: engine.log_tail(handle, 1000),
+        lambda found: all(any(word in line for line in found) for word in words),
+    )
+    assert not any("\n" in line for line in lines)
+    assert [len(engine.log_tail(handle, most)) for most in (1, 3)] == [1, min(3, len(lines))]
+    assert engine.log_about
+
+
+def _submitted_by_another(bench: EngineBench, job: Job, attempt: Attempt) -> Handle:
+    """The handle of a job whose binder is closed, which leaves the job alone."""
+    other = bench.binder()
+    handle = other.submit(job, attempt)
+    other.close()
+    other.close()
+    return handle
+
+
+def assert_gone(engine: EngineBinder, handle: Handle) -> None:
+    """A job that was stopped is told to be gone, with a reason."""
+    status = engine.status(handle)
+    assert status.state in GONE
+    assert status.message
+    with pytest.raises(SpeckError):
+        engine.metrics(handle)
+
+
+def assert_forgotten(engine: EngineBinder, handle: Handle) -> None:
+    """A job that the engine does not know is told to be lost, and has no log."""
+    status = engine.status(handle)
+    assert status.state is JobState.LOST
+    assert status.message
+    if isinstance(engine, LogReader):
+        with pytest.raises(Rejected):
+            engine.log_tail(handle, 10)
+    if isinstance(engine, PlanReader):
+        with pytest.raises(Rejected):
+            engine.engine_plan(handle)
+
+
+def assert_listed(engine: ListsRunning, started: Sequence[tuple[Job, Attempt, Handle]], prefix: str) -> None:
+    """The jobs that run are listed as they were submitted; of all that are, those of this prefix."""
+    found = {each.job_name: each for each in engine.running() if each.job_name.startswith(prefix)}
+    assert sorted(found) == [job.job_name for job, _, _ in started]
+    for job, attempt, handle in started:
+        one = found[job.job_name]
+        assert one.engine_id in (handle.engine_id, *handle.details.values())
+        if one.attempt is not None:  # an engine without labels lists the name alone
+            reads, form = session_fingerprint(job.source_broker, attempt.session), form_fingerprint(job)
+            marks = (one.attempt, one.number, one.owner, one.code, one.reads, one.form)
+            assert marks == (attempt.id, attempt.number, attempt.owner, job.code_hash, reads, form)
+            stamps = (one.incarnation, one.origin, one.lineage)
+            assert stamps == (attempt.incarnation, attempt.origin, attempt.lineage)
+
+
+def profile_of(engine: Profiles, handle: Handle) -> JobSample:
+    """The counts of one job."""
+    sample = engine.profile([handle])[handle.engine_id]
+    assert isinstance(sample, JobSample), sample
+    assert sample.engine_id == handle.engine_id
+    return sample
+
+
+def has_worked(engine: ReadinessProbe, handle: Handle) -> bool | None:
+    """The engine's answer, ``None`` also for a job that it cannot be asked about."""
+    try:
+        return engine.has_worked(handle)
+    except BinderError:
+        return None
+
+
+def _is_complete(plan: EnginePlan) -> bool:
+    return bool(plan.nodes) and None not in (each.parallelism for each in plan.nodes)
+
+
+def _passed_on(messages: int, sample: JobSample) -> bool:
+    return (sample.messages_in, sample.messages_out) == (messages, messages)
+
+
+def assert_acknowledged(sample: JobSample, broker: str) -> None:
+    """The sample has the acknowledgements of this broker alone, within seconds."""
+    (acks,) = sample.acks
+    assert acks.broker == broker
+    assert acks.least is not None
+    assert acks.median is not None
+    assert 0 < acks.least <= acks.median < PATIENCE
+    assert 0 <= acks.window_full <= 1
+
+
+def assert_work_grew(before: JobSample, after: JobSample) -> None:
+    """The counts of vertices or batches agree with those of the job, and have grown."""
+    for old, new in zip(before.vertices, after.vertices, strict=True):
+        assert (old.name, old.subtasks) == (new.name, new.subtasks)
+        assert (old.records_in, new.records_in) == (before.messages_in, after.messages_in)
+        assert 0 <= old.busy <= new.busy
+        assert 0 <= old.idle <= new.idle
+        assert 0 <= new.busiest <= 1
+    for sample in (before, after) if after.batches else ():
+        rows = sum(batch.rows for batch in sample.batches)
+        assert 0 < rows <= (sample.messages_in or 0)  # a batch between two reports may be missing
+        assert all(batch.rows > 0 and batch.work > 0 for batch in sample.batches)
+        numbers = [batch.number for batch in sample.batches]
+        assert numbers == sorted(set(numbers))
+    assert after.cores_used >= 1
+
+
+class SharedJobs:
+    """Jobs that several tests look at and none changes: a real engine takes seconds for a start."""
+
+    def __init__(self, ends: ExitStack) -> None:
+        """Begin without any; ``ends`` stops those that run."""
+        self._ends = ends
+        self._found: dict[tuple[EngineBench, str], Any] = {}
+
+    def running(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
+        """A job that runs."""
+        return self._once(bench, "running", lambda: self._started(bench))
+
+    def stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
+        """A job that was stopped, with its state."""
+        return self._once(bench, "with state", lambda: self._stopped_with_state(bench))
+
+    def _once(self, bench: EngineBench, kind: str, make: Callable[[], T]) -> T:
+        key = bench, kind
+        if key not in self._found:
+            self._found[key] = make()
+        found: T = self._found[key]
+        return found
+
+    def _started(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
+        engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        self._ends.callback(engine.stop, handle, keep_state=False)
+        await_state(engine, handle, JobState.RUNNING)
+        return job, attempt, handle
+
+    def _stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
+        engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
+        handle = engine.submit(job, attempt_of(job))
+        state = engine.stop(handle, keep_state=True)
+        assert state is not None
+        return job, handle, state
+
+
+class EngineContract:
+    """The tests; inherit and supply ``bench``."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls) -> Iterator[SharedJobs]:
+        with ExitStack() as ends:
+            yield SharedJobs(ends)
+
+    @pytest.fixture
+    def engine(self, bench: EngineBench) -> EngineBinder:
+        return bench.binder()
+
+    @pytest.fixture
+    def name(self) -> str:
+        return f"job-{uuid.uuid4().hex[:8]}"
+
+    # -- the life of a job
+
+    def test_life_of_a_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        """One job for all that needs a start and a stop: a real engine takes seconds for them."""
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        engine.check(job, None)
+        assert engine.find(attempt) is None
+        handle = _submitted_by_another(bench, job, attempt)
+        await_state(engine, handle, JobState.RUNNING)
+        assert bench.running(name) == 1
+        assert bench.binder().find(attempt) == handle
+        assert engine.stop(handle, keep_state=False) is None
+        assert bench.running(name) == 0
+        assert engine.find(attempt) is None
+        assert_gone(engine, handle)
+        for coordinator in (engine, bench.binder()):
+            with pytest.raises(Rejected, match="ended before"):
+                coordinator.submit(job, attempt)
+        assert bench.running(name) == 0
+        assert_forgotten(engine, bench.forgotten(handle))
+
+    def test_jobs_do_not_see_each_other(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
+        attempts = [attempt_of(job) for job in jobs]
+        handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
+        for handle in handles:
+            await_state(engine, handle, JobState.RUNNING)
+        if isinstance(engine, ListsRunning):
+            assert_listed(engine, list(zip(jobs, attempts, handles, strict=True)), name)
+        engine.stop(handles[0], keep_state=False)
+        assert engine.status(handles[0]).state in GONE
+        await_state(engine, handles[1], JobState.RUNNING)
+        if isinstance(engine, BatchStatus):
+            answers = engine.statuses(handles)
+            assert answers[handles[0].engine_id].state in GONE
+            assert answers[handles[1].engine_id].state is JobState.RUNNING
+        if isinstance(engine, ListsRunning):
+            assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
+                jobs[1].job_name
+            ]
+        engine.stop(handles[1], keep_state=False)
+
+    # -- submit, find
+
+    def test_submit_again_is_the_same_job(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, attempt, handle = shared.running(bench)
+        assert engine.submit(job, attempt) == handle
+        assert bench.binder().submit(job, attempt) == handle
+        assert bench.running(job.job_name) == 1
+
+    def test_submit_at_the_same_time(self, bench: EngineBench, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        engines = [bench.binder() for _ in range(3)]
+        start = threading.Barrier(len(engines))
+
+        def submit(engine: EngineBinder) -> Handle:
+            start.wait(PATIENCE)
+            return engine.submit(job, attempt)
+
+        with ThreadPoolExecutor(len(engines)) as pool:
+            handles = list(pool.map(submit, engines))
+        assert handles == [handles[0]] * 3
+        assert bench.running(name) == 1
+        engines[0].stop(handles[0], keep_state=False)
+
+    def test_submit_whose_answer_is_lost(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        with bench.losing_binder(job) as losing, pytest.raises((OutcomeUnknown, Unreachable)):
+            losing.submit(job, attempt)
+        # It may have started or not; who asks is told the truth, and who asks for it again gets one job.
+        found = engine.find(attempt)
+        handle = engine.submit(job, attempt)
+        assert found in (None, handle)
+        await_state(engine, handle, JobState.RUNNING)
+        assert bench.running(name) == 1
+        engine.stop(handle, keep_state=False)
+
+    # -- room
+
+    def test_no_room(self, bench: EngineBench, name: str) -> None:
+        first, second = bench.job(f"{name}-1"), bench.job(f"{name}-2")
+        with bench.room_for_one() as engine:
+            engine.check(first, None)
+            with pytest.raises(NoCapacity, match=second.job_name):
+                engine.check(second, None)  # promised to the first, though it has not come yet
+            handle = engine.submit(first, attempt_of(first))
+            await_state(engine, handle, JobState.RUNNING)
+            with pytest.raises(NoCapacity, match=second.job_name) as caught:
+                engine.check(second, None)
+            assert engine.capacity().slots_free in (None, 0)
+            assert caught.value.address in str(caught.value)
+            engine.check(first, None)  # its own slot comes free before it is started again
+            engine.stop(handle, keep_state=False)
+            engine.stop(engine.submit(first, attempt_of(first, 2)), keep_state=False)
+            engine.check(second, None)
+            engine.stop(engine.submit(second, attempt_of(second)), keep_state=False)
+
+    # -- status
+
+    def test_status_has_the_time_of_the_look(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        _, _, handle = shared.running(bench)
+        before = time.time()
+        assert before <= engine.status(handle).observed_at <= time.time()
+
+    # -- stop, state
+
+    def test_stop_twice(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
+        _, handle, state = shared.stopped_with_state(bench)
+        assert engine.stop(handle, keep_state=True) == state
+        assert engine.stop(handle, keep_state=False) is None
+
+    def test_start_from_state(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        first = engine.submit(job, attempt_of(job))
+        await_state(engine, first, JobState.RUNNING)
+        state = engine.stop(first, keep_state=True)
+        assert state is not None
+        engine.check(job, state)
+        second = engine.submit(job, attempt_of(job, 2, state))
+        await_state(engine, second, JobState.RUNNING)
+        later = engine.stop(second, keep_state=True)
+        assert later is not None
+        assert later.kind == state.kind
+
+    def test_state_that_is_not_there(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, _, state = shared.stopped_with_state(bench)
+        nowhere = State(state.kind, f"{state.location}-nowhere")
+        with pytest.raises(Rejected, match="nowhere"):
+            engine.check(job, nowhere)
+
+    def test_state_of_another_engine(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, _, state = shared.stopped_with_state(bench)
+        with pytest.raises(Rejected, match="abacus-beads"):
+            engine.check(job, State("abacus-beads", state.location))
+
+    def test_a_state_that_is_gone_is_named(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
+    ) -> None:
+        job, handle, state = shared.stopped_with_state(bench)
+        with bench.without_state(handle) as stateless:
+            for coordinator in (engine, bench.binder()):
+                with pytest.raises(StateLost, match=job.job_name) as caught:
+                    coordinator.stop(stateless, keep_state=True)
+                assert caught.value.address in str(caught.value)
+                assert "\n" not in str(caught.value)
+            assert engine.stop(stateless, keep_state=False) is None  # as with upgrade: stateless
+        assert engine.stop(handle, keep_state=True) == state
+
+    # -- the job's own faults
+
+    def test_code_that_fails_at_build(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "fails_at_build")
+        with pytest.raises(Rejected, match="no such street") as caught:
+            engine.submit(job, attempt_of(job))
+        assert bench.fault_place() in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert bench.running(name) == 0
+
+    def test_a_job_is_built_without_a_start(
+        self, bench: EngineBench, engine: EngineBinder, name: str
+    ) -> None:
+        if not isinstance(engine, BuildsJobs):
+            pytest.skip("this engine builds no job without starting it")
+        engine.build_job(bench.job(name))
+        with pytest.raises(Rejected, match="no such street") as caught:
+            engine.build_job(bench.job(f"{name}-bad", "fails_at_build"))
+        assert bench.fault_place() in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert bench.running(name) == bench.running(f"{name}-bad") == 0
+
+    def test_code_that_is_missing(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "missing")
+        for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
+            with pytest.raises(Rejected, match=job.entry_class):
+                call()
+        assert bench.running(name) == 0
+
+    def test_code_that_is_corrupt(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "corrupt")
+        for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
+            with pytest.raises(Rejected, match=Path(job.job_path).name) as caught:
+                call()
+            assert "\n" not in str(caught.value)
+        assert bench.running(name) == 0
+
+    def test_code_that_fails_at_run(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "fails_at_run")
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        bench.feed(job)
+        status = await_state(engine, handle, JobState.FAILED)
+        assert "no such street" in status.message
+        assert "\n" not in status.message
+        assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
+        assert engine.status(handle).message == status.message
+        if isinstance(engine, LogReader):
+            assert_log_contains(engine, handle, "no such street", *bench.log_words())
+        engine.stop(handle, keep_state=False)
+        assert engine.status(handle).state in GONE | {JobState.FAILED}
+
+    # -- an engine that is not there, or no good
+
+    def test_engine_down(self, bench: EngineBench, shared: SharedJobs) -> None:
+        job, attempt, handle = shared.running(bench)
+        dead = bench.dead_binder()
+        assert_useless(dead, job, attempt, handle, Unreachable)
+
+    @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
+    def test_engine_in_trouble(self, bench: EngineBench, shared: SharedJobs, trouble: Trouble) -> None:
+        job, attempt, handle = shared.running(bench)
+        with bench.troubled_binder(trouble) as troubled:
+            assert_useless(troubled, job, attempt, handle, Unreachable, OutcomeUnknown)
+
+    def test_engine_that_is_slow(self, bench: EngineBench, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        with bench.slow_binder() as slow:
+            slow.check(job, None)
+            handle = slow.submit(job, attempt)
+            assert slow.submit(job, attempt) == handle
+            await_state(slow, handle, JobState.RUNNING)
+            assert bench.running(name) == 1
+            assert slow.stop(handle, keep_state=True) is not None
+        assert bench.running(name) == 0
+
+    def test_every_method_is_in_the_contract(self, engine: EngineBinder) -> None:
+        methods = {name for name, _ in inspect.getmembers(EngineBinder, inspect.isfunction) if name[0] != "_"}
+        assert methods <= {name for name, _ in inspect.getmembers(engine, inspect.ismethod)}
+
+    # -- numbers
+
+    def test_metrics(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        bench.feed(job)
+        metrics = eventually(lambda: engine.metrics(handle), lambda found: found.batch_id is not None)
+        assert isinstance(metrics, JobMetrics)
+        assert time.time() - 3600 < metrics.observed_at <= time.time()  # s
+        for number in (metrics.input_rate, metrics.processing_rate, metrics.batch_duration_ms):
+            assert number is None or number >= 0
+        if isinstance(engine, BatchMetrics):
+            unknown = replace(handle, engine_id=uuid.uuid4().hex)
+            measured = engine.measure([handle, unknown])
+            assert isinstance(measured[handle.engine_id], JobMetrics)
+            assert isinstance(measured[unknown.engine_id], Rejected)
+        engine.stop(handle, keep_state=False)
+
+    def test_profile(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, Profiles):
+            pytest.skip("this engine reports no counts of the work of jobs")
+        job = bench.passing_job(name)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        texts = [f"{number}: {'ä' * (number % 7)}" for number in range(90)]
+        bench.send(job, texts[:30])
+        first = eventually(partial(profile_of, engine, handle), partial(_passed_on, 30))
+        bench.send(job, texts[30:])
+        second = eventually(partial(profile_of, engine, handle), partial(_passed_on, 90))
+        for sample, sent in ((first, texts[:30]), (second, texts)):
+            payloads = sum(len(text.encode()) for text in sent)
+            assert sample.bytes_in == payloads + len(sent) * len(job.source_topic.encode())
+            assert sample.bytes_out == payloads + len(sent) * len(job.sink_topic.encode())
+            assert sample.state_bytes is None or sample.state_bytes >= 0
+            assert sample.vertices or sample.batches
+            assert_acknowledged(sample, job.sink_broker)
+        assert time.time() - 120 < first.observed <= second.observed <= time.time()
+        assert_work_grew(first, second)
+        unknown = replace(handle, engine_id=uuid.uuid4().hex)
+        assert isinstance(engine.profile([unknown])[unknown.engine_id], Rejected)
+        engine.stop(handle, keep_state=False)
+        assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
+
+    def test_first_work(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, ReadinessProbe):
+            pytest.skip("this engine does not tell when a job has completed its first work")
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        bench.feed(job)
+        eventually(partial(has_worked, engine, handle), lambda worked: worked is True)
+        engine.stop(handle, keep_state=False)
+
+    def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, PlanReader):
+            pytest.skip("this engine reports no plan")
+        job = bench.passing_job(name)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        bench.send(job, ["a"])
+        plan = eventually(partial(engine.engine_plan, handle), _is_complete)
+        counted = plan.count()
+        assert (counted[OperatorClass.SOURCE], counted[OperatorClass.SINK]) == (1, 1)
+        assert [plan.nodes[0].kind, plan.nodes[-1].kind] == [OperatorClass.SOURCE, OperatorClass.SINK]
+        assert plan.depth() == len(plan.nodes)  # a chain
+        assert {node.parallelism for node in plan.nodes} == {1}
+        assert plan.notes == ()
+        assert {node.task for node in plan.nodes} <= plan.tasks.keys()
+        assert EnginePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+        engine.stop(handle, keep_state=False)
+
+    def test_checkup(self, engine: EngineBinder) -> None:
+        if not isinstance(engine, HealthCheckable):
+            pytest.skip("this engine has no health check")
+        checkup = engine.checkup()
+        assert checkup.version
+        assert [each for each in checkup.complaints if not each.remark] == []
+        if checkup.clock is not None:  # this machine's own, however long the answers took
+            assert checkup.clock[0] <= 1
+            assert checkup.clock[1] >= -1
+
+    def test_capacity(self, engine: EngineBinder) -> None:
+        capacity = engine.capacity()
+        assert isinstance(capacity, Capacity)
+        assert capacity.cores is None or capacity.cores >= 1
+        assert capacity.memory is None or capacity.memory > 1 << 20  # bytes, not megabytes
+        assert capacity.memory_free is None or 0 <= capacity.memory_free <= (capacity.memory or 0)
+        if capacity.slots is not None and capacity.slots_free is not None:
+            assert 0 <= capacity.slots_free <= capacity.slots
+
+    def test_acceptance(self, engine: EngineBinder) -> None:
+        if not isinstance(engine, AcceptsJobs):
+            pytest.skip("this engine does not tell if it accepts jobs")
+        engine.check_acceptance()
+
+    def test_workers(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, ListsWorkers):
+            pytest.skip("this engine does not consist of workers")
+        before, job = engine.workers(), bench.job(name)
+        assert len({each.id for each in before}) == len(before) >= 1
+        for each in before:
+            assert each.cores is None or each.cores > 0
+            assert each.memory is None or each.memory > 1 << 20  # bytes, not megabytes
+            if each.slots is not None and each.slots_free is not None:
+                assert 0 <= each.slots_free <= each.slots
+        busy_before = [each for each in before if not each.free]
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        assert [each for each in engine.workers() if not each.free]
+        engine.stop(handle, keep_state=False)
+        if not busy_before:  # no job of another test
+            eventually(engine.workers, lambda found: all(each.free for each in found))

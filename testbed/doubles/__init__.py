@@ -1,0 +1,1 @@
+"""Engines, brokers, stores and servers in memory, and samples of their records."""

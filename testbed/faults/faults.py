@@ -1,0 +1,335 @@
+"""Messages lost and doubled between jobs when engines, brokers and links fail under load.
+
+::
+
+    python -m benchmarks.promises faults --rounds 3 --messages 10000 --json
+
+A round hurts a rig (:mod:`testbed.faults.rig`) in each of the ways of :data:`FAULTS`, and a test bed
+(:mod:`testbed.faults.servers`) in each of those of :data:`~testbed.faults.kinds.KINDS`.  Figures of
+each: ``messages``, ``lost``, ``doubled``, summed over the rounds; the aim is 0 for both, but at the edge
+(``edge_broker_killed``), where nobody but the device itself can send a message again.  The member ``faults``
+has them by kind, with the sentence of ``docs/guarantees.md`` that admits one which is not 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import requests
+
+from binders.mqtt import MqttBroker
+from speck.core.inventory import Inventory
+from testbed.faults.edge import kill_edge_broker
+from testbed.faults.kinds import KINDS, Result, noted
+from testbed.faults.kinds import measure as measure_kind
+from testbed.faults.reported import give_up
+from testbed.faults.rig import (
+    FLINK_CODE,
+    PATIENCE,
+    SPARK_CODE,
+    Account,
+    Link,
+    Rig,
+    await_that,
+    job,
+    paho_client,
+)
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
+
+WAITING = 500  # messages that are sent while a reader is away
+
+
+def kill_spark(rig: Rig) -> None:
+    """SIGKILL of the Spark Connect server; its jobs are gone, and started again from their checkpoints."""
+    rig.spark.kill()
+    rig.spark.start()
+    rig.apply()
+
+
+def kill_task_manager(rig: Rig) -> None:
+    """SIGKILL of the Flink TaskManager; Flink itself goes on when there is another."""
+    rig.flink.kill_task_manager()
+
+
+def kill_job_manager(rig: Rig) -> None:
+    """SIGKILL of the Flink JobManager; its jobs are gone, and started again from their newest checkpoints."""
+    rig.flink.kill_job_manager()
+    rig.apply()
+
+
+def restart_broker(rig: Rig) -> None:
+    """The broker between the jobs is stopped in good order, and started again."""
+    rig.middle.stop()
+    rig.middle.start()
+
+
+def kill_broker(rig: Rig) -> None:
+    """SIGKILL of the broker between the jobs: what waited there and was not saved is lost there."""
+    with _waiting_messages(rig):
+        rig.middle.kill()
+        rig.middle.start()
+
+
+def empty_broker(rig: Rig) -> None:
+    """SIGKILL of the broker between the jobs, which comes back knowing nothing: no session, no fence."""
+    with _waiting_messages(rig):
+        rig.middle.kill()
+        (rig.middle.directory / "mosquitto.db").unlink(missing_ok=True)
+        rig.middle.start()
+
+
+@contextmanager
+def _waiting_messages(rig: Rig) -> Iterator[None]:
+    """Kill the reader of ``mid/1``, so that messages wait at the broker alone; it comes back afterwards."""
+    with rig.flink.without_task_manager():
+        rig.sending.await_more(WAITING)
+        yield
+
+
+def cut_link(seconds: float) -> Callable[[Rig], None]:
+    """The way to the broker between the jobs is cut for a while, without a word."""
+
+    def cut(rig: Rig) -> None:
+        rig.link.cut(seconds)
+
+    return cut
+
+
+FAULTS: Mapping[str, Callable[[Rig], object]] = {
+    "spark_killed": kill_spark,
+    "task_manager_killed": kill_task_manager,
+    "job_manager_killed": kill_job_manager,
+    "broker_restarted": restart_broker,
+    "broker_killed": kill_broker,
+    "broker_emptied": empty_broker,
+    "link_cut": cut_link(60),
+}
+
+
+def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
+    """A job moves off a site that is cut off, and goes on there until the site comes back.
+
+    The processes of the site are paused, and respond neither to SpecK nor to brokers.
+    Then another job does the same, with the broker from which it reads (:func:`leave_with_broker`).
+    """
+    checkpoints = {"execution.checkpointing.dir": rig.flink.cluster.checkpoints.as_uri()}
+    far = FlinkServer(rig.directory / f"far-{time.monotonic_ns()}", conf=checkpoints)
+    way = Link(far.ports[0])
+    with far, way:
+        there = f"http://127.0.0.1:{way.port}/"
+
+        def chain(engine: str) -> str:
+            edge, middle = rig.edge.address, rig.link.address
+            count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+            first = job(
+                "forward-3", rig.spark.address, (edge, "in/3"), (middle, "mid/3"), (SPARK_CODE, "upper")
+            )
+            return f"jobs:\n{first}" + job("count-3", engine, (middle, "mid/3"), (edge, "out/3"), count)
+
+        rig.apply(chain(there), "far")
+        before = len(rig.counts)
+        with rig.load(messages, rate, ["in/3"]) as load:
+            load.await_sent(0.4)
+            await_that(lambda: len(rig.counts), lambda count: count > before)
+            far.freeze()
+            way.refuse(True)
+            before_move = len(rig.counts)
+            rig.apply(chain(rig.flink.address), "far", [there])
+            (abandoned,) = rig.coordinator.store.abandoned_attempts()
+            await_that(lambda: len(rig.counts), lambda count: count > before_move)
+            far.thaw()
+            way.refuse(False)
+            await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
+            load.finish()
+            rig.await_arrivals(load)
+            account = rig.counts.account(load.texts)
+        rig.apply(chain(rig.flink.address), "far")
+        if copies := rig.coordinator.store.abandoned_attempts():
+            raise RuntimeError(f"still abandoned: {copies}")
+        if states := _states_of(rig, far, abandoned.attempt.id):
+            raise RuntimeError(f"unused states remain: {states}")
+        rig.delete("far")
+        leave_with_broker(rig, far, way)
+        return account
+
+
+def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
+    """A job leaves a site that is gone with the broker from which it reads; the broker comes back first.
+
+    What waits there is given up, so nothing is counted.  Raises :class:`RuntimeError` when something is left.
+    """
+    there = f"http://127.0.0.1:{way.port}/"
+    directory = rig.directory / f"corner-{time.monotonic_ns()}"
+    with MosquittoServer(directory) as corner, Link(corner.port) as wire:
+
+        def alone(engine: str, source: str) -> str:
+            count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+            return "jobs:\n" + job("count-5", engine, (source, "in/5"), (rig.edge.address, "out/5"), count)
+
+        rig.apply(alone(there, wire.address), "alone")
+        _await_counted(rig, corner, "before")
+        far.freeze()
+        way.refuse(True)
+        wire.refuse(True)
+        rig.apply(alone(rig.flink.address, rig.edge.address), "alone", [there, wire.address])
+        _await_counted(rig, rig.edge, "meanwhile")
+        (session,) = rig.coordinator.store.abandoned_sessions()
+        far.thaw()
+        wire.refuse(False)
+        reaper = rig.coordinator.reaper
+        reaper.reap()
+        await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
+        reaper.reap()
+        if MqttBroker(corner.address, Inventory()).session_exists(session.name):
+            raise RuntimeError(f"session {session.name} still exists")
+        way.refuse(False)
+        await_that(lambda: _abandoned_after(reaper.reap, rig), lambda abandoned: abandoned == [])
+        rig.delete("alone")
+
+
+def _await_counted(rig: Rig, broker: MosquittoServer, text: str) -> None:
+    """Send a text, and wait until it was counted."""
+    before, client = len(rig.counts), paho_client(broker)
+    client.publish("in/5", f"{text}-{time.monotonic_ns()}", 1).wait_for_publish(60)
+    await_that(lambda: len(rig.counts), lambda count: count > before)
+    client.disconnect()
+    client.loop_stop()
+
+
+def _abandoned_after(reap: Callable[[], object], rig: Rig) -> list[object]:
+    reap()
+    return [*rig.coordinator.store.abandoned_attempts(), *rig.coordinator.store.abandoned_sessions()]
+
+
+def _states_of(rig: Rig, far: FlinkServer, attempt: str) -> list[str]:
+    """The checkpoints and savepoints of an attempt at the far site, but for what its successor began from."""
+    checkpoints = (rig.flink.cluster.checkpoints / attempt).glob("chk-*/_metadata")
+    savepoints = far.cluster.savepoints.glob(f"*/{attempt}/*/_metadata")
+    found = {f"file:{each.parent}" for each in (*checkpoints, *savepoints)}
+    (now,) = rig.coordinator.store.attempts("count-3")
+    return sorted(found - {now.attempt.state.location if now.attempt.state else ""})
+
+
+def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:
+    """SIGKILL of the Spark worker that has a job's driver and executor; another worker is there."""
+    cluster = rig.standalone
+    edge, middle = rig.edge.address, rig.link.address
+    count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+    chain = (
+        "jobs:\n"
+        + job("forward-4", cluster.address, (edge, "in/4"), (middle, "mid/4"), (SPARK_CODE, "upper"))
+        + job("count-4", rig.flink.address, (middle, "mid/4"), (edge, "out/4"), count)
+    )
+    with cluster:
+        rig.apply(chain, "worker")
+        before = len(rig.counts)
+        with rig.load(messages, rate, ["in/4"]) as load:
+            load.await_sent(0.4)
+            await_that(lambda: len(rig.counts), lambda count: count > before)
+            cluster.add_worker("second")
+            await_that(lambda: cluster.workers(), lambda workers: workers == 2)
+            cluster.kill_first_worker()
+            load.finish()
+            rig.await_arrivals(load, PATIENCE)
+            account = rig.counts.account(load.texts)
+        rig.delete("worker")
+        return account
+
+
+def far_states(server: FlinkServer) -> set[str]:
+    """The states of the jobs that a cluster knows."""
+    answer = requests.get(f"{server.address}jobs/overview", timeout=30)
+    return {each["state"] for each in answer.json()["jobs"]}
+
+
+def measure(names: Sequence[str], rounds: int, messages: int, share: float = 1.0) -> dict[str, Result]:
+    """The results of some faults, each summed over the rounds; ``share``: see :func:`.kinds.kinds`."""
+    totals: dict[str, Result] = {}
+    of_rig = [name for name in names if name not in KINDS]
+    with tempfile.TemporaryDirectory(prefix="speck-faults-") as directory, ExitStack() as stack:
+        rig = stack.enter_context(Rig(Path(directory))) if of_rig else None
+        for number in range(rounds):
+            for name in of_rig:
+                assert rig is not None
+                found = _tried(lambda name=name: _trial(rig, name, messages))  # type: ignore[misc]
+                _note(totals, f"round {number + 1}", name, found)
+    for number in range(rounds):
+        for name in names:
+            if name in KINDS:
+                found = _tried(lambda name=name: measure_kind(name, messages, share))  # type: ignore[misc]
+                _note(totals, f"round {number + 1}", name, found)
+    return totals
+
+
+def _tried(trial: Callable[[], Result]) -> Result:
+    """The result of a trial; one that ends with an error leaves the others their figures."""
+    errors: list[str] = []
+    found: Result | None = None
+    with noted(errors):
+        found = trial()
+    return found or Result(Account(0, 0, 0), "; ".join(errors))
+
+
+def _note(totals: dict[str, Result], which: str, name: str, found: Result) -> None:
+    print(f"{which}: {name}: {found.to_dict()}", file=sys.stderr, flush=True)
+    totals[name] = totals[name] + found if name in totals else found
+
+
+def _trial(rig: Rig, name: str, messages: int) -> Result:
+    if name == LEFT:
+        found, reported = give_up(rig)
+        error = "" if reported == found.lost else f"{reported} are reported as lost"
+        return Result(found, error, LEFT_ADMITTED, reported)
+    if name == EDGE:
+        return Result(kill_edge_broker(messages))
+    whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
+    return Result(whole(rig, messages) if whole else rig.trial(FAULTS[name], messages))
+
+
+def figures(totals: Mapping[str, Result]) -> dict[str, int]:
+    """The figures by name."""
+    return {
+        f"{name}_{figure}": getattr(result.account, figure)
+        for name, result in totals.items()
+        for figure in ("messages", "lost", "doubled")
+    }
+
+
+EDGE = "edge_broker_killed"
+LEFT = "session_left"
+LEFT_ADMITTED = "what `--give-up` or `--leave-behind` gives up, with its number or place"
+ALL = (*FAULTS, "site_left", "worker_killed", LEFT, EDGE, *KINDS)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trials and print their figures; exits 1 when anything was lost or doubled."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.promises faults", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
+    parser.add_argument("--fault", action="append", choices=ALL, help="only this one (may be repeated)")
+    parser.add_argument("--share", type=float, default=1.0, help="of the seconds of the longer kinds")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    results = measure(options.fault or ALL, options.rounds, options.messages, options.share)
+    found = figures(results)
+    if options.json:
+        print(json.dumps(found | {"faults": {name: each.to_dict() for name, each in results.items()}}))
+    else:
+        for name, value in found.items():
+            print(f"{name:36} {value:>9}")
+        for name, each in results.items():
+            if each.admitted and (each.account.lost or each.account.doubled):
+                print(f"{name}: {each.admitted}")
+    return 1 if any(each.broken for name, each in results.items() if name != EDGE) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

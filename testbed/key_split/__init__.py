@@ -1,0 +1,1 @@
+"""Reference results of key splitting, computed without its operators."""

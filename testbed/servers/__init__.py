@@ -1,0 +1,1 @@
+"""Real engines, brokers, proxies and browsers on free loopback ports."""

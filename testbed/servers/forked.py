@@ -1,0 +1,168 @@
+"""Programs of SpecK in processes of their own, forked from one that has imported SpecK.
+
+To start Python and import SpecK takes a second of processor time, to fork a hundredth.  The process is a real
+one: its id, signals, descriptors, directory, environment and exit status are its own.  Variables that Python
+reads when it starts (``PYTHON...``) have no effect on it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from subprocess import PIPE
+from typing import IO, Self
+
+from testbed import ROOT
+
+# The modules of which each program needs some; those of ``speck.cli`` are imported in its process.
+_IMPORTS = {
+    "speck.cli": ("speck.client", "requests", "rich.live", "rich.progress", "rich.table", "yaml"),
+    "testbed.servers.double_serve": ("speck.server.process", "testbed.doubles.binders"),
+}
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class Forked:
+    """A process; the methods and attributes are those of :class:`subprocess.Popen` with ``text=True``.
+
+    ``module`` is the program, which has a function ``main``.  ``stdin``, ``stdout`` and ``stderr`` are
+    descriptors, ``PIPE`` (not for ``stdin``), or those of this process (``None``).
+    """
+
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path | None = None,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        self.returncode: int | None = None
+        self.stdout, out = _output(stdout, 1)
+        self.stderr, err = _output(stderr, 2)
+        report, reported = os.pipe()
+        self._report = os.fdopen(report, "rb", 0)
+        request = {
+            "module": module,
+            "imports": _IMPORTS[module],
+            "arguments": arguments,
+            "directory": str(cwd or Path.cwd()),
+            "environment": dict(env),
+        }
+        with _ONE_AT_A_TIME:
+            given = [0 if stdin is None else stdin, out, err, reported]
+            socket.send_fds(_server(), [json.dumps(request).encode()], given)
+        for target, descriptor in ((stdout, out), (stderr, err), (PIPE, reported)):
+            if target == PIPE:
+                os.close(descriptor)
+        self.pid = int(self._report.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdout, self.stderr):
+            if stream:
+                stream.close()
+        self.wait()
+
+    def poll(self) -> int | None:
+        """The exit code (negative: the signal that ended it), or ``None`` while it runs."""
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code; raises :class:`subprocess.TimeoutExpired` after ``timeout`` s."""
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("speck", timeout or 0)
+        return code
+
+    def communicate(self, timeout: float | None = None) -> tuple[str | None, str | None]:
+        """Read the pipes to their ends, and wait; ``None`` is the output that has no pipe."""
+        streams = (self.stdout, self.stderr)
+        texts: dict[IO[str] | None, str] = {}
+        readers = [
+            threading.Thread(target=lambda stream=stream: texts.update({stream: stream.read()}), daemon=True)
+            for stream in filter(None, streams)
+        ]
+        for each in readers:
+            each.start()
+        for each in readers:
+            each.join(timeout)
+            if each.is_alive():
+                raise subprocess.TimeoutExpired("speck", timeout or 0)
+        self.wait(timeout)
+        for stream in filter(None, streams):
+            stream.close()
+        return texts.get(self.stdout), texts.get(self.stderr)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self.returncode is None and _readable(self._report.fileno(), timeout):
+            self.returncode = int(self._report.read())
+            self._report.close()
+        return self.returncode
+
+
+def _output(target: int | None, own: int) -> tuple[IO[str] | None, int]:
+    """The reading end for the tests, if there is one, and the descriptor for the process."""
+    if target != PIPE:
+        return None, own if target is None else target
+    reader, writer = os.pipe()
+    return os.fdopen(reader), writer
+
+
+def _readable(descriptor: int, timeout: float | None) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else timeout * 1000))
+
+
+@functools.cache
+def _server() -> socket.socket:
+    """The server of this process of tests; it ends with it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", "testbed.servers.fork_server", str(theirs.fileno())]
+    server = subprocess.Popen(
+        # The parent may ignore these signals, as nohup does, and children inherit that.
+        ["env", "--default-signal=HUP,INT,PIPE,TERM", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[theirs.fileno()],
+        cwd=ROOT,
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        server.wait()
+
+    atexit.register(end)
+    return ours

@@ -1,0 +1,100 @@
+"""A real Spark Connect server of its own for tests, on a free loopback port.
+
+::
+
+    def test_something(spark_server: SparkServer) -> None: ...      # the fixture: one server a test session
+
+    with SparkServer(directory) as server:      # a server of one's own, to be killed and started again
+        connect(server.address)                 # sc://127.0.0.1:PORT
+        server.kill()                           # SIGKILL; checkpoints stay
+        server.start()                          # again, on the same port
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
+from testbed.servers.base import RealServer, accepts, free_port
+
+# The first halves the processor time of a start, at the cost of long runs, which tests do not have.
+# A reader that its broker refuses ends after 60 s without the second.
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-Dspeck.source.refusedSeconds=2")
+
+
+class SparkServer(RealServer):
+    """One Connect server process."""
+
+    def __init__(self, directory: Path, *, heap: str = "600m", conf: Mapping[str, str] | None = None) -> None:
+        """Prepare a server that keeps its files in ``directory``; the connector is on its class path."""
+        super().__init__(directory)
+        self.heap = heap
+        self.conf = dict(conf or {})
+        self.environment: dict[str, str] = {}
+        self.with_connector = True
+        self.port = free_port()
+
+    @property
+    def address(self) -> str:
+        """The server's address as a composition has it."""
+        return f"sc://127.0.0.1:{self.port}"
+
+    def commands(self) -> list[list[str]]:
+        jars = [self._own_copy(CONNECTOR)] if self.with_connector else []
+        return [
+            connect_server_command(
+                self.port, jars, self.heap, self.conf, directory=self.directory, jvm_options=_JVM_OPTIONS
+            )
+        ]
+
+    def variables(self) -> dict[str, str]:
+        return connect_server_environment() | self.environment
+
+    def ready(self) -> bool:
+        """True if the port is open."""
+        return accepts(self.port)
+
+    def _own_copy(self, jar: Path) -> Path:
+        # A build that replaces a jar under a running Java process breaks the classes it has not loaded yet.
+        copy = self.directory / jar.name
+        if not copy.exists():
+            shutil.copyfile(jar, copy)
+        return copy
+
+
+_shared: list[SparkServer] = []  # the server of the session, once it is up
+
+
+@pytest.fixture(name="spark_server", scope="session")
+def spark_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkServer]:
+    """One server for the whole test session (use job names and topics of your own)."""
+    if not CONNECTOR.exists():
+        pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")
+    with SparkServer(tmp_path_factory.mktemp("spark")) as server:
+        _shared.append(server)
+        yield server
+        _shared.remove(server)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_queries() -> Iterator[None]:
+    """Forget after each module the marks of the queries that it leaves to the shared server.
+
+    To the stores of later modules these would be jobs of another store, which are refused by their names.
+    """
+    yield
+    for server in _shared:
+        # Quick tests import no client of Spark.
+        from binders.spark.connect.grpc_client import ConnectClient, Endpoint
+        from binders.spark.connect.probe import ServerProbe
+        from binders.spark.connect.running import RunningQueries
+
+        client = ConnectClient(server.address, Endpoint("127.0.0.1", server.port))
+        queries = RunningQueries(server.address, ServerProbe(server.address, client))
+        for each in queries.list():
+            queries.forget(each.engine_id)
+        client.close()
