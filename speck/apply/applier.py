@@ -40,7 +40,7 @@ from speck.core.graph import Graph
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
-from speck.core.rewiring import Rewiring, rewirings
+from speck.core.schedule import Rewiring, rewirings
 from speck.core.settings import Settings
 from speck.errors import SpeckError, StoreError
 from speck.logs import about

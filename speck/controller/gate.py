@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from speck.core.graph import Graph
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
-from speck.core.rewiring import rewirings
+from speck.core.schedule import rewirings
 from speck.store.deployments import EngineKey
 
 _SOURCE = frozenset({"source_broker", "source_topic"})
