@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.apply import drain
+from speck.apply import draining
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
@@ -161,7 +161,7 @@ def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Beg
 def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(
     begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "_STILL", 0.2)
+    monkeypatch.setattr(draining, "_STILL", 0.2)
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
@@ -174,7 +174,7 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
     begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch, desired: list[Job]
 ) -> None:
     """Its connector may be SpecK's, and have not reached its broker yet."""
-    monkeypatch.setattr(drain, "_STILL", 0.2)
+    monkeypatch.setattr(draining, "_STILL", 0.2)
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
@@ -194,7 +194,7 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
 def test_job_that_does_not_come_to_run_is_not_taken_for_drained(
     begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "_STILL", 0.2)
+    monkeypatch.setattr(draining, "_STILL", 0.2)
     coordinator = begin(drain=1)
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
