@@ -160,6 +160,12 @@ class Operations:
             self.refuse_busy(composition)
             yield
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While the block runs, nothing is accepted and nothing begins."""
+        with self._lock:
+            yield
+
     def refuse_waiting(self, composition: str, own: int = 0) -> None:
         """Raise :class:`~speck.errors.Busy` if there are users of a composition besides its ``own`` one."""
         if self._users[composition] > own:
@@ -458,7 +464,7 @@ class Operations:
         """Begin to apply a plan that heals; ``None`` when the composition has another generation by now."""
         name = snapshot.head.name
         with self._lock:
-            if not self._is_idle_since(name, generation):
+            if not self.is_idle_since(name, generation):
                 return None
             operation = self.new(name, snapshot.head.revision, OperationKind.HEAL, "speck", "it drifted")
             operation.left_behind, operation.give_up = snapshot.head.left_behind, snapshot.head.give_up
@@ -472,13 +478,14 @@ class Operations:
     def idle_transaction(self, composition: str, generation: int) -> Iterator[Transaction | None]:
         """A write while nothing is at work; ``None`` when the composition has another generation by now."""
         with self._lock:
-            if not self._is_idle_since(composition, generation):
+            if not self.is_idle_since(composition, generation):
                 yield None
                 return
             with self.store.transaction() as transaction:
                 yield transaction
 
-    def _is_idle_since(self, composition: str, generation: int) -> bool:
+    def is_idle_since(self, composition: str, generation: int) -> bool:
+        """True if nothing was at work on a composition since it had this one of :meth:`generations`."""
         return self.is_idle(composition) and self._generations[composition] == generation
 
 

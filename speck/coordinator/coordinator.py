@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -205,10 +206,10 @@ class Coordinator:
         """
         name = composition.name
         kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
-        with self.operations.exclusive(name, kind):
+        with self.operations.exclusive(name, kind), ExitStack() as until_accepted:
             head = self.changeable_head(name)
             composition, elsewhere = self._recognised(head, composition, all_code)
-            composition = self.placer.assign(composition, place).composition
+            composition = until_accepted.enter_context(self.placer.reserved(composition, place))
             left_behind = self.planner.left_behind(head, leave_behind)
             plan = self.planner.checked(head, composition, base_revision, left_behind, give_up, elsewhere)
             self.planner.refuse_foreign(plan)
