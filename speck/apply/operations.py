@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.apply.applier import PlanApplier
-from speck.apply.operation import Operation, end_state, summary_data
-from speck.apply.outcome import outcome_at_end
+from speck.apply.operation import Operation, end_state, outcome_at_end, summary_data
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.lifecycle import BY_LOOP, ActionState, EventKind, OperationKind, OperationState, RevisionState

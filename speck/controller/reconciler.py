@@ -311,7 +311,8 @@ class Reconciler:
             asked = {key for name in named.keys() - delayed.keys() for key in engines[name]}
             asked = {key for key in asked if key[1] not in left_behind}
             silent = {**silent, **self._probe(asked, candidates, observation)}
-        return gate_actions(plan, snapshot.desired, engines, begun, delayed, silent, left_behind)
+        delete_all = not snapshot.desired
+        return gate_actions(plan, engines, begun, delayed, silent, left_behind, delete_all=delete_all)
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:
         """The reasons of jobs that wait by themselves, by job name."""

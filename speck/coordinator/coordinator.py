@@ -198,7 +198,7 @@ class Coordinator:
         history, ``restored`` is the number of the revision that a rollback restores.  ``leave_behind`` names
         sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
         leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  ``give_up`` allows
-        the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  ``kind`` is that of
+        the loss of messages in sessions that jobs leave (:mod:`speck.apply.draining`).  ``kind`` is that of
         the operation, if it is not of a user's request.  An ``atomic`` one is taken back if any job of it
         fails or waits.  ``all_code`` is as in :meth:`plan`.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,

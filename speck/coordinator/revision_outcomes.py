@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from speck.apply.operation import Operation
+from speck.apply.operation import OPEN, Operation, overtaken
 from speck.apply.operations import Operations
-from speck.apply.outcome import OPEN, overtaken
 from speck.core.lifecycle import OperationKind, OperationState, RevisionState
 from speck.core.plan import Plan
 from speck.errors import SpeckError
