@@ -43,7 +43,7 @@ class Leaving:
 
     @property
     def _allowed(self) -> bool:
-        return self.context.operation.give_up
+        return self.context.operation.request.give_up
 
     def drain(self, action: Action) -> None:
         """Wait until the messages are processed; a job that does not run is started once more as it was."""
