@@ -28,11 +28,11 @@ from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner
 from speck.coordinator.plans import PlannedCompositions
 from speck.coordinator.proposals import Proposals
-from speck.coordinator.queries.compositions.compositions import Queries
-from speck.coordinator.queries.compositions.doctor import Doctor
-from speck.coordinator.queries.compositions.engine_plans import EnginePlans
-from speck.coordinator.queries.compositions.profiles import ProfileQueries
-from speck.coordinator.queries.compositions.sites import SiteQueries
+from speck.coordinator.queries.compositions import Queries
+from speck.coordinator.queries.doctor import Doctor
+from speck.coordinator.queries.engine_plans import EnginePlans
+from speck.coordinator.queries.profiles import ProfileQueries
+from speck.coordinator.queries.sites import SiteQueries
 from speck.core.clocks import steady_beside
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings

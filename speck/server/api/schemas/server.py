@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
-from speck.coordinator.queries.compositions.doctor import Finding
+from speck.coordinator.queries.doctor import Finding
 from speck.server.api.schemas.fields import UNIX, text
 from speck.server.api.schemas.plans import WarningSchema
 from speck.server.tokens import Role

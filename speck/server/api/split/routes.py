@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from speck.coordinator.queries.compositions.splits import split_data, splits_data
+from speck.coordinator.queries.splits import split_data, splits_data
 from speck.server.api import parameters, schemas
 from speck.server.api.routes import blueprint, services
 from speck.server.api.split.schemas import SplitSchema, WindowSchema
