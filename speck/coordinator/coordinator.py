@@ -128,8 +128,8 @@ class Coordinator:
 
     def faults(self) -> list[str]:
         """The faults that only a restart can repair, one sentence each."""
-        parts = (self.reconciler, self.adaptation, self.workers)
-        return [fault for part in parts if (fault := part.fault())]
+        parts = (self.reconciler, self.adaptation, self.workers, self.splits, self.sampler, self.prober)
+        return [fault for part in parts if (fault := part.loop.fault())]
 
     def unready_reasons(self) -> list[str]:
         """The reasons why this coordinator cannot do all of its work now, one sentence each."""

@@ -644,7 +644,7 @@ def test_the_loop_runs_by_itself(bench: Bench, hook: Hook) -> None:
     bench.apply(*two_readers(2))
     bench.controller.start()
     eventually(lambda: len(hook.asked), bool)
-    assert bench.controller.fault() == ""
+    assert bench.controller.loop.fault() == ""
 
 
 def test_an_inventory_without_scale_starts_nothing(tmp_path: Path, world: World) -> None:
@@ -652,7 +652,7 @@ def test_an_inventory_without_scale_starts_nothing(tmp_path: Path, world: World)
     services = build(store, double_kinds(world), Inventory(), Settings(roots=(tmp_path,), period=1))
     services.coordinator.workers.start()
     try:
-        assert services.coordinator.workers._thread is None
+        assert not services.coordinator.workers.loop.is_started
         assert services.sites.workers() == []
     finally:
         services.coordinator.close()

@@ -31,6 +31,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Worker
 from speck.errors import SpeckError
+from speck.loop import Loop
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.metrics import Metrics
 from speck.observe.sampler import Sampler
@@ -74,14 +75,14 @@ class WorkerController:
     _loads: dict[str, JobLoad] = field(default_factory=dict, init=False)
     _loaded_at: float = field(default=float("-inf"), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    loop: Loop = field(init=False)
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="workers"), init=False
     )
 
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
+        self.loop = Loop("workers", "a round of the workers", self._timed_round)
         self.pools = [EnginePool(each) for each in self.inventory.pools]
         for site in self.inventory.sites.values():
             for engine in site.engines:
@@ -93,33 +94,21 @@ class WorkerController:
 
     def start(self) -> None:
         """Begin, if the inventory has pools, or an engine whose workers come and go."""
-        if (self.groups or self.pools) and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="workers", daemon=True)
-            self._thread.start()
+        if self.groups or self.pools:
+            self.loop.start()
 
     def close(self) -> None:
         """Call no more hooks, and end the commands that run."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.loop.close()
         self._threads.shutdown(cancel_futures=True)
         for call in self._calls.values():
             call.cancel()
         for address in self.groups:
             self.pool.resume(address)
 
-    def fault(self) -> str:
-        """The reason why no rounds are made any more; empty when they are."""
-        dead = self._thread is not None and not self._thread.is_alive() and not self._stop.is_set()
-        return "the loop of the workers has ended" if dead else ""
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self.round()
-            except Exception:
-                _log.exception("a round of the workers failed")
-            self._stop.wait(PERIOD)
+    def _timed_round(self) -> float:
+        self.round()
+        return PERIOD
 
     # --- a round
 
@@ -214,7 +203,7 @@ class WorkerController:
         ended = group.note_state(now)
         if ended is not None:
             self._report([ended])
-        request = None if self._stop.is_set() else group.request(now)
+        request = None if self.loop.is_closed else group.request(now)
         if request is None or group.address in self._calls:
             return
         if not request.stop:
