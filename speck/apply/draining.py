@@ -51,7 +51,7 @@ class SourceSwitch:
 
     @property
     def _allowed(self) -> bool:
-        return self.context.operation.give_up
+        return self.context.operation.request.give_up
 
     def drain(self, action: Action) -> None:
         """Wait until the messages are processed; a job that does not run is started once more as it was."""

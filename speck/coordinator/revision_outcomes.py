@@ -49,13 +49,13 @@ class RevisionOutcomes:
         if base == operation.revision:
             return "not taken back: there is no revision before it that differs"
         change: dict[str, Any] = {
-            "author": operation.author,
+            "author": operation.request.author,
             "message": f"revision {operation.revision} was not applied wholly",
             "base_revision": operation.revision,
         }
         try:
             if base:
-                back, _ = self.rollback(name, base, give_up=operation.give_up, **change)
+                back, _ = self.rollback(name, base, give_up=operation.request.give_up, **change)
             else:
                 back = self.delete(name, **change)
         except SpeckError as error:
@@ -72,5 +72,5 @@ class RevisionOutcomes:
                 continue
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
-                error = self.take_back(self.operations.restored(data))
+                error = self.take_back(Operation.from_dict(data, self.operations.clock))
                 _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)

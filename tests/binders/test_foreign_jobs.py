@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.binder import ListsRunning, installed
+from speck.binder import installed
 from speck.client import RequestRefused
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Found
@@ -135,7 +135,6 @@ def _refused(server: RestServer, text: bytes, owner: str) -> None:
 def _seen(server: RestServer, place: Place, broker: MosquittoServer) -> tuple[list[Found], list[object]]:
     """The jobs that the engine lists, and the sessions that the broker has."""
     engine = server.coordinator.pool.engine_at(place.engine, place.site.engines[0].spe_address)
-    assert isinstance(engine, ListsRunning)
     return list(engine.running()), _sessions(broker)
 
 

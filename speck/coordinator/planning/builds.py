@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from speck.binder import BuildsJobs
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.plan import Move, Plan, Start, Stop, Update
@@ -23,8 +22,8 @@ from speck.errors import BinderError, Fault, InvalidInput, Rejected
 from speck.store.artifacts import Artifacts
 
 PATIENCE = 45.0  # s for all builds of a plan; a request waits for a minute
-_AT_ONCE = 4
-_REMEMBERED = 1000
+_AT_ONCE = 4  # builds of an operation side by side: each loads an engine that runs other jobs
+_REMEMBERED = 1000  # outcomes of builds, the oldest of which is dropped
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Builds:
             places.setdefault(job.spe_address, job)
         for job in places.values():
             engine, path = self.pool.engine(job), self.artifacts.readable(job)
-            if not isinstance(engine, BuildsJobs) or path is None:
+            if path is None:
                 return
             try:
                 engine.build_job(replace(job, job_path=str(path)))

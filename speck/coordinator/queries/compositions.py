@@ -10,7 +10,6 @@ from typing import Any
 
 import speck
 from speck.apply.operations import Operations
-from speck.binder import LogReader
 from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.planning.code_changes import CodeChanges
@@ -33,7 +32,7 @@ from speck.store.history import History
 from speck.store.maintenance.backup import archive
 from speck.store.maintenance.repair import check
 from speck.store.retention import Retention, deletion_order
-from speck.store.store import sizes
+from speck.store.sizes import sizes
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,6 @@ class Queries:
         if attempt is None or attempt.handle is None:
             return answer | {"about": "no engine has the job, so there is no log of it", "lines": []}
         engine = self.pool.engine(snapshot.forms[name])
-        if not isinstance(engine, LogReader):
-            return answer | {"about": "this kind of engine shows no log", "lines": []}
         return answer | {
             "about": engine.log_about,
             "lines": list(engine.log_tail(attempt.handle, lines)),
@@ -300,7 +297,7 @@ class Queries:
             yield from archive(records, store.directory, self.clock(), speck.__version__)
 
     def store_size(self) -> dict[str, int]:
-        """See :func:`speck.store.store.sizes`."""
+        """See :func:`speck.store.sizes.sizes`."""
         return sizes(self.deployments.store.directory)
 
     def check_store(self) -> list[dict[str, str]]:
