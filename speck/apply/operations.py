@@ -281,7 +281,9 @@ class Operations:
 
     def _schedule(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> tuple[Step, ...]:
         records = self.store.jobs(operation.composition)  # not one by one: they are many
-        return schedule_from(self.store, plan, records, operation.left_behind, delete_all=not desired)
+        return schedule_from(
+            self.store, plan, records, operation.request.leave_behind, delete_all=not desired
+        )
 
     def _observe(self, operation: Operation, plan: Plan) -> None:
         """Observe the jobs that were changed: users look now, the reconciler only in a while."""
