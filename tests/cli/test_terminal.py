@@ -25,8 +25,8 @@ from testbed.contract.engines import eventually
 from testbed.servers.base import free_port
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from testbed.servers.served_process import served
-from testbed.servers.speck_command import Speck
 from testbed.servers.terminal import COLOUR, command, environment, piped, started, terminal
+from tests.fixtures.speck_command import Speck
 
 
 @pytest.fixture

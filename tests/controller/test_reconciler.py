@@ -17,9 +17,8 @@ from speck.core.runtime import Drift, JobState
 from speck.core.settings import Settings
 from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError
 from speck.store import Store
-from testbed.benches.coordinator import world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import chain, code_hash, composition, make_job
-from testbed.benches.reconciler import WAITS, Bench, bench_fixture, copy_of  # noqa: F401
+from testbed.benches.reconciler import WAITS, Bench, copy_of
 from testbed.contract.engines import eventually
 from testbed.doubles.binders import World, double_kinds
 

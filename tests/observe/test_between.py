@@ -19,7 +19,7 @@ from testbed.contract.engines import eventually
 from testbed.doubles.binders import InMemoryBroker, World
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 A, B, C = "tcp://a:1883", "tcp://b:1883", "tcp://c:1883"
 
