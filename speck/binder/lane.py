@@ -74,6 +74,7 @@ class Lane:
         error, result = None, None
         try:
             result = work()
+        # Whatever ended the work is the future's; its place is free again in any case.
         except BaseException as problem:
             error = problem
         with self._lock:

@@ -13,7 +13,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import BinderError
 
-BROKER_BOUND = 4
+BROKER_BOUND = 4  # calls at one broker: each has a connection of its own
 WAITING_BOUND = 32  # for each user
 
 

@@ -81,7 +81,7 @@ class Watcher:
             items, trouble = part.read(), {}
         except SpeckError as error:
             items, trouble = {}, {part.name: str(error)}
-        except Exception as error:
+        except Exception as error:  # a fault of one part must not end the updates of all watchers
             _log.exception("reading the live %s failed", part.name)
             items, trouble = {}, {part.name: f"internal error: {error!r}"}
         if self._end.is_set():
