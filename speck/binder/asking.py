@@ -60,13 +60,13 @@ def ask(
     waiting, begun = deque(dict.fromkeys(places)), dict[_Place, Future[_Answer]]()
     order = list(waiting)
     prompt = set[Future[_Answer]]()
-    while waiting and (left := deadline - time.monotonic()) > 0:
+    while waiting and (remaining := deadline - time.monotonic()) > 0:
         while waiting and len(prompt) < at_once:
             place = waiting.popleft()
             begun[place] = begin(partial(call, place), name)
             prompt.add(begun[place])
         if waiting:
-            done, prompt = wait(prompt, min(grace, left), FIRST_COMPLETED)
+            done, prompt = wait(prompt, min(grace, remaining), FIRST_COMPLETED)
             prompt = prompt if done else set()
     wait(begun.values(), max(0.0, deadline - time.monotonic()))
     ended = {place: begun[place] for place in order if place in begun and begun[place].done()}
