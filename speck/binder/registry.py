@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -62,7 +62,6 @@ class EngineKind:
     local: LocalServer | None = None
     parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
     on_error: tuple[str, ...] = ("fail",)
-    settle: InitVar[float | None] = None  # startup_seconds, as binders of other packages name it since 0.1
     aggregation: Callable[[Path, str], Sequence[str]] | None = None
     sample_split: SampleSplit | None = None
     policy_fault: Callable[[bytes], str | None] | None = None
@@ -70,10 +69,6 @@ class EngineKind:
     retains: bool = False
     real_time: bool = False
     reached_code: Callable[[Path, str], ReachedCode | None] | None = None
-
-    def __post_init__(self, settle: float | None) -> None:
-        if settle is not None:
-            object.__setattr__(self, "startup_seconds", settle)  # the class is frozen
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ class BrokerContract(ABC):
         assert list(beside.foreign_sessions()) == []
 
     def test_a_session_without_an_owner_is_adopted(self, broker: BrokerBinder) -> None:
-        broker.ensure_session(SESSION, "contract/in")  # as by version 0.1
+        broker.ensure_session(SESSION, "contract/in")
         broker.fence(SESSION, 3)
         adopting, other = take_owner(self.beside(broker), OWNER), take_owner(self.beside(broker), OTHER)
         adopting.claim_session(SESSION, "contract/in")
