@@ -26,9 +26,9 @@ from speck.binder import (
     EngineBinder,
 )
 from speck.core.engine_plan import EnginePlan, OperatorClass
-from speck.core.job import Job, client_id, form_fingerprint, session_fingerprint
+from speck.core.job import Job, form_fingerprint, session_fingerprint
 from speck.core.profile import JobSample
-from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
+from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, State
 from speck.errors import (
     BinderError,
     NoCapacity,
@@ -38,10 +38,9 @@ from speck.errors import (
     StateLost,
     Unreachable,
 )
-from testbed.benches.sessions import OWNER
+from testbed.contract.waiting import PATIENCE, attempt_of, await_state, eventually
 from testbed.contract.wire_trouble import Trouble
 
-PATIENCE = 60.0
 # s, in which each call of an engine in trouble ends: the binders of the benches wait half a second for an
 # answer, and 10 s for the process that starts a query.
 IN_TROUBLE = 20.0
@@ -108,34 +107,6 @@ class EngineBench(Protocol):
 def overrides(engine: EngineBinder, method: str) -> bool:
     """True if a binder has this method itself, and not by a default of the contract."""
     return getattr(type(engine), method) is not getattr(EngineBinder, method)
-
-
-def attempt_of(job: Job, number: int = 1, state: State | None = None) -> Attempt:
-    """A new attempt at a job."""
-    return Attempt(
-        id=uuid.uuid4().hex,
-        job_name=job.job_name,
-        number=number,
-        session=client_id(job.job_name),
-        state=state,
-        owner=OWNER,
-    )
-
-
-def await_state(engine: EngineBinder, handle: Handle, *states: JobState) -> JobStatus:
-    """Wait until the engine says one of these states."""
-    return eventually(lambda: engine.status(handle), lambda status: status.state in states)
-
-
-def eventually(ask: Callable[[], T], desired: Callable[[T], bool], patience: float = PATIENCE) -> T:
-    """Ask until the answer is as wanted: at first often, since doubles in memory answer at once."""
-    deadline = time.monotonic() + patience
-    pause = 0.002
-    while not desired(answer := ask()):
-        assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
-    return answer
 
 
 def assert_useless(

@@ -17,7 +17,7 @@ from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Found
 from testbed.benches.examples import one_site
 from testbed.benches.spark import JOBS, MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.rest import RestServer, rest_server

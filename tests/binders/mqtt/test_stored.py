@@ -11,7 +11,7 @@ from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
 from speck.errors import Unreachable
 from testbed.benches.spark import MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
