@@ -14,10 +14,9 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
+from speck.testing import BrokerContract, EngineContract, attempt_of
+from speck.testing.wire_trouble import Trouble
 from testbed.benches.examples import one_site
-from testbed.contract.brokers import BrokerContract
-from testbed.contract.engines import EngineContract, attempt_of
-from testbed.contract.wire_trouble import Trouble
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
 
 ENGINE = "sc://127.0.0.1:15002"
