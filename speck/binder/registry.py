@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from speck.binder.broker import BrokerBinder
 from speck.binder.devserver import LocalServer
 from speck.binder.engine import EngineBinder
+from speck.binder.former import adapting
 from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
@@ -124,5 +125,13 @@ class Registry:
 
 
 def installed() -> Registry:
-    """The binders of all installed packages, by their entry points."""
-    return Registry.of(entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))
+    """The binders of all installed packages, by their entry points; those of the former form are adapted."""
+    return Registry.of(map(_loaded, entry_points(group=ENTRY_POINT_GROUP)))
+
+
+def _loaded(entry: EntryPoint) -> EngineKind | BrokerKind:
+    kind: EngineKind | BrokerKind = entry.load()
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+    if isinstance(kind, EngineKind):
+        return adapting(kind, EngineBinder, package)
+    return adapting(kind, BrokerBinder, package)
