@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from testbed.contract.wire_trouble import Mischief, MischiefRelay
+from speck.testing.wire_trouble import Mischief, MischiefRelay
 from testbed.faults.kills import ENGINES, report
 from testbed.faults.sites import Place
 from testbed.faults.trial import Trial
