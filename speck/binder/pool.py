@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, OwnsSessions, Registry
+from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry
 from speck.binder.instrumented import Call, Listener, instrumented
 from speck.binder.lane import Lane
 from speck.core.inventory import Inventory
@@ -49,7 +49,7 @@ class BinderPool:
         with self._lock:
             if (engine, address) not in self._engines:
                 binder = kind.connect(address, self.inventory)
-                if self.artifacts is not None and isinstance(binder, FetchesArtifacts):
+                if self.artifacts is not None:
                     binder.take_artifacts(self.artifacts)
                 self._engines[engine, address] = instrumented(binder, kind.name, address, self.listener)
             return self._engines[engine, address]
@@ -66,7 +66,7 @@ class BinderPool:
         with self._lock:
             if address not in self._brokers:
                 binder = kind.connect(address, self.inventory)
-                if self.owner and isinstance(binder, OwnsSessions):
+                if self.owner:
                     binder.take_owner(self.owner)
                 self._brokers[address] = instrumented(binder, kind.name, address, self.listener)
             return self._brokers[address]
@@ -80,6 +80,18 @@ class BinderPool:
         """The lane of a job's engine."""
         kind = self.registry.engine_kind(job.engine, job.spe_address)
         return self._lane(job.spe_address, kind.bound if kind else 1).share(user)
+
+    def pause(self, engine: str, address: str, seconds: float) -> None:
+        """Begin no action at an engine until :meth:`resume`, or for this time at most."""
+        kind = self.registry.engine_kind(engine, address)
+        self._lane(address, kind.bound if kind else 1).pause(seconds)
+
+    def resume(self, address: str) -> None:
+        """Let actions at an engine begin again, if they were paused."""
+        with self._lock:
+            lane = self._lanes.get(address)
+        if lane is not None:
+            lane.resume()
 
     def broker_lane(self, address: str, user: str) -> Executor:
         """The lane of a broker."""
