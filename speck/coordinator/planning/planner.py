@@ -12,8 +12,9 @@ from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
 from speck.coordinator.placing.placer import place_notes
-from speck.coordinator.planning.admission import refuse_claimed, refuse_unplaced
+from speck.coordinator.planning.admission import desired_elsewhere, refuse_claimed, refuse_unplaced
 from speck.coordinator.planning.code_changes import CodeChanges
+from speck.coordinator.planning.cycles import cycle_notes
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
@@ -92,6 +93,7 @@ class Planner:
             place_notes(plan),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
+            cycle_notes(plan, desired, desired_elsewhere(self.store, snapshot.head.name)),
         )
         return replace(plan, leaves=leaves, consequences=joined_notes(notes))
 
