@@ -84,7 +84,8 @@ class ReaderWatch:
                 if not (each := self._known[name]).is_read:
                     unseen[each.job.source_broker].append(each)
         for broker, attempts in unseen.items():
-            if broker not in self._asked or self._asked[broker].done():
+            before = self._asked.get(broker)
+            if before is None or before.done():
                 self._asked[broker] = self._threads.submit(self._ask, broker, attempts)
 
     def _noted(
@@ -115,6 +116,11 @@ class ReaderWatch:
         with self._lock:
             names = list(self._known)
         return {name: text for name in names if (text := self.fault(name))}
+
+    def forget(self, brokers: Iterable[str]) -> None:
+        """Forget the looks at these brokers."""
+        for broker in brokers:
+            self._asked.pop(broker, None)
 
     def close(self) -> None:
         """Begin no further look."""
