@@ -451,6 +451,14 @@ class AdoptsSessions(Protocol):
 
 
 @runtime_checkable
+class LimitsPackets(Protocol):
+    """A broker binder whose broker states the size of the largest message that it accepts."""
+
+    def packet_bytes(self) -> int | None:
+        """The largest packet that the broker accepts, in bytes; ``None``: it states no limit."""
+
+
+@runtime_checkable
 class CountsDropped(Protocol):
     """A broker binder whose broker reports the number of messages that it dropped."""
 

@@ -14,6 +14,7 @@ from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.code_changes import CodeChanges
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss
+from speck.coordinator.message_sizes import size_notes, written
 from speck.coordinator.placer import place_notes
 from speck.coordinator.reachability import Reachability
 from speck.core.code import CodeChange
@@ -25,6 +26,7 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput, JobsOfAnother, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
 from speck.observe.sampler import Sampler
+from speck.placement.profile import JobProfile, Value, with_expected
 from speck.store import Head, Store
 from speck.store.deployments import Deployments, Snapshot
 
@@ -117,8 +119,26 @@ class Planner:
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
 
     def with_reachability(self, plan: Plan, left_behind: Collection[str]) -> Plan:
-        """A plan with the engines and brokers that do not answer now."""
-        return replace(plan, unreachable=Reachability(self.pool, left_behind).unreachable(plan))
+        """A plan with the engines and brokers that do not answer now, and what those that do state."""
+        asked = Reachability(self.pool, left_behind)
+        unreachable = asked.unreachable(plan)
+        notes = joined_notes(
+            (plan.consequences, size_notes(plan, asked.limits, self._sizes(plan, asked.limits)))
+        )
+        return replace(plan, unreachable=unreachable, consequences=notes)
+
+    def _sizes(self, plan: Plan, limits: Mapping[str, int]) -> dict[str, Value]:
+        """The best known size of the messages that jobs write to brokers with limits, in bytes."""
+        jobs = [job for job in written(plan) if job.sink_broker in limits]
+        measures = self.sampler.measures
+        found = {} if measures is None else measures.jobs(jobs)
+        profiles = {
+            job.job_name: with_expected(
+                found[job.job_name].estimate.profile if found else JobProfile(), job.expects
+            )
+            for job in jobs
+        }
+        return {name: each.bytes_out for name, each in profiles.items() if each.bytes_out is not None}
 
     def left_behind(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

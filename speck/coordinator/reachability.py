@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from speck.binder import AcceptsJobs
+from speck.binder import AcceptsJobs, LimitsPackets
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, UnreachablePlace, Update
@@ -21,10 +21,15 @@ _Place = tuple[str, str, str]  # "engine" or "broker", the engine's kind, the ad
 
 @dataclass(frozen=True)
 class Reachability:
-    """``left_behind`` are addresses that are not asked."""
+    """``left_behind`` are addresses that are not asked.
+
+    ``limits`` are the largest packets that the brokers asked so far accept, in bytes; one that states no
+    limit is absent.
+    """
 
     pool: BinderPool
     left_behind: Collection[str] = ()
+    limits: dict[str, int] = field(default_factory=dict, init=False)
 
     def unreachable(self, plan: Plan) -> tuple[UnreachablePlace, ...]:
         """The places that do not answer, of the jobs that a plan starts, stops, updates or moves."""
@@ -56,7 +61,10 @@ class Reachability:
         """Raise the error of a place; ``starts``: jobs are to start at this engine."""
         kind, name, address = place
         if kind == "broker":
-            self.pool.broker(address).check()
+            broker = self.pool.broker(address)
+            broker.check()
+            if isinstance(broker, LimitsPackets) and (limit := broker.packet_bytes()) is not None:
+                self.limits[address] = limit
             return
         engine = self.pool.engine_at(name, address)
         engine.capacity()

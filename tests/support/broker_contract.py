@@ -23,6 +23,7 @@ from speck.binder import (
     Feed,
     ForeignSession,
     KnowsReaders,
+    LimitsPackets,
     NamesWriters,
     OwnedSession,
     OwnsSessions,
@@ -403,6 +404,11 @@ class BrokerContract(ABC):
         assert slow.session_exists(SESSION)
         slow.delete_session(SESSION)
         assert not slow.session_exists(SESSION)
+
+    def test_a_limit_of_packets_is_a_size(self, broker: BrokerBinder) -> None:
+        if not isinstance(broker, LimitsPackets):
+            pytest.skip("this broker states no limit of packets")
+        assert (broker.packet_bytes() or 1) > 0
 
     def test_close_twice(self, broker: BrokerBinder) -> None:
         broker.close()
