@@ -65,6 +65,16 @@ final class Publisher implements WriterConnection.Owner {
         }
     }
 
+    /** True if {@link #spoolIn} was called for a folder. */
+    boolean spoolsIn(Path root) {
+        lock.lock();
+        try {
+            return retention.spoolsIn(root);
+        } finally {
+            lock.unlock();
+        }
+    }
+
     Login login() {
         return login;
     }
