@@ -138,9 +138,6 @@ class ForeignJob:
         )
 
 
-_GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The actions that lead to the desired composition, by job name, and the revision they start from.
@@ -275,7 +272,7 @@ def _decide(
     changes = changed_fields(deployed.job, desired)
     if not deployed.started:
         return Start(desired, "accepted before, and not started yet", changes)
-    if status is not None and status.state in _GONE:
+    if status is not None and status.state.ended:
         return Start(desired, f"is {status.state.value} at {deployed.job.spe_address}", changes)
     return _compare(desired, deployed.job, changes, status, code)
 

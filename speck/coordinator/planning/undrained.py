@@ -10,13 +10,12 @@ from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Keep, Plan, Stop, UndrainedSession
-from speck.core.runtime import JobState, JobStatus
+from speck.core.runtime import JobStatus
 from speck.core.schedule import Rewiring, rewirings
 from speck.errors import BinderError, Fault, InvalidInput
 from speck.store import SessionRecord
 from speck.store.deployments import Snapshot
 
-_GONE = frozenset({JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED})
 _REMEDY = "expected --give-up, which gives them up"
 
 
@@ -95,7 +94,7 @@ def undrained_text(session: UndrainedSession) -> str:
 
 def _runs(snapshot: Snapshot, name: str, statuses: Mapping[str, JobStatus]) -> bool:
     attempt, status = snapshot.attempt(name), statuses.get(name)
-    gone = status is not None and status.state in _GONE
+    gone = status is not None and status.state.ended
     return attempt is not None and attempt.phase is AttemptPhase.RUNNING and not gone
 
 
