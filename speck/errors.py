@@ -185,7 +185,3 @@ class LocalError(SpeckError):
 
 class ServerError(SpeckError):
     """The command line got no answer from the server."""
-
-
-# Binders of other packages may use the names of version 0.1.
-NoAnswer, Refused, NoSecret = OutcomeUnknown, Rejected, SecretUnavailable

@@ -1,7 +1,7 @@
 """The coordinator: accepts compositions and has them applied.
 
 It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no engine itself
-(:mod:`speck.apply.applier` and :mod:`speck.observe.observer` do).  Users go before the reconciler
+(:mod:`speck.apply.executor` and :mod:`speck.observe.observer` do).  Users go before the reconciler
 (:mod:`speck.controller.reconciler`), which heals by operations of its own, applied as any other.
 """
 

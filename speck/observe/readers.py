@@ -48,8 +48,8 @@ class _Attempt:
 class ReaderWatch:
     """Looks for the readers of all running jobs.  ``clock`` gives Unix time, s; ``write`` writes events.
 
-    ``connected`` is true for a job whose engine reports a connected reader: one of version 0.1, or one that
-    may not write its fence, claims none.
+    ``connected`` is true for a job whose engine reports a connected reader: one that may not
+    write its fence claims none.
     """
 
     pool: BinderPool
