@@ -17,6 +17,7 @@ from speck.core.job import CODE, JOB_FIELDS, ChangeCost, FieldChange, Job, chang
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.core.split import Role, part_of
+from speck.core.waiting import count_text
 from speck.errors import Fault
 
 
@@ -360,8 +361,7 @@ def _destruction(action: Action, deletes_all: bool) -> Destruction | None:
 
 
 def _undrained_text(session: UndrainedSession) -> str:
-    many = "messages" if session.waiting is None else f"{session.waiting} messages"
-    return f"leaves {many} at {session.topic!r} of {session.broker}: {session.fate}"
+    return f"leaves {count_text(session.waiting)} at {session.topic!r} of {session.broker}: {session.fate}"
 
 
 # --- as plain data
