@@ -43,6 +43,11 @@ class SpeckError(Exception):
     """The base of all errors that SpecK raises deliberately."""
 
 
+def one_line(error: BaseException) -> str:
+    """The message of an error in one line."""
+    return " ".join(str(error).split())
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault or warning about a user's input.

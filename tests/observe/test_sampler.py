@@ -265,7 +265,7 @@ def test_closing_ends_the_asking(bench: Bench) -> None:
     bench.telemetry.close()
     count = bench.questions(NEAR)
     bench.rates()
-    assert not [each for each in threading.enumerate() if each.name.startswith("sampler")]
+    eventually(lambda: {each.name for each in threading.enumerate()}, {"sampler", "sample"}.isdisjoint)
     assert bench.questions(NEAR) == count
 
 
