@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -243,8 +244,12 @@ class Operations:
         self._at_work[operation.composition] = operation
         self._generations[operation.composition] += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
+        # A daemon: the end of the process does not wait for an engine that is silent (see :meth:`join`).
         work = threading.Thread(
-            target=self._run, args=(operation, desired, plan), name=f"operation-{operation.id}"
+            target=self._run,
+            args=(operation, desired, plan),
+            name=f"operation-{operation.id}",
+            daemon=True,
         )
         self._threads.append(work)
         work.start()
@@ -402,12 +407,13 @@ class Operations:
         with self._lock:
             self._closing = True
 
-    def join(self) -> None:
-        """Wait for those at work."""
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for those at work, for at most ``seconds`` in all."""
         with self._lock:
             at_work = list(self._threads)
+        until = None if seconds is None else time.monotonic() + seconds
         for thread in at_work:
-            thread.join()
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     # --- after a crash
 

@@ -15,7 +15,7 @@ from speck.binder.contract import LONGEST_ACTION, LONGEST_QUERY
 from speck.binder.deadline import within
 from speck.binder.engine import EngineBinder
 from speck.core.runtime import JobState, JobStatus
-from speck.errors import DrainTimeout, OutcomeUnknown, Rejected, SecretUnavailable, StateLost, Unreachable
+from speck.errors import OutcomeUnknown, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -42,20 +42,6 @@ _ACTIONS = frozenset(
         *("state_size", "read_state", "check_state_place", "write_state", "delete_state", "dispose_state"),
     )
 )
-
-# Values of the metrics' label ``error`` and of the log's field; alerts of users match them since 0.1.
-_LABELS: Mapping[type, str] = {
-    OutcomeUnknown: "NoAnswer",
-    Rejected: "Refused",
-    StateLost: "Refused",
-    SecretUnavailable: "NoSecret",
-    DrainTimeout: "Unfinished",
-}
-
-
-def label_of(error: object) -> str:
-    """The name of an error's class in metrics and logs."""
-    return _LABELS.get(type(error), type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +90,7 @@ class _Instrumented:
             answered = not error and method not in _OFFLINE
             return answer
         except Exception as problem:
-            error = label_of(problem)
+            error = type(problem).__name__
             raise
         finally:
             call = Call(self._kind, self._address, method, time.monotonic() - started, error, answered)
@@ -146,11 +132,11 @@ def _forwarding(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 def _returned_error(answer: object) -> str:
     """The error in an answer: an engine that does not answer is reported by a value, not by an exception."""
     values: Iterable[object] = answer.values() if isinstance(answer, Mapping) else (answer,)
-    errors = [_error_label(each) for each in values]
+    errors = [_error_name(each) for each in values]
     return errors[0] if errors and all(errors) else ""
 
 
-def _error_label(answer: object) -> str:
+def _error_name(answer: object) -> str:
     if isinstance(answer, JobStatus) and answer.state is JobState.UNKNOWN:
-        return _LABELS[OutcomeUnknown]
-    return label_of(answer) if isinstance(answer, Unreachable | OutcomeUnknown) else ""
+        return OutcomeUnknown.__name__
+    return type(answer).__name__ if isinstance(answer, Unreachable | OutcomeUnknown) else ""

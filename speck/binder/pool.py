@@ -6,7 +6,8 @@ import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry
+from speck.binder import ENGINE_OF_SCHEME, ArtifactServer, BrokerBinder, EngineBinder, Registry, scheme_of
+from speck.binder.asking import ask
 from speck.binder.instrumented import Call, Listener, instrumented
 from speck.binder.lane import Lane
 from speck.core.inventory import Inventory
@@ -19,6 +20,9 @@ WAITING_BOUND = 32  # for each user
 
 def _ignore(call: Call) -> None:
     """Ignore a call."""
+
+
+CLOSING = 20.0  # s, for which the end waits for tasks, and then for engines and brokers to disconnect
 
 
 @dataclass
@@ -53,6 +57,10 @@ class BinderPool:
                     binder.take_artifacts(self.artifacts)
                 self._engines[engine, address] = instrumented(binder, kind.name, address, self.listener)
             return self._engines[engine, address]
+
+    def engine_for(self, address: str) -> EngineBinder:
+        """The binder of the engine at an address, of the kind that its scheme stands for."""
+        return self.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
 
     def engine(self, job: Job) -> EngineBinder:
         """The binder of a job's engine."""
@@ -108,10 +116,12 @@ class BinderPool:
             return self._lanes[address]
 
     def close(self) -> None:
-        """Finish the running tasks, then close all binders."""
-        for lane in self._lanes.values():
-            lane.close()
-        for engine in self._engines.values():
-            engine.close()
-        for broker in self._brokers.values():
-            broker.close()
+        """Finish the running tasks, then close all binders; each step takes at most :data:`CLOSING` seconds.
+
+        A task, or a binder, that takes longer ends in its daemon thread.
+        """
+        ask(self._lanes, lambda key: self._lanes[key].close(), CLOSING, name="close-lane")
+        binders: list[EngineBinder | BrokerBinder] = [*self._engines.values(), *self._brokers.values()]
+        closed = ask(range(len(binders)), lambda number: binders[number].close(), CLOSING, name="close")
+        for error in closed.errors.values():
+            raise error

@@ -52,6 +52,8 @@ from speck.store.retention import Retention
 
 _log = logging.getLogger(__name__)
 
+CLOSING = 60.0  # s, for which the end waits for running operations
+
 
 @dataclass
 class Coordinator:
@@ -107,9 +109,13 @@ class Coordinator:
         self.adaptation.start()
         self._recovered = True
 
-    def close(self) -> None:
-        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers."""
-        self.finish_operations()
+    def close(self, seconds: float = CLOSING) -> None:
+        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers.
+
+        Waits ``seconds`` for the operations, of which the next start resumes those that run still, and only
+        a moment for calls whose answers are used no more: an engine that is silent holds up no end.
+        """
+        self.finish_operations(seconds)
         self.prober.close()
         self.splits.close()
         self.workers.close()
@@ -117,12 +123,12 @@ class Coordinator:
         self.observer.close()
         self.pool.close()
 
-    def finish_operations(self) -> None:
-        """Accept nothing new, and wait for the running operations."""
+    def finish_operations(self, seconds: float | None = None) -> None:
+        """Accept nothing new, and wait for the running operations, for at most ``seconds``."""
         self.operations.refuse_new()
         self.adaptation.close()
         self.reconciler.close()
-        self.operations.join()
+        self.operations.join(seconds)
 
     # --- health
 

@@ -27,10 +27,10 @@ from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
+from speck.testing.brokers import OWNER, BrokerContract
+from speck.testing.waiting import eventually
+from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.benches.examples import one_site
-from testbed.contract.brokers import OWNER, BrokerContract
-from testbed.contract.waiting import eventually
-from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.web_proxy import web_proxy
