@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -69,6 +70,11 @@ def instrumented(binder: _T, kind: str, address: str, listener: Listener) -> _T:
     return cast(_T, _class_of(binder_class)(binder, kind, address, listener))
 
 
+def is_called(binder: object) -> bool:
+    """True if a call of an :func:`instrumented` binder is under way."""
+    return isinstance(binder, _Instrumented) and binder._under_way > 0
+
+
 class _Instrumented:
     """A proxy of a binder, with the methods of the binder's class.
 
@@ -77,12 +83,15 @@ class _Instrumented:
 
     def __init__(self, binder: Any, kind: str, address: str, listener: Listener) -> None:
         self._binder, self._kind, self._address, self._listener = binder, kind, address, listener
+        self._under_way, self._counting = 0, threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._binder, name)
 
     def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
         started, error, answered = time.monotonic(), "", False
+        with self._counting:
+            self._under_way += 1
         try:
             with within(LONGEST_ACTION if method in _ACTIONS else LONGEST_QUERY):
                 answer = getattr(self._binder, method)(*arguments, **named)
@@ -95,6 +104,8 @@ class _Instrumented:
         finally:
             call = Call(self._kind, self._address, method, time.monotonic() - started, error, answered)
             _log_call(call)
+            with self._counting:
+                self._under_way -= 1
             self._listener(call)
 
 

@@ -66,6 +66,12 @@ class Lane:
             self._pause.cancel()
             self._pause = None
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no task runs or waits, and it is not paused."""
+        with self._lock:
+            return not self._running and not self._waiting and self._pause is None
+
     def close(self) -> None:
         """Wait for all tasks."""
         self.resume()

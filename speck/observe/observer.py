@@ -7,7 +7,7 @@ or error is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -115,6 +115,10 @@ class Observer:
         """Drop the statuses of jobs that are no more, or are about to change."""
         for name in names:
             self._seen.pop(name, None)
+
+    def forget_engines(self, addresses: Collection[str]) -> None:
+        """Forget which of these engines were late."""
+        self._late.difference_update([key for key in self._late.copy() if key[1] in addresses])
 
     def _ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> bool:
         """Begin to ask an engine; False if an earlier call is still under way."""

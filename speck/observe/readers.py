@@ -113,6 +113,11 @@ class ReaderWatch:
             names = list(self._known)
         return {name: text for name in names if (text := self.fault(name))}
 
+    def forget(self, brokers: Iterable[str]) -> None:
+        """Forget the looks at these brokers."""
+        for broker in brokers:
+            self._asked.pop(broker, None)
+
     def close(self) -> None:
         """Wait a moment for the looks that are under way."""
         wait(self._asked.values(), CLOSING)

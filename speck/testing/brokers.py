@@ -363,6 +363,10 @@ class BrokerContract(ABC):
         slow.delete_session(SESSION)
         assert not slow.session_exists(SESSION)
 
+    def test_a_limit_of_packets_is_a_size(self, broker: BrokerBinder) -> None:
+        limit = broker.packet_bytes()
+        assert limit is None or limit > 0
+
     def test_close_twice(self, broker: BrokerBinder) -> None:
         broker.close()
         broker.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
@@ -19,10 +19,15 @@ _Place = tuple[str, str, str]  # "engine" or "broker", the engine's kind, the ad
 
 @dataclass(frozen=True)
 class Reachability:
-    """``left_behind`` are addresses that are not asked."""
+    """``left_behind`` are addresses that are not asked.
+
+    ``limits`` are the largest packets that the brokers asked so far accept, in bytes; one that states no
+    limit is absent.
+    """
 
     pool: BinderPool
     left_behind: Collection[str] = ()
+    limits: dict[str, int] = field(default_factory=dict, init=False)
 
     def unreachable(self, plan: Plan) -> tuple[UnreachablePlace, ...]:
         """The places that do not answer, of the jobs that a plan starts, stops, updates or moves."""
@@ -51,7 +56,10 @@ class Reachability:
         """Raise the error of a place; ``starts``: jobs are to start at this engine."""
         kind, name, address = place
         if kind == "broker":
-            self.pool.broker(address).check()
+            broker = self.pool.broker(address)
+            broker.check()
+            if (limit := broker.packet_bytes()) is not None:
+                self.limits[address] = limit
             return
         engine = self.pool.engine_at(name, address)
         engine.capacity()

@@ -14,6 +14,7 @@ from typing import Any
 from speck.binder import Capability
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
+from speck.coordinator.planning.cycles import cycle_text, shared_cycles
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
@@ -40,6 +41,7 @@ class Finding(StrEnum):
     READER = "reader not connected"
     UNREAD = "not reading"
     QOS0 = "messages at QoS 0"
+    CYCLE = "cycle of jobs"
     LOSS = "messages lost"
 
 
@@ -79,6 +81,7 @@ class Doctor:
             self._sinks,
             self._lost,
             self._unread,
+            lambda: self._cycles(snapshots),
             *((lambda address=address: self._sessions(address)) for address in brokers),
             *(
                 (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
@@ -174,6 +177,16 @@ class Doctor:
                     "its reader has no connection to its broker",
                     "check the broker, and the login in the inventory; a refused reader ends after a minute",
                 )
+
+    @staticmethod
+    def _cycles(snapshots: Iterable[Snapshot]) -> Iterator[Diagnosis]:
+        for names, path in shared_cycles({each.head.name: each.desired.values() for each in snapshots}):
+            yield Diagnosis(
+                Finding.CYCLE,
+                names[0],
+                cycle_text(path),
+                "let the data flow one way: give one of these jobs another source_topic or sink_topic",
+            )
 
     def _unread(self) -> Iterator[Diagnosis]:
         for name, fault in self.readers.unread().items():
