@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
+from speck.apply.executor import schedule_from
 from speck.apply.foreign import ForeignJobs
 from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
@@ -21,8 +22,9 @@ from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
-from speck.core.plan import Plan, Start, make_plan, refused_splits, stranded_state
+from speck.core.plan import Plan, Start, Stop, make_plan, refused_splits, stranded_state
 from speck.core.runtime import JobStatus
+from speck.core.schedule import Step
 from speck.core.settings import Settings
 from speck.errors import InvalidInput, JobsOfAnother, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
@@ -119,6 +121,13 @@ class Planner:
         # A file that the job did not keep, though it reaches no change: its whole content was asked for.
         code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
+
+    def steps(self, plan: Plan, leave_behind: Iterable[str] = ()) -> tuple[Step, ...]:
+        """The steps of a whole plan that is not begun yet, with what earlier operations have left."""
+        left_behind = self.left_behind(self.deployments.head(plan.composition), leave_behind)
+        delete_all = all(isinstance(each, Stop) for each in plan.actions)
+        records = self.store.jobs(plan.composition)
+        return schedule_from(self.store, plan, records, left_behind, delete_all=delete_all)
 
     def with_reachability(self, plan: Plan, left_behind: Collection[str]) -> Plan:
         """A plan with the engines and brokers that do not answer now, and what those that do state."""

@@ -18,6 +18,7 @@ from speck.schema.compositions import Loaded, load_composition, load_job, read_d
 from speck.server.api import exposition, parameters, problems, schemas
 from speck.server.api.live import Live
 from speck.server.api.problems import fault_data
+from speck.server.api.steps import requested_steps
 from speck.server.api.submission import FORM, JSON, submission
 from speck.server.middleware import authentication
 from speck.server.middleware.authentication import author
@@ -135,7 +136,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         unbuilt = map(Fault, plan.unbuilt)
         warnings = [fault_data(each) for each in (*loaded.warnings, *unbuilt)]
         more = {"warnings": warnings, "jobs": forms(plan), "plan": services().plans.add(loaded)}
-        return current_app.json.response(plan_data(plan) | more)
+        return current_app.json.response(plan_data(plan) | more | requested_steps(plan, query))
     operation, _ = _coordinator().apply(
         loaded.composition,
         base_revision=query["base_revision"],
@@ -184,7 +185,8 @@ def delete_composition(query: dict[str, Any], name: str) -> Any:
     base, left_behind = query["base_revision"], query["leave_behind"]
     if query["dry_run"]:
         plan = _coordinator().plan_deletion(name, base, left_behind)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
+        more = {"warnings": [], "jobs": forms(plan)} | requested_steps(plan, query)
+        return current_app.json.response(plan_data(plan) | more)
     operation = _coordinator().delete_composition(
         name, base_revision=base, leave_behind=left_behind, **why(query)
     )
@@ -239,7 +241,7 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
         plan, restored = _coordinator().plan_rollback(name, number, base, give_up)
         warnings = [{"message": each} for each in _coordinator().rollback_warnings(name)]
         more = {"warnings": warnings, "restored": restored, "jobs": forms(plan)}
-        return current_app.json.response(plan_data(plan) | more)
+        return current_app.json.response(plan_data(plan) | more | requested_steps(plan, query))
     operation, _ = _coordinator().rollback(name, number, base_revision=base, give_up=give_up, **why(query))
     return answer(operation, query["wait"])
 
@@ -312,7 +314,8 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
     allowed = {each: query[each] for each in ("base_revision", "leave_behind", "give_up")}
     if query["dry_run"]:
         plan = _coordinator().plan_job_deletion(name, **allowed)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
+        more = {"warnings": [], "jobs": forms(plan)} | requested_steps(plan, query)
+        return current_app.json.response(plan_data(plan) | more)
     operation = _coordinator().delete_job(
         name, author=author(query["author"]), message=query["message"], **allowed
     )

@@ -15,6 +15,7 @@ from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, P
 from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
 from speck.server.api.problems import fault_data
 from speck.server.api.routes import answer, blueprint, forms, load, request_body, services, why
+from speck.server.api.steps import requested_steps
 
 __all__ = ["blueprint"]
 
@@ -97,7 +98,8 @@ def pin_job(query: dict[str, Any], name: str) -> Any:
     changed, base = coordinator.pinned(name, query["pin"], query["site"])
     if query["dry_run"]:
         plan = coordinator.plan(changed, base)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
+        more = {"warnings": [], "jobs": forms(plan)} | requested_steps(plan, query)
+        return current_app.json.response(plan_data(plan) | more)
     author, message = why(query).values()
     expected = base if query["base_revision"] is None else query["base_revision"]
     operation, _ = coordinator.apply(changed, base_revision=expected, author=author, message=message)
