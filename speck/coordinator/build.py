@@ -17,8 +17,11 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
-from speck.coordinator.adopter import Adopter
+from speck.coordinator.acceptance import Acceptance
+from speck.coordinator.atomic_reverts import AtomicReverts
+from speck.coordinator.changes import Changes
 from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.interrupted import InterruptedOperations
 from speck.coordinator.mover import Mover
 from speck.coordinator.placing.placer import Placer
 from speck.coordinator.placing.pools import EnginePools
@@ -26,6 +29,7 @@ from speck.coordinator.placing.portability import silent_engines
 from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner
+from speck.coordinator.planning.resolver import Resolver
 from speck.coordinator.plans import PlannedCompositions
 from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries.compositions import Queries
@@ -63,6 +67,7 @@ class Services:
     """
 
     coordinator: Coordinator
+    changes: Changes
     queries: Queries
     sites: SiteQueries
     profiles: ProfileQueries
@@ -72,7 +77,6 @@ class Services:
     proposals: Proposals
     plans: PlannedCompositions
     adaptation: Adaptation
-    adopter: Adopter
     files: ServedFiles | None
     uploads: Uploads
 
@@ -155,6 +159,25 @@ def build(
     engine_plans = EnginePlans(deployments, pool, sampler, measures, clock)
     pools = EnginePools(deployments, inventory, workers.cores_of, silent=partial(silent_engines, pool))
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
+    planner = Planner(store, inventory, settings, pool, deployments, observer, sampler, code)
+    changes = Changes(
+        store=store,
+        settings=settings,
+        clock=clock,
+        artifacts=artifacts,
+        deployments=deployments,
+        operations=operations,
+        backoff=backoff,
+        placer=placer,
+        code=code,
+        builds=Builds(pool, artifacts),
+        planner=planner,
+        resolver=Resolver(deployments, history, artifacts, placer),
+        acceptance=Acceptance(store, operations),
+        adoptions=Adoptions(store, pool),
+    )
+    reverts = AtomicReverts(store, operations, changes)
+    operations.on_atomic_failure.append(reverts.revert)
     coordinator = Coordinator(
         store=store,
         registry=registry,
@@ -177,17 +200,20 @@ def build(
         workers=workers,
         backoff=backoff,
         placer=placer,
-        code=code,
-        builds=Builds(pool, artifacts),
-        planner=Planner(store, inventory, settings, pool, deployments, observer, sampler, code),
+        changes=changes,
+        reverts=reverts,
+        interrupted=InterruptedOperations(
+            store, deployments, operations, planner, backoff, clock, reconciler.steady
+        ),
     )
-    adaptation.mover = Mover(coordinator)
+    adaptation.mover = Mover(deployments, placer, changes)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments)
     doctor = Doctor(deployments, pool, inventory, sampler, losses, readers)
-    proposals = Proposals(coordinator, placer, mint, clock)
+    proposals = Proposals(changes, deployments, placer, mint, clock)
     plans = PlannedCompositions(mint, steady_beside(clock))
     return Services(
         coordinator=coordinator,
+        changes=changes,
         queries=queries,
         sites=sites,
         profiles=profiles,
@@ -197,7 +223,6 @@ def build(
         proposals=proposals,
         plans=plans,
         adaptation=adaptation,
-        adopter=Adopter(coordinator, Adoptions(store, pool)),
         files=files,
         uploads=uploads,
     )

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.apply.operation import Operation
-from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.changes import Changes
 from speck.coordinator.placing.figures import proposal_data
 from speck.coordinator.placing.placer import Placed, Placer, Wishes
+from speck.core.change import Apply, Request
 from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Composition
 from speck.core.plan import Plan
-from speck.errors import Conflict, Expired, NotFound, StaleRevision
+from speck.errors import Conflict, Expired, Fault, NotFound, StaleRevision
 from speck.placement.graph import Model
 from speck.placement.problem import Load, Problem
-from speck.store.deployments import nearest
+from speck.store.deployments import Deployments, nearest
 
 CAPACITY = 100
 LIFETIME = 15 * 60.0  # s
@@ -49,7 +50,8 @@ class Proposal:
 class Proposals:
     """Proposes and accepts.  ``mint`` makes ids, ``clock`` gives Unix time, s.  Safe for several threads."""
 
-    coordinator: Coordinator
+    changes: Changes
+    deployments: Deployments
     placer: Placer
     mint: Callable[[], str]
     clock: Callable[[], float]
@@ -69,10 +71,11 @@ class Proposals:
         """Place a composition anew, and keep the result.  Nothing is changed.
 
         Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and as
-        :meth:`~speck.coordinator.Coordinator.plan`.
+        :meth:`~speck.coordinator.changes.Changes.plan`.
         """
         placed = self.placer.place(composition, wishes)
-        plan = self.coordinator.plan(placed.composition, placed.base_revision)
+        planned = self.changes.plan(Apply(placed.composition), Request(base_revision=placed.base_revision))
+        plan = self.changes.inspected(planned).plan
         now = self.clock()
         expires = self.steady() + LIFETIME
         identifier = self.mint()[:_ID_LENGTH]
@@ -89,8 +92,7 @@ class Proposals:
 
     def running(self, name: str) -> Composition:
         """The last revision of a composition.  Raises :class:`~speck.errors.NotFound`."""
-        head = self.coordinator.deployments.known_head(name)
-        return self.coordinator.desired(head.name)
+        return self.deployments.last(self.deployments.known_head(name))
 
     def all(self) -> list[dict[str, Any]]:
         """The kept proposals, newest first."""
@@ -114,16 +116,16 @@ class Proposals:
         proposal = self._proposal(identifier)
         self._check(proposal)
         why = f"placement {proposal.id}, policy {proposal.placed.policy}"
-        operation, plan = self.coordinator.apply(
-            proposal.placed.composition,
-            base_revision=proposal.placed.base_revision,
-            warnings=[each["message"] for each in proposal.warnings],
+        request = Request(
             author=author,
             message=message or why,
+            base_revision=proposal.placed.base_revision,
             give_up=give_up,
         )
+        warnings = tuple(Fault(each["message"]) for each in proposal.warnings)
+        operation, planned = self.changes.carry_out(Apply(proposal.placed.composition, warnings), request)
         proposal.operation = operation.id
-        return operation, plan
+        return operation, planned.plan
 
     def _check(self, proposal: Proposal) -> None:
         """Raise the error of a proposal that can no longer be accepted."""
@@ -135,7 +137,7 @@ class Proposals:
         if self.steady() > proposal.expires:
             raise Expired(f"placement {proposal.id!r} has expired (expected a new one: speck advise)")
         base = proposal.placed.base_revision
-        head = self.coordinator.deployments.head(proposal.placed.composition.name)
+        head = self.deployments.head(proposal.placed.composition.name)
         if head.revision != base:
             raise StaleRevision(head.name, base, head.revision)
         changed = list(changed_inputs(proposal.placed.model, self.placer.remodel(proposal.placed)))

@@ -15,6 +15,7 @@ from speck.placement.adaptation import limits
 from speck.placement.adaptation.verdict import LONGEST_DELAY
 from speck.store import Event
 from speck.store.retention import deletion_order
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain
 from testbed.benches.reconciler import WAITS, Bench, Clock
 from testbed.doubles.binders import World
@@ -104,7 +105,7 @@ def test_the_composition_that_was_deleted_first_comes_first(bench: Bench) -> Non
     for _ in range(3):
         bench.clock.now -= 3600
         bench.apply(A)
-        assert bench.coordinator.delete_composition("traffic").wait(30)
+        assert user.delete_composition(bench.coordinator, "traffic").wait(30)
         found += bench.store.deletions()
     assert sorted(found, key=deletion_order) == found
     assert sorted(found, key=lambda each: each.at) == found[::-1]

@@ -19,6 +19,7 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.observe import observer
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.reconciler import Bench
 from testbed.contract.waiting import eventually
@@ -53,7 +54,7 @@ def test_others_are_healed_while_a_job_waits_for_an_engine_that_does_not_answer(
 ) -> None:
     world.down(STUCK)
     for job, name in ((GOOD, "good"), (BAD, "bad")):
-        operation, _ = bench.coordinator.apply(composition(job, name=name))
+        operation, _ = user.apply(bench.coordinator, composition(job, name=name))
         assert operation.wait(30)
     world.up(STUCK)
     bench.coordinator.observer.patience = PATIENCE
@@ -113,7 +114,7 @@ def test_a_start_with_an_interrupted_operation_heals_the_others(
     monkeypatch.setattr("speck.coordinator.planning.planner.PATIENCE", PATIENCE)
     bench = Bench.begin(world, tmp_path)
     for job, name in ((GOOD, "good"), (BAD, "bad")):
-        operation, _ = bench.coordinator.apply(composition(job, name=name))
+        operation, _ = user.apply(bench.coordinator, composition(job, name=name))
         assert operation.wait(30)
     data = dict(bench.store.operation(operation.id) or {})
     bench.close()
@@ -142,7 +143,7 @@ def leave_behind(bench: Bench, world: World) -> None:
     """Move a job off an engine that is down."""
     bench.apply(GOOD, BAD)
     world.down(STUCK)
-    operation, _ = bench.coordinator.apply(composition(GOOD, MOVED), leave_behind=[STUCK])
+    operation, _ = user.apply(bench.coordinator, composition(GOOD, MOVED), leave_behind=[STUCK])
     assert operation.wait(30)
 
 
@@ -174,7 +175,7 @@ def test_an_operation_does_not_wait_for_what_was_left_behind_elsewhere(bench: Be
     world.up(STUCK)
     with stuck(world, "stop", "status", "find"):
         begun = time.monotonic()
-        operation, plan = bench.coordinator.apply(composition(GOOD, MOVED))
+        operation, plan = user.apply(bench.coordinator, composition(GOOD, MOVED))
         assert operation.wait(LIMIT)
         assert time.monotonic() - begun < LIMIT
         assert all(isinstance(each, Keep) for each in plan.actions)

@@ -30,6 +30,7 @@ from speck.core.runtime import Worker
 from speck.core.settings import Settings
 from speck.errors import Unreachable
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
 from testbed.contract.waiting import eventually
@@ -442,7 +443,7 @@ class Bench:
                 eventually(each.is_done, bool)
 
     def begin(self, *found: Job) -> Any:
-        return self.services.coordinator.apply(composition(*found))[0]
+        return user.apply(self.services.coordinator, composition(*found))[0]
 
     def apply(self, *found: Job) -> Any:
         operation = self.begin(*found)

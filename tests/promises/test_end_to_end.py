@@ -19,6 +19,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT as PROJECT
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.contract.waiting import eventually
@@ -91,7 +92,7 @@ def coordinator_on(directory: Path, site: Site) -> Iterator[Callable[[], Operati
             loaded = load_composition(
                 CHAIN, inventory=inventory, registry=installed(), root=ROOT, default_name="chain"
             )
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(180)
             return operation
 

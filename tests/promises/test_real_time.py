@@ -22,6 +22,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT as PROJECT
+from testbed.benches import user
 from testbed.contract.waiting import eventually
 from testbed.faults.flow import Listener, Sender, client
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -81,7 +82,7 @@ class Chain:
             root=ROOT,
             default_name="chain",
         )
-        operation, _ = self._coordinator.apply(loaded.composition)
+        operation, _ = user.apply(self._coordinator, loaded.composition)
         assert operation.wait(180)
         return operation
 
@@ -108,7 +109,7 @@ def chain(directory: Path, server: SparkServer) -> Iterator[Chain]:
         coordinator.start()
         try:
             yield Chain(coordinator, near, far)
-            assert coordinator.delete_composition("chain").wait(60)
+            assert user.delete_composition(coordinator, "chain").wait(60)
         finally:
             coordinator.close()
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import current_app, request
+from flask import request
 
 from speck.coordinator.placing.placer import Wishes
-from speck.core.plan import plan_data
+from speck.core.change import Pin
 from speck.placement.policies import policies
 from speck.server.api import parameters, schemas
+from speck.server.api.changes import load, operation_response, respond, services
 from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsSchema
 from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
 from speck.server.api.problems import fault_data
-from speck.server.api.routes import answer, blueprint, forms, load, request_body, services, why
+from speck.server.api.routes import blueprint, request_body
+from speck.server.middleware.authentication import author
 
 __all__ = ["blueprint"]
 
@@ -73,8 +75,10 @@ def show_placement(identifier: str) -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be applied")
 def accept_placement(query: dict[str, Any], identifier: str) -> Any:
     """Apply a proposed placement; that makes a new revision"""
-    operation, _ = services().proposals.accept(identifier, give_up=query["give_up"], **why(query))
-    return answer(operation, query["wait"])
+    operation, _ = services().proposals.accept(
+        identifier, author=author(query["author"]), message=query["message"], give_up=query["give_up"]
+    )
+    return operation_response(operation, query["wait"])
 
 
 @blueprint.route("/policies", methods=["GET"])
@@ -93,15 +97,7 @@ def list_policies() -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be pinned")
 def pin_job(query: dict[str, Any], name: str) -> Any:
     """Keep a movable job where it runs, or let it be moved again; that makes a new revision"""
-    coordinator = services().coordinator
-    changed, base = coordinator.pinned(name, query["pin"], query["site"])
-    if query["dry_run"]:
-        plan = coordinator.plan(changed, base)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
-    author, message = why(query).values()
-    expected = base if query["base_revision"] is None else query["base_revision"]
-    operation, _ = coordinator.apply(changed, base_revision=expected, author=author, message=message)
-    return answer(operation, query["wait"])
+    return respond(Pin(name, query["pin"], query["site"]), query)
 
 
 @blueprint.route("/profile", methods=["GET"])
