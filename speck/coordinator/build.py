@@ -30,14 +30,12 @@ from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner
 from speck.coordinator.planning.resolver import Resolver
-from speck.coordinator.plans import PlannedCompositions
-from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries.compositions import Queries
 from speck.coordinator.queries.doctor import Doctor
 from speck.coordinator.queries.engine_plans import EnginePlans
 from speck.coordinator.queries.profiles import ProfileQueries
 from speck.coordinator.queries.sites import SiteQueries
-from speck.core.clocks import steady_beside
+from speck.coordinator.retained_plans import RetainedPlans
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.observe.curves import Curves
@@ -74,8 +72,7 @@ class Services:
     engine_plans: EnginePlans
     metrics: Metrics
     doctor: Doctor
-    proposals: Proposals
-    plans: PlannedCompositions
+    retained_plans: RetainedPlans
     adaptation: Adaptation
     files: ServedFiles | None
     uploads: Uploads
@@ -209,8 +206,6 @@ def build(
     adaptation.mover = Mover(deployments, placer, changes)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments)
     doctor = Doctor(deployments, pool, inventory, sampler, losses, readers)
-    proposals = Proposals(changes, deployments, placer, mint, clock)
-    plans = PlannedCompositions(mint, steady_beside(clock))
     return Services(
         coordinator=coordinator,
         changes=changes,
@@ -220,8 +215,7 @@ def build(
         engine_plans=engine_plans,
         metrics=metrics,
         doctor=doctor,
-        proposals=proposals,
-        plans=plans,
+        retained_plans=RetainedPlans(changes, placer, mint, clock),
         adaptation=adaptation,
         files=files,
         uploads=uploads,

@@ -12,8 +12,8 @@ import pytest
 
 from speck.coordinator import Services, build
 from speck.coordinator.placing.placer import Wishes
-from speck.coordinator.proposals import LIFETIME
-from speck.core.change import Pin, Request
+from speck.coordinator.retained_plans import LIFETIME
+from speck.core.change import Apply, Pin, Request
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import State
@@ -49,13 +49,13 @@ class Bench:
     now: float = NOW
 
     def propose(self, desired: Composition, wishes: Wishes = BY_DEFAULT) -> dict[str, Any]:
-        return self.services.proposals.propose(desired, wishes)
+        return self.services.retained_plans.propose(Apply(desired), wishes)
 
     def advise(self, wishes: Wishes = BY_DEFAULT) -> dict[str, Any]:
-        return self.services.proposals.advise("traffic", wishes)
+        return self.services.retained_plans.advise("traffic", wishes)
 
     def accept(self, proposal: dict[str, Any], **why: str) -> None:
-        operation, _ = self.services.proposals.accept(proposal["id"], **why)
+        operation = self.services.retained_plans.accept_placement(proposal["id"], Request(**why))
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
 
@@ -197,7 +197,7 @@ def test_proposal_is_stale_after_another_apply(bench: Bench) -> None:
     bench.apply(replace(more, jobs={**more.jobs, "alone": make_job("alone", "x", "y")}))
     before = bench.world.changes()
     with pytest.raises(StaleRevision, match="base_revision 1 is stale, the last revision is 2"):
-        bench.services.proposals.accept(advice["id"])
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
     assert bench.world.changes() == before
     assert bench.revisions == [1, 2]
 
@@ -210,7 +210,7 @@ def test_proposal_is_stale_when_an_input_has_changed_by_a_fifth(bench: Bench) ->
     bench.profiler.rate *= 1.15
     before = bench.world.changes()
     with pytest.raises(Conflict, match=r"the rate of topic 'sensors' was 900/s and is 1.14e\+03/s"):
-        bench.services.proposals.accept(advice["id"])
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
     assert bench.world.changes() == before
     bench.accept(changed)
 
@@ -222,7 +222,7 @@ def test_proposal_is_stale_when_a_job_takes_other_cores(bench: Bench) -> None:
     cost = bench.profiler.cost
     bench.profiler.cost = 10 * cost
     with pytest.raises(Conflict, match=r"job 'clean-a' took 0.036 cores and takes 0.279"):
-        bench.services.proposals.accept(advice["id"])
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
     bench.profiler.cost, bench.profiler.fixed = cost / 2, 0.009 + bench.profiler.rate * cost / 2
     bench.accept(advice)
 
@@ -234,7 +234,7 @@ def test_proposal_is_stale_when_another_composition_has_taken_the_cores(bench: B
     one = composition(movable("clean-a", "sensors", "clean/a", source="A", sink="A"), name="one")
     bench.apply(one)
     with pytest.raises(Conflict, match=r"other compositions took 0 cores of site 'A' and take 3\.08"):
-        bench.services.proposals.accept(proposal["id"])
+        bench.services.retained_plans.accept_placement(proposal["id"], Request())
     assert list(bench.world.where()) == ["clean-a"]
     bench.accept(bench.propose(two))
 
@@ -244,14 +244,14 @@ def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
     advice = bench.advise()
     bench.now += LIFETIME + 1
     with pytest.raises(Expired, match=f"placement '{advice['id']}' has expired"):
-        bench.services.proposals.accept(advice["id"])
-    assert bench.services.proposals.data(advice["id"])["state"] == "expired"
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
+    assert bench.services.retained_plans.placement(advice["id"])["state"] == "expired"
     fresh = bench.advise()
     bench.accept(fresh)
     with pytest.raises(Conflict, match="was accepted already"):
-        bench.services.proposals.accept(fresh["id"])
+        bench.services.retained_plans.accept_placement(fresh["id"], Request())
     with pytest.raises(NotFound, match="there is no placement 'other'"):
-        bench.services.proposals.accept("other")
+        bench.services.retained_plans.accept_placement("other", Request())
 
 
 def test_jobs_of_binders_without_profiles_stay_and_that_is_said(third_party: Bench) -> None:
@@ -448,6 +448,6 @@ def test_hundred_proposals_are_kept(bench: Bench) -> None:
     first = bench.propose(road_traffic(), CLOUD)["id"]
     for _ in range(100):
         bench.propose(road_traffic(), CLOUD)
-    assert len(bench.services.proposals.all()) == 100
+    assert len(bench.services.retained_plans.placements()) == 100
     with pytest.raises(NotFound):
-        bench.services.proposals.data(first)
+        bench.services.retained_plans.placement(first)

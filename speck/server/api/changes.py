@@ -14,7 +14,7 @@ from speck.core.plan import Plan, plan_data
 from speck.core.split import shown_job
 from speck.errors import Fault
 from speck.schema.compositions import Loaded, load_composition
-from speck.server.api.problems import fault_data
+from speck.schema.fault_report import fault_data
 from speck.server.api.submission import submission
 from speck.server.middleware.authentication import author
 

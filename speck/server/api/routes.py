@@ -15,7 +15,7 @@ from speck.core.change import Apply, ApplyJob, DeleteComposition, DeleteJob, Rol
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
-from speck.server.api.changes import load, plan_response, requested, respond, services
+from speck.server.api.changes import load, operation_response, plan_response, requested, respond, services
 from speck.server.api.live import Live
 from speck.server.api.submission import FORM, JSON, submission
 from speck.server.middleware import authentication
@@ -75,19 +75,23 @@ def _sites() -> SiteQueries:
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such `plan` (any more)")
-@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
+@blueprint.alt_response(
+    409, schema=schemas.ProblemSchema, description="stale base_revision or `plan`, accepted already, or busy"
+)
 @blueprint.alt_response(410, schema=schemas.ProblemSchema, description="the `plan` has expired")
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="every fault of the file")
 def apply_composition(query: dict[str, Any]) -> Any:
     """Apply a composition, or plan it"""
-    planned = query["plan"] and not query["dry_run"]
-    loaded = services().plans.get(query["plan"]) if planned else load(query["name"])
-    change = Apply(loaded.composition, tuple(loaded.warnings), query["place"], query["all_code"])
+    options = {"place": query["place"], "all_code": query["all_code"]}
+    if query["plan"] and not query["dry_run"]:
+        operation = services().retained_plans.accept(query["plan"], requested(query), **options)
+        return operation_response(operation, query["wait"])
+    loaded = load(query["name"])
+    change = Apply(loaded.composition, tuple(loaded.warnings), **options)
     if not query["dry_run"]:
         return respond(change, query)
-    changes = services().changes
-    found = changes.inspected(changes.plan(change, requested(query)), build=query["build"])
-    return plan_response(found, plan=services().plans.add(loaded))
+    retained = services().retained_plans.show(change, requested(query), build=query["build"])
+    return plan_response(retained.planned, plan=retained.id)
 
 
 @blueprint.route("/compositions", methods=["GET"])
