@@ -489,7 +489,9 @@ def test_it_is_told_and_forgotten_over_rest(tmp_path: Path) -> None:
             rest.world.down(address)
         with pytest.raises(SpeckError, match="is to be left behind"):
             client.plan(yaml_of("a t0 t2").encode(), "one", leave_behind=["corner"])
-        assert client.plan_deletion("one", ["corner"])["counts"]["stop"] == 1
+        assert (
+            client.delete_composition("one", leave_behind=["corner"], dry_run="true")["counts"]["stop"] == 1
+        )
         operation = client.delete_composition("one", wait=30, leave_behind=["corner"])
         assert (operation["state"], operation["left_behind"]) == ("succeeded", site)
         copy, session = client.left_behind()

@@ -193,7 +193,7 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
 def test_operations_are_listed_newest_first(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.client._PAGE", 2)  # so that three need two requests
+    monkeypatch.setattr("speck.client.client._PAGE", 2)  # so that three need two requests
     other = tmp_path / "other.yaml"
     other.write_text(yaml_of("c t5 t6"))
     speck("apply", two, "-m", "the first")
