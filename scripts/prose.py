@@ -21,9 +21,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("speck", "speck_learned", "binders", "jars_and_apps", "benchmarks", "scripts", "testbed", "tests")
 MOST_CLAUSES = 20  # docstrings that begin with a clause
 
-# Sources of another version, which run on that version's code.
-SKIPPED = frozenset({"tests/store/fixtures/write_version_0_1.py"})
-
 # A retired word, or several in a row, as parts of an identifier; and the term for it.
 RETIRED = {
     "settle settles settled settling settler": "await_running, reap, finish",
@@ -64,7 +61,6 @@ ALLOWED = {
     "give_up": ("", "parameter of the REST interface and option of the command line"),
     "left_state": ("", "method of a protocol that binders of other packages implement"),
     "kept_nothing": ("", "method of a protocol that binders of other packages implement"),
-    "settle": ("speck/binder/registry.py", "keyword of EngineKind in binders of other packages"),
     "KEPT": ("speck/core/", "state of an action and outcome of a step, stored and in the REST interface"),
     "left": ("speck/cli/draw/", "the side of a drawing"),
     "settled": ("", "of a composition: each job has a site, each topic a home; none of the terms above"),
@@ -183,8 +179,7 @@ def examine(root: Path) -> tuple[list[Finding], list[Finding]]:
         path = source.relative_to(root).as_posix()
         tree = ast.parse(source.read_bytes(), path)
         clauses += clause_docstrings(tree, path)
-        if path not in SKIPPED:
-            retired += retired_identifiers(tree, path)
+        retired += retired_identifiers(tree, path)
     return sorted(set(retired)), sorted(clauses)
 
 

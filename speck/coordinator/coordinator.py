@@ -1,7 +1,7 @@
 """The coordinator: starts and shuts down its parts, and reports their health.
 
 Changes are accepted by :mod:`speck.coordinator.changes`, which decides nothing about single jobs
-(:mod:`speck.core.plan` does) and calls no engine (:mod:`speck.apply.applier` and
+(:mod:`speck.core.plan` does) and calls no engine (:mod:`speck.apply.executor` and
 :mod:`speck.observe.observer` do).  Users go before the reconciler (:mod:`speck.controller.reconciler`), which
 heals by operations that are applied like any other.
 """
@@ -34,6 +34,8 @@ from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments
 from speck.store.history import History
 from speck.store.retention import Retention
+
+CLOSING = 60.0  # s, for which the end waits for running operations
 
 
 @dataclass
@@ -84,9 +86,13 @@ class Coordinator:
         self.adaptation.start()
         self._recovered = True
 
-    def close(self) -> None:
-        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers."""
-        self.finish_operations()
+    def close(self, seconds: float = CLOSING) -> None:
+        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers.
+
+        Waits ``seconds`` for the operations, of which the next start resumes those that run still, and only
+        a moment for calls whose answers are used no more: an engine that is silent holds up no end.
+        """
+        self.finish_operations(seconds)
         self.prober.close()
         self.splits.close()
         self.workers.close()
@@ -94,12 +100,12 @@ class Coordinator:
         self.observer.close()
         self.pool.close()
 
-    def finish_operations(self) -> None:
-        """Accept nothing new, and wait for the running operations."""
+    def finish_operations(self, seconds: float | None = None) -> None:
+        """Accept nothing new, and wait for the running operations, for at most ``seconds``."""
         self.operations.refuse_new()
         self.adaptation.close()
         self.reconciler.close()
-        self.operations.join()
+        self.operations.join(seconds)
 
     # --- health
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from speck.core.adaptation import Ban, Memory, StepRecord
+from speck.core.change import Apply, Request
 from speck.core.settings import HistoryBounds
 from speck.errors import Expired
 from speck.observe.losses import EVENT_PERIOD, RECENT, LossRecorder
@@ -133,14 +134,14 @@ def test_losses_are_reported_once_a_minute_and_alarm_no_longer(jump: float) -> N
 
 
 def test_a_plan_expires_whatever_the_clock_shows(bench: Bench) -> None:
-    plans = bench.services.plans
+    plans = bench.services.retained_plans
     plans.steady = clock = Clock(0.0)
-    identifier = plans.add("loaded")  # type: ignore[arg-type]
+    first, second = (plans.show(Apply(composition(make_job("a"))), Request()) for _ in range(2))
     bench.clock.now -= 1e6
-    assert plans.get(identifier) == "loaded"
+    assert plans.accept(first.id, Request()).wait(30)
     clock.now += 3600
     with pytest.raises(Expired):
-        plans.get(identifier)
+        plans.accept(second.id, Request())
 
 
 # --- the memory of the adaptation

@@ -14,8 +14,8 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import POOLED, Composition, Job
 from speck.core.settings import Settings
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches import user
-from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 

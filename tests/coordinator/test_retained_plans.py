@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from testbed.contract.engines import eventually
 
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, build
@@ -31,7 +32,6 @@ from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, write_code
 from testbed.benches.placement import Profiler, engine_at, inventory, kinds, road_traffic
 from testbed.benches.sessions import named
-from testbed.contract.engines import eventually
 from testbed.doubles.binders import World, double_kinds
 
 A, B, C = chain("a", "b", "c")
