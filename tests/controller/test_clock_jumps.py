@@ -17,7 +17,7 @@ from speck.placement.adaptation.verdict import LONGEST_DELAY
 from speck.store import Event
 from speck.store.retention import deletion_order
 from testbed.benches import user
-from testbed.benches.jobs_by_hand import chain
+from testbed.benches.jobs_by_hand import chain, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, Clock
 from testbed.doubles.binders import World
 
