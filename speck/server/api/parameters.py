@@ -185,8 +185,8 @@ class ApplyQuery(DeletionQuery):
     plan = fields.String(
         load_default="",
         metadata={
-            "description": "apply the composition that was planned under this id (`plan` of the answer for "
-            "`dry_run`); the body is not read then",
+            "description": "carry out the plan of this id (`plan` of the answer for `dry_run`) as it was "
+            "shown; the body is not read then",
         },
     )
     build = fields.Boolean(
