@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import RenderableType
 
 from speck.cli import render
+from speck.cli.changing import change
 from speck.cli.code import LocalCode, code_roots_option, local_code
 from speck.cli.completion import names
 from speck.cli.confirmation import confirm
@@ -39,6 +42,9 @@ from speck.client import Client
 @click.option(
     "--build", is_flag=True, help="Have the engines build the new code too, as an apply that stops jobs does."
 )
+@click.option(
+    "--steps", is_flag=True, help="Show the steps too: their order, and what each of them waits for."
+)
 @all_code_option
 @abandon_option
 @loss_option
@@ -53,6 +59,7 @@ def plan(
     settings: tuple[str, ...],
     base_revision: int | None,
     build: bool,
+    steps: bool,
     all_code: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
@@ -74,9 +81,11 @@ def plan(
             code=code,
             build=build,
             all_code=all_code,
+            steps=steps,
         )
     warn(data["warnings"])
-    show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data)], as_json)
+    order: list[RenderableType] = ["", render.steps_table(data)] if data.get("steps") else []
+    show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data), *order], as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
 
 
@@ -154,7 +163,7 @@ def apply(
     more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
     more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
     more["all_code"] = all_code or None
-    more |= {"plan": planned["plan"], "code": local.hashes}
+    more |= {"plan": planned, "code": local.hashes}
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 
 
@@ -226,23 +235,14 @@ def delete(
     """
     if give_up and not job:
         raise click.UsageError("--give-up is for --job (a composition is deleted with all that waits for it)")
-    change: dict[str, Any] = {"leave_behind": list(leave_behind)}
+    query: dict[str, Any] = {"leave_behind": list(leave_behind), "message": message, "author": author}
     if job:
-        change["give_up"] = give_up or None
-    plan, call = (
-        (client.plan_job_deletion, client.delete_job)
-        if job
-        else (client.plan_deletion, client.delete_composition)
-    )
-    if dry_run or not yes:
-        planned = plan(name, **change)
-        if dry_run or not as_json:
-            show_data(planned, render.plan_lines(planned), as_json)
-        if dry_run:
-            raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
-        confirm(planned, yes, shown=not as_json)
-        change["base_revision"] = planned["base_revision"]
-    carry_out(client, lambda: call(name, **change, message=message, author=author), as_json)
+        query["give_up"] = give_up or None
+    ask = partial(client.delete_job if job else client.delete_composition, name)
+    if yes and not dry_run:
+        carry_out(client, lambda: ask(**query), as_json)
+    else:
+        change(client, ask, query, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @click.command("left-behind")

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 import pytest
+from benchmarks.promises.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory, JobLogin, Login, Secret, Site

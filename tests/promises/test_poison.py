@@ -23,9 +23,9 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 import pytest
-
 from benchmarks.promises.flow import Listener, client
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
+
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Engine, Inventory, Site

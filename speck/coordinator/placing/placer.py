@@ -14,6 +14,7 @@ from speck.coordinator.placing.choices import Choices
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import portable, reachable
 from speck.coordinator.planning.admission import refuse_unplaced
+from speck.core.change import PLACE_ALL, PLACE_NEW, PLACE_NONE
 from speck.core.draft import FREE, Draft
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_fields
@@ -29,7 +30,6 @@ from speck.placement.sites import SiteTable, site_table
 from speck.store.deployments import Deployments, nearest
 
 SECONDS = 10.0  # of processor time for one placement, and of waiting for the one before
-EVERYTHING, NEW, NOTHING = "all", "new", "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,26 +98,31 @@ class Placer:
     # --- applying
 
     @contextmanager
-    def reserved(self, composition: Composition, place: str = NEW) -> Iterator[Composition]:
-        """A composition with the places of :meth:`assign`; until the block ends, they count for all others.
+    def reservation(self, name: str) -> Iterator[None]:
+        """Until the block ends, places that a composition gets with ``reserve`` count for all others.
 
         So what is applied is not placed by figures that another apply has used up before it was accepted.
         """
         try:
-            yield self.assign(composition, place, reserve=True).composition
+            yield
         finally:
-            self._choices.forget(composition.name)
-            self.pools.release(composition.name)
+            self._choices.forget(name)
+            self.pools.release(name)
 
-    def assign(self, composition: Composition, place: str = NEW, *, reserve: bool = False) -> Assigned:
+    def reserve(self, composition: Composition) -> None:
+        """Reserve the places that a composition was given before."""
+        self._choices.note(composition)
+        self.pools.reserve(composition)
+
+    def assign(self, composition: Composition, place: str = PLACE_NEW, *, reserve: bool = False) -> Assigned:
         """A composition with a place for each job and topic.
 
         Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
         ``place`` is ``new`` (only what has no place yet is placed), ``all`` (everything anew) or ``none``.
-        ``reserve`` is for :meth:`reserved`.  Raises :class:`~speck.errors.InvalidInput` for a job without a
-        site, and :class:`~speck.errors.Overloaded`.
+        ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for a job without
+        a site, and :class:`~speck.errors.Overloaded`.
         """
-        if place == EVERYTHING and any(job.movable for job in composition.jobs.values()):
+        if place == PLACE_ALL and any(job.movable for job in composition.jobs.values()):
             placed = self.place(composition, Wishes(), reserve=reserve)
             return Assigned(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
@@ -125,7 +130,7 @@ class Placer:
         draft = self._draft(composition)
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
-        if missing and place == NOTHING:
+        if missing and place == PLACE_NONE:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
             return Assigned(self.pools.assign(draft.settled(sites, homes), reserve=reserve))
@@ -167,8 +172,8 @@ class Placer:
     def place(self, composition: Composition, wishes: Wishes, *, reserve: bool = False) -> Placed:
         """Place all movable jobs of a composition anew, by the wishes of a request.
 
-        ``reserve`` is for :meth:`reserved`.  Raises :class:`~speck.errors.InvalidInput` for wrong names, and
-        for a policy without an answer.
+        ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for wrong names,
+        and for a policy without an answer.
         """
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
