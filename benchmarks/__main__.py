@@ -48,13 +48,11 @@ BENCHMARKS = {
     "reconcile": Benchmark("benchmarks.reconcile", "--jobs 50 --deaths 1 --rounds 1 --period 1", pure=True),
     "scrape": Benchmark("benchmarks.scrape", "--jobs 50 --runs 1", pure=True),
     "sampling": Benchmark("benchmarks.sampling", "--jobs 50 --minutes 2", pure=True),
-    "placement": Benchmark("benchmarks.placement", "--seeds 1 --policies search", pure=True),
+    "placement": Benchmark("benchmarks.placement", "--seeds 1 --policies search --placements 4", pure=True),
     "simulate": Benchmark("benchmarks.simulate", "agreement --seeds 1", pure=True),
     "irm": Benchmark("benchmarks.irm", "--instances 200 --seeds 1", pure=True),
-    "adapt": Benchmark("benchmarks.adapt", "--seeds 1", pure=True),
-    "key_split-simulate": Benchmark(
-        "benchmarks.key_split simulate", "--seeds 1 --picture {folder}/picture.svg", pure=True
-    ),
+    "adapt": Benchmark("benchmarks.adapt", "--seeds 1 --only outage", pure=True),
+    "key_split-simulate": Benchmark("benchmarks.key_split simulate", "--workers 4", pure=True),
     "key_split-spark": Benchmark("benchmarks.key_split spark", "--only one_job --workload 1"),
     "key_split-hot-towns": Benchmark("benchmarks.key_split hot-towns", "--limit 1000", data=DATA),
     "instances": Benchmark("benchmarks.instances", "--messages 50"),
