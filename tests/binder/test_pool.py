@@ -15,7 +15,7 @@ from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.store import Store
-from speck.testing import eventually
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
