@@ -119,8 +119,10 @@ def measure(seeds: int, sizes: Collection[int]) -> Iterator[tuple[str, float]]:
         if workers != WORKERS:
             _say(f"n = {workers}")
             yield from sized(workers)
-    _say("references, bypass")
-    yield from references()
+    if WORKERS in sizes:
+        _say("references")
+        yield from references()
+    _say("bypass")
     yield from bypass.measure()
 
 
