@@ -105,7 +105,7 @@ def test_by_the_command(rest: RestServer, lost: tuple[World, str], speck: Speck,
     assert changed(world) == before
     assert speck("adopt", str(two), "--yes", "--job", "a", "--json").data["state"] == "succeeded"
     said = speck("adopt", str(two), "--dry-run")
-    assert "a belongs to this store already" in said.out
+    assert "a already belongs to this store" in said.out
     assert speck("adopt", str(two), "--yes").code == 0
     assert speck("plan", str(two)).code == 0
     said = speck("adopt", str(two))

@@ -19,11 +19,11 @@ export const Events = () => {
   const found = all.filter(([, event]) => holds(event, filter.trim().toLowerCase()));
   const days = new Set(found.map(([, event]) => day(event.at)));
   return html`
-    <h1 class="title">Events <span class="quiet">the last ${all.length} of the audit log</span></h1>
+    <h1 class="title">Events <span class="quiet">last ${all.length} entries of the audit log</span></h1>
     <section class="panel">
       <header class="panel-head">
         <h2 class="unseen">Audit log</h2>
-        <input type="search" placeholder="Find in the log" aria-label="Find in the log" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
+        <input type="search" placeholder="Search the log" aria-label="Search the log" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
       </header>
       <ol class="log" reversed>
         ${found.map(([key, event], index) => html`
@@ -36,7 +36,7 @@ export const Events = () => {
           </li>
         `)}
       </ol>
-      ${world.loaded && !found.length && html`<p class="quiet pad">Nothing like that is in the log.</p>`}
+      ${world.loaded && !found.length && html`<p class="quiet pad">No matching events.</p>`}
     </section>
   `;
 };
