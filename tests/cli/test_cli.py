@@ -152,7 +152,7 @@ def test_history_diff_and_rollback(speck: Speck, two: str, rest: RestServer) -> 
     Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "c t1 t3"))
     speck("apply", two, "--yes", "-m", "faster\nin two lines")
     lines = [each.rstrip() for each in speck("history", "two").out.splitlines()]
-    assert lines[0].split() == ["REVISION", "AT", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"]
+    assert lines[0].split() == ["REVISION", "TIME", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"]
     assert (lines[1].split()[3], lines[1].endswith("the first")) == ("ann", True)
     assert " +1 -1 ~1 " in lines[2]
     assert lines[2].endswith("faster ...")
@@ -234,7 +234,7 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     assert "source_broker tcp://b1:1883 is to be left behind (write another broker for it" in said.err
     assert speck("delete", "two", "--yes", *options).code == 0
     lines = speck("left-behind").out.splitlines()
-    head = ["JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
+    head = ["JOB", "COMPOSITION", "KIND", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
     assert lines[0].split() == head
     *words, session, fenced = lines[1].split()
     assert words == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
@@ -446,7 +446,9 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
         try:
             assert server.stdout is not None
             assert server.stdout.readline().startswith("SpecK serves http://127.0.0.1:")
-            assert server.stdout.readline().startswith("  sites  no inventory (--sites FILE")
+            assert server.stdout.readline().startswith(
+                "  sites  no inventory: jobs must name addresses (--sites FILE"
+            )
             assert server.stdout.readline() == f"  code   {tmp_path}\n"
             assert server.stdout.readline() == f"  store  {data}\n"
             second = subprocess.run(

@@ -169,7 +169,7 @@ def test_a_server_that_accepts_no_code_runs_its_own(
     done = speck("apply", str(file))
     assert done.code == 0 and running(rest)["a"] == AIR.encode()
     text = " ".join(done.err.split())
-    assert "on this machine it is there, and the server accepts no code from clients" in text
+    assert "on this machine it exists, but the server accepts no code from clients" in text
 
 
 def edit(file: Path, old: str, new: str) -> None:

@@ -74,7 +74,7 @@ def test_changes_that_jobs_share_are_shown_once_and_others_are_named() -> None:
         "      update sum-s000, sum-s001, sum-s002, sum-s003, sum-s004 and 307 more: "
         "arguments, parallelism changed",
         "      parallelism: (none) -> 2",
-        "      arguments: differs from job to job (--unfold)",
+        "      arguments: differ between jobs (--unfold shows each)",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The loop that adapts placements: its state, its decisions with their reasons, its steps and bans."""
+"""The adaptation loop: its state, its decisions with their reasons, its steps and bans."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rich.text import Text
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock
 
-_COMPOSITIONS = ("COMPOSITION", "MODE", "STATE", "STEPS", "NEXT", "DECISION", "AT", "REASON")
-_DECISIONS = ("AT", "DECISION", "TIMES", "TRIGGER", "STEP", "GAIN", "REASON")
-_STEPS = ("AT", "STEP", "OBJECTIVE", "PREDICTED", "OUTCOME", "HELD", "REVISION", "OPERATION")
-_BANS = ("JOBS", "NOT TO", "UNTIL", "TIMES", "REASON")
+_COMPOSITIONS = ("COMPOSITION", "MODE", "STATE", "STEPS", "NEXT", "DECISION", "TIME", "REASON")
+_DECISIONS = ("TIME", "DECISION", "TIMES", "TRIGGER", "STEP", "GAIN", "REASON")
+_STEPS = ("TIME", "STEP", "OBJECTIVE", "PREDICTED", "OUTCOME", "CHECKS", "REVISION", "OPERATION")
+_BANS = ("JOBS", "BANNED SITE", "UNTIL", "TIMES", "REASON")
 _DECIDED = {"hold": "dim", "advise": "cyan", "step": "bold magenta", "back": "bold yellow"}
 _STYLES = {"off": "dim", "paused": "yellow", "moving": "cyan", "judging": "cyan"}
 
@@ -21,7 +21,7 @@ _STYLES = {"off": "dim", "paused": "yellow", "moving": "cyan", "judging": "cyan"
 def adaptations_lines(data: Data) -> Iterator[RenderableType]:
     """A row for each composition, with its last decision."""
     if not data["enabled"]:
-        yield Text("the server runs no loop (speck serve --adapt 0)", style="yellow")
+        yield Text("adaptation is turned off at the server (speck serve --adapt 0)", style="yellow")
     yield table(_COMPOSITIONS, (_row(each) for each in data["compositions"]))
 
 
@@ -37,7 +37,7 @@ def adaptation_lines(data: Data) -> Iterator[RenderableType]:
     if data["entries"]:
         yield table(_DECISIONS, (_entry(each) for each in data["entries"]))
     else:
-        yield Text("nothing decided yet", style="dim")
+        yield Text("no decisions yet", style="dim")
     if data["steps"]:
         yield Text("\nsteps of the last day", style="bold")
         yield table(_STEPS, (_step(each) for each in data["steps"]))
@@ -59,7 +59,7 @@ def _heading(data: Data) -> Text:
     if data["paused_until"] is not None:
         parts.append(f"paused until {clock(data['paused_until'])}")
     if data["advises_until"] is not None:
-        parts.append(f"only advises until {clock(data['advises_until'])}: it has made its steps")
+        parts.append(f"advises only until {clock(data['advises_until'])}: limit of steps reached")
     if data["next"] is not None:
         parts.append(f"next decision {clock(data['next'])}")
     line.append(f"; {'; '.join(parts)}", style="not bold")
@@ -91,7 +91,7 @@ def _move(step: Data) -> str:
 def _step(step: Data) -> tuple[object, ...]:
     windows = f"{step['good']} of {step['windows']}" if step["windows"] else ""
     figures = (_figure(step["objective"]), _figure(step["predicted"]))
-    outcome = f"{step['outcome']} (takes one back)" if step["back"] else step["outcome"]
+    outcome = f"{step['outcome']} (reverts a step)" if step["back"] else step["outcome"]
     made = (step["revision"] or "", step["operation"])
     return (clock(step["at"]), _move(step), *figures, outcome, windows, *made)
 
@@ -101,8 +101,8 @@ def step_line(step: Data) -> Text:
     line = Text(f"  {_move(step)}: ")
     line.append(step["outcome"], style="bold green" if step["outcome"] == "kept" else "bold yellow")
     return line.append(
-        f"; {step['good']} of {step['windows']} windows held; objective {_figure(step['objective'])} before, "
-        f"{_figure(step['predicted'])} predicted"
+        f"; {step['good']} of {step['windows']} windows passed; objective {_figure(step['objective'])} "
+        f"before, {_figure(step['predicted'])} predicted"
     )
 
 
