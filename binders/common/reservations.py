@@ -23,7 +23,7 @@ class Reservations(Generic[_T]):
     """The reservations that this process has made at one engine, by job name; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # a decision reads the current reservations inside its own block
         self._entries: dict[str, tuple[float, _T]] = {}  # each with its deadline (monotonic, s)
         self.released = 0  # the number of calls of :meth:`release`
 

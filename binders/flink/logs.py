@@ -22,7 +22,7 @@ ABOUT = (
 )
 
 _DATED = re.compile(r"(?P<at>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})")
-_MAX_FAILURES = 20
+_MAX_FAILURES = 20  # of the last failures that Flink lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ _CLIENT_SECONDS = 60
 # Requests to writers to send again, a topic filter each: retained, so that a writer that is away reads them
 # when it comes back.  Writers retain messages for less time than that (ResendRequest of the connectors).
 _RESEND_REQUESTS = "speck/again/"
-_REQUEST_SECONDS = 3600
+_REQUEST_SECONDS = 3600  # for which a broker keeps a request to a job that is away
 
 # Topics that a reader acknowledges and does not return; frames are the input of parts of a split.
 _NO_INPUT = tuple(each for each in OWN_TOPICS if each != "speck/split/")
@@ -109,6 +109,7 @@ class MqttBroker:
         self._cache = ConnectionCache(self._control)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
         self._concerns: list[Complaint] | None = None
+        # The probe takes seconds: a second caller waits for its result.
         self._warnings_lock = threading.Lock()
 
     @property
@@ -273,7 +274,7 @@ class MqttBroker:
         feed = MqttFeed(connection.__enter__())
         try:
             connection.subscribe(*topics, qos=0)
-        except BaseException:
+        except BaseException:  # nobody else could close the feed
             feed.close()
             raise
         return feed

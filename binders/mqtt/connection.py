@@ -38,10 +38,10 @@ TIMEOUT = 10.0  # s, for one connection and all calls over it
 
 ECHO_PATIENCE = 1.0  # s, for an echo that a broker sends only if it has carried out the subscription before
 
-_UNSPECIFIED = 0x80
-_NO_SUBSCRIBER = 0x10
-_KEEP_ALIVE = 30
-_POLL = 0.5
+_UNSPECIFIED = 0x80  # MQTT 5, 2.4
+_NO_SUBSCRIBER = 0x10  # MQTT 5, 2.4: No matching subscribers
+_KEEP_ALIVE = 30  # s; longer than any call
+_POLL = 0.5  # s, in which an ended connection is noticed
 
 _CALLBACKS = ("on_connect", "on_disconnect", "on_message", "on_subscribe", "on_unsubscribe", "on_publish")
 
@@ -279,7 +279,7 @@ class Connection:
         self.restart_deadline()
         try:
             self._connect()
-        except BaseException:
+        except BaseException:  # no socket outlives a connection that failed
             self._close()
             raise
         return self

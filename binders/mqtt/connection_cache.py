@@ -26,7 +26,7 @@ class ConnectionCache:
 
     def __init__(self, make: Callable[[], Connection]) -> None:
         self._make = make
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # calls and the timer that closes idle connections share the queue
         self._idle: deque[tuple[float, Connection]] = deque()  # with the time it became idle, oldest first
         self._timer: threading.Timer | None = None
 
@@ -55,7 +55,7 @@ class ConnectionCache:
         try:
             connection.restart_deadline()
             answer = work(connection)
-        except BaseException as error:
+        except BaseException as error:  # half an exchange may be left on it: it serves no other call
             connection.__exit__(type(error), error, None)
             raise
         self._put(connection)

@@ -10,7 +10,9 @@ from docs.generate import commands, fields, partitioners, rest
 from speck.schema.json_schema import schema_files
 
 ROOT = Path(__file__).parent.parent.parent
-_PICTURE = re.compile(r"\]\(([\w-]+\.svg)\)")  # beside the page that shows it
+_PICTURE = re.compile(r"\]\((?:\.\./)?([\w-]+\.svg)\)")
+_METHOD = re.compile(r"\]\((\w+)/README\.md\)")  # from the page of all figures to that of a group
+_FIGURES = "](../README.md)"
 
 
 def pages() -> dict[str, str]:
@@ -21,7 +23,7 @@ def pages() -> dict[str, str]:
         "partitioners.md": partitioners.page(),
         "rest-paths.md": rest.page(rest.document()),
         "commands.md": commands.page(),
-        "benchmarks.md": _PICTURE.sub(r"](../../benchmarks/\1)", _read("benchmarks/README.md")),
+        **_benchmarks(),
         "changes.md": _read("CHANGELOG.md"),
     }
 
@@ -40,6 +42,21 @@ def publish(directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     for name, content in (*schema_files(), ("openapi.json", rest.document())):
         (directory / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _benchmarks() -> dict[str, str]:
+    """The page of all figures, and a page for the method of each group."""
+    groups = sorted(path.parent.name for path in (ROOT / "benchmarks").glob("*/README.md"))
+    found = {f"benchmarks-{group}.md": _read(f"benchmarks/{group}/README.md") for group in groups}
+    names = "\n".join(f"benchmarks-{group}" for group in groups)
+    found["benchmarks.md"] = (
+        _METHOD.sub(r"](benchmarks-\1.md)", _read("benchmarks/README.md"))
+        + f"\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+    )
+    return {
+        name: _PICTURE.sub(r"](../../benchmarks/\1)", text).replace(_FIGURES, "](benchmarks.md)")
+        for name, text in found.items()
+    }
 
 
 def _read(name: str) -> str:

@@ -1,4 +1,26 @@
-"""The router: gives rows to combiners, by a partitioner, in numbered frames."""
+"""The router: gives rows to combiners, by a partitioner, in numbered frames.
+
+A keyed aggregation in windows is split over workers: the router deals rows out, each combiner aggregates
+those that it gets, and a key whose rows of a slide reached one combiner only is complete there.
+Otherwise the reducer has to merge partial states.  The router is the one place that knows which keys
+those are, and the results are exact whatever the partitioner decides, because of three rules:
+
+1. **Every key has one owner in each slide.**  It is the combiner that may emit the key's windows by
+   itself.  An owner changes from the slide after the newest one on, never within one, so that no combiner
+   has to be told about rows that it has aggregated already.
+2. **Rows off their owner are noticed.**  When a row goes to another combiner than the owner of its key
+   in its slide, the pair (key, slide) is *shared* from then on: the batch for the other combiner carries
+   a flag, and the owner gets a notice, once.  Both send their partial states to the reducer, which merges
+   them.  A key that changes its owner is noticed to both, for windows that reach over both slides.
+3. **A slide closes by a count, not by a clock.**  Each frame has a number, by combiner and shard, and
+   says up to which slide all rows are closed.  A combiner emits a window when it has all frames up to
+   that statement; a frame that comes twice is recognised by its number, and a lost one is seen as a gap.
+
+All state is small and can be dumped: the partitioner's arrays, the owners of the keys seen in open
+slides, the notices given, and the numbers of the frames.  A router that is loaded with other workers or
+another partitioner cannot know whom its predecessor gave rows, so that all keys up to the newest slide
+count as shared: that costs merges, and no result.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +46,7 @@ from jars_and_apps.key_split.slides import NEVER
 from jars_and_apps.key_split.state import pack, unpack
 
 NOTICES = 2048
-"""Notices in a frame, at most."""
+"""Notices in a frame, at most: some 40 KB, beside the rows of a batch."""
 
 
 class Router:

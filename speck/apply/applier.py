@@ -25,9 +25,9 @@ from enum import Enum, auto
 from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
+from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
 from speck.apply.job_state import ActionFailed
-from speck.apply.leaving import Leaving
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions
 from speck.apply.state_transfer import StateTransfer
@@ -40,7 +40,7 @@ from speck.core.graph import Graph
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
-from speck.core.rewiring import Rewiring, rewirings
+from speck.core.schedule import Rewiring, rewirings
 from speck.core.settings import Settings
 from speck.errors import SpeckError, StoreError
 from speck.logs import about
@@ -102,11 +102,20 @@ class PlanApplier:
         attempts = Attempts(context, transfer, abandoner, self.placed, self.mint)
         sessions, rewired = Sessions(context, abandoner), frozenset(self._rewirings)
         self._context = context
-        leaving = Leaving(context, attempts, sessions, abandoner, self.mint, self.settings.drain)
+        source_switch = SourceSwitch(context, attempts, sessions, abandoner, self.mint, self.settings.drain)
         writers = Writers(context, self.desired, self.abandoned)
         foreign = ForeignJobs(self.store, self.pool, self.abandoned)
         return Steps(
-            context, attempts, sessions, writers, transfer, abandoner, self.placed, leaving, rewired, foreign
+            context,
+            attempts,
+            sessions,
+            writers,
+            transfer,
+            abandoner,
+            self.placed,
+            source_switch,
+            rewired,
+            foreign,
         )
 
     # --- order

@@ -1,15 +1,19 @@
-"""One operation and its progress, action by action; read by others while it runs."""
+"""One operation, its progress, which others read while it runs, and the outcome of its revision."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from speck.core.lifecycle import ActionState, OperationState
+from speck.core.change import Request
+from speck.core.lifecycle import ActionState, OperationKind, OperationState, RevisionState
 from speck.core.plan import Keep, Plan, action_data
+from speck.store import Outcome
+
+OPEN = frozenset({RevisionState.PENDING, RevisionState.PARTLY})  # the reconciler may still apply it
 
 
 @dataclass
@@ -52,28 +56,21 @@ class Operation:
 
     ``state`` is ``running``; then ``succeeded``, ``failed``, or ``waiting`` when nothing failed and something
     waits, which is done later and not as part of it.
-    ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
+    ``request`` says who asked for it, why, and at what cost.  Times are Unix times, s.
 
-    ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
-    copies are left instead of stopped; ``give_up`` allows the loss of messages in sessions that jobs leave.
-    An ``atomic`` one that is not carried out wholly is followed by the way back to ``base_revision``.
-    ``replaced_by`` is the id of the operation that went on in its place before its revision was applied.
+    ``calls`` counts the calls made to engines, by method.  An atomic one that is not carried out wholly is
+    followed by the way back to the revision that it was requested from.  ``replaced_by`` is the id of the
+    operation that went on in its place before its revision was applied.
     Safe to use from several threads.
     """
 
     id: str
     composition: str
     revision: int
-    kind: str
+    request: Request
     started: float
     clock: Callable[[], float]
     warnings: list[str] = field(default_factory=list)
-    author: str = ""
-    message: str = ""
-    left_behind: tuple[str, ...] = ()
-    give_up: bool = False
-    atomic: bool = False
-    base_revision: int = 0
     replaced_by: str = ""
     actions: dict[str, Progress] = field(default_factory=dict)
     state: OperationState = OperationState.RUNNING
@@ -82,6 +79,29 @@ class Operation:
     calls: Counter[str] = field(default_factory=Counter)
     version: int = 0
     _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], clock: Callable[[], float]) -> Operation:
+        """The operation of this plain data, at its beginning."""
+        return cls(
+            data["id"],
+            data["composition"],
+            data["revision"],
+            Request.from_dict(data),
+            data["started"],
+            clock,
+            list(data["warnings"]),
+        )
+
+    @property
+    def kind(self) -> OperationKind:
+        """The kind of the request."""
+        return self.request.kind
+
+    @property
+    def base_revision(self) -> int:
+        """The number of the last revision before this operation (0: there was none)."""
+        return self.request.base_revision or 0
 
     def plan(self, plan: Plan) -> None:
         """Add the actions of a plan; kept ones end at once."""
@@ -161,19 +181,48 @@ class Operation:
                 "id": self.id,
                 "composition": self.composition,
                 "revision": self.revision,
-                "kind": self.kind,
-                "author": self.author,
-                "message": self.message,
+                **self.request.to_dict(),
                 "state": self.state,
                 "started": self.started,
                 "ended": self.ended,
                 "error": self.error,
                 "warnings": list(self.warnings),
-                "left_behind": list(self.left_behind),
-                "give_up": self.give_up,
-                "atomic": self.atomic,
-                "base_revision": self.base_revision,
                 "replaced_by": self.replaced_by,
                 "engine_calls": dict(self.calls),
                 "actions": [vars(each) | {"changes": [*each.changes]} for each in self.actions.values()],
             }
+
+
+# --- outcomes of revisions: pure decisions, which the operations store with their own ends
+
+
+def outcome_at_end(
+    before: Outcome | None, operation: Mapping[str, Any], *, carried_out: bool
+) -> Outcome | None:
+    """The outcome of the last revision after an operation on it (as plain data); ``None``: as before.
+
+    ``carried_out`` is true if every job is in its desired form.  A revision that was applied once stays so,
+    whatever becomes of its jobs.
+    """
+    if before is not None and before.state not in OPEN | {RevisionState.FAILED}:
+        return None
+    if carried_out:
+        state = RevisionState.APPLIED
+    elif any(each["state"] == ActionState.DONE for each in operation["actions"]):
+        state = RevisionState.PARTLY
+    elif before is not None and before.operation != operation["id"]:  # a healing that got nothing done
+        return None
+    else:
+        waits = operation["state"] == OperationState.WAITING
+        state = RevisionState.PENDING if waits else RevisionState.FAILED
+    asked = operation["id"] if before is None else before.operation
+    return Outcome(state, asked)
+
+
+def overtaken(before: Outcome | None, by: int, *, rolled_back: bool) -> Outcome | None:
+    """The outcome of the last revision when another change is accepted; ``None``: as before."""
+    if before is None:
+        return Outcome(RevisionState.ROLLED_BACK, "", by) if rolled_back else None
+    if rolled_back:
+        return replace(before, state=RevisionState.ROLLED_BACK, by=by)
+    return replace(before, state=RevisionState.SUPERSEDED, by=by) if before.state in OPEN else None

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.apply.applier import PlanApplier
-from speck.apply.operation import Operation, end_state, summary_data
-from speck.apply.outcome import outcome_at_end
+from speck.apply.operation import Operation, end_state, outcome_at_end, summary_data
 from speck.binder.pool import BinderPool
+from speck.core.change import Request
 from speck.core.job import Job
 from speck.core.lifecycle import BY_LOOP, ActionState, EventKind, OperationKind, OperationState, RevisionState
 from speck.core.plan import Plan, kind_of
@@ -160,6 +160,12 @@ class Operations:
             self.refuse_busy(composition)
             yield
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While the block runs, nothing is accepted and nothing begins."""
+        with self._lock:
+            yield
+
     def refuse_waiting(self, composition: str, own: int = 0) -> None:
         """Raise :class:`~speck.errors.Busy` if there are users of a composition besides its ``own`` one."""
         if self._users[composition] > own:
@@ -193,19 +199,11 @@ class Operations:
         refuse_operation(self.settings.quotas, len(users))
 
     def new(
-        self,
-        composition: str,
-        revision: int,
-        kind: str,
-        author: str,
-        message: str,
-        warnings: Iterable[str] = (),
+        self, composition: str, revision: int, request: Request, warnings: Iterable[str] = ()
     ) -> Operation:
         """An operation that is about to begin."""
         now = self.clock()
-        return Operation(
-            self._next_id(now), composition, revision, kind, now, self.clock, list(warnings), author, message
-        )
+        return Operation(self._next_id(now), composition, revision, request, now, self.clock, list(warnings))
 
     def _next_id(self, now: float) -> str:
         """The id of the next operation; ``now`` is Unix time, s.
@@ -231,8 +229,8 @@ class Operations:
                 message,
                 name,
                 operation=operation.id,
-                author=operation.author,
-                cause=operation.message,
+                author=operation.request.author,
+                cause=operation.request.message,
                 intents=intents,
                 by_loop=operation.kind in BY_LOOP,
             )
@@ -274,7 +272,7 @@ class Operations:
             self.mint,
             self.clock,
             self.settings,
-            abandoned=frozenset(operation.left_behind),
+            abandoned=frozenset(operation.request.leave_behind),
         )
         applier.run(plan)
         for listener in self.on_applied:
@@ -295,7 +293,7 @@ class Operations:
         state = end_state(error, operation.actions.values())
         with self._lock:
             error = self._leave(operation, plan, state, error)
-            if not operation.atomic or state is OperationState.SUCCEEDED:
+            if not operation.request.atomic or state is OperationState.SUCCEEDED:
                 operation.end(error)
                 return
         found = [error, *(listener(operation) for listener in self.on_atomic_failure)]
@@ -416,24 +414,6 @@ class Operations:
                 self._store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
         return list(last.values())
 
-    def restored(self, data: Mapping[str, Any]) -> Operation:
-        """The operation of this data, at its beginning."""
-        operation = Operation(
-            data["id"],
-            data["composition"],
-            data["revision"],
-            data["kind"],
-            data["started"],
-            self.clock,
-            list(data["warnings"]),
-            data.get("author", ""),
-            data.get("message", ""),
-        )
-        operation.left_behind = tuple(data.get("left_behind", ()))
-        operation.give_up = bool(data.get("give_up"))
-        operation.atomic, operation.base_revision = bool(data.get("atomic")), data.get("base_revision", 0)
-        return operation
-
     def end_at_once(self, operation: Operation) -> None:
         """Add an operation for which there is nothing left to do."""
         operation.end()
@@ -458,10 +438,16 @@ class Operations:
         """Begin to apply a plan that heals; ``None`` when the composition has another generation by now."""
         name = snapshot.head.name
         with self._lock:
-            if not self._is_idle_since(name, generation):
+            if not self.is_idle_since(name, generation):
                 return None
-            operation = self.new(name, snapshot.head.revision, OperationKind.HEAL, "speck", "it drifted")
-            operation.left_behind, operation.give_up = snapshot.head.left_behind, snapshot.head.give_up
+            request = Request(
+                kind=OperationKind.HEAL,
+                author="speck",
+                message="it drifted",
+                leave_behind=snapshot.head.left_behind,
+                give_up=snapshot.head.give_up,
+            )
+            operation = self.new(name, snapshot.head.revision, request)
             operation.plan(plan)
             with self.store.transaction() as transaction:
                 self._put_intent(transaction, operation, plan)
@@ -472,13 +458,14 @@ class Operations:
     def idle_transaction(self, composition: str, generation: int) -> Iterator[Transaction | None]:
         """A write while nothing is at work; ``None`` when the composition has another generation by now."""
         with self._lock:
-            if not self._is_idle_since(composition, generation):
+            if not self.is_idle_since(composition, generation):
                 yield None
                 return
             with self.store.transaction() as transaction:
                 yield transaction
 
-    def _is_idle_since(self, composition: str, generation: int) -> bool:
+    def is_idle_since(self, composition: str, generation: int) -> bool:
+        """True if nothing was at work on a composition since it had this one of :meth:`generations`."""
         return self.is_idle(composition) and self._generations[composition] == generation
 
 

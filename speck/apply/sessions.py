@@ -135,7 +135,7 @@ class Sessions:
             self.context.note(name, SessionsDetached(released))
 
     def _stays(self, name: str, session: SessionRecord, processed: Collection[SessionRecord]) -> bool:
-        if self.context.operation.give_up or session in processed:
+        if self.context.operation.request.give_up or session in processed:
             return False
         waiting = self.waiting(name, session)
         if waiting:

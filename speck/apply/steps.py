@@ -11,9 +11,9 @@ from typing import NoReturn
 from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
+from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
 from speck.apply.job_state import Confirmed, FormRestored
-from speck.apply.leaving import Leaving
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
@@ -44,7 +44,7 @@ class Steps:
     transfer: StateTransfer
     abandoner: Abandoner
     placed: Callable[[Job], Job]
-    leaving: Leaving
+    source_switch: SourceSwitch
     rewired: Collection[str]
     foreign: ForeignJobs
     on_trial: frozenset[str] = field(default=frozenset(), init=False)
@@ -126,7 +126,7 @@ class Steps:
 
     def drain(self, action: Action) -> None:
         """Wait until the messages in the sessions that the job leaves are processed."""
-        self.leaving.drain(action)
+        self.source_switch.drain(action)
 
     # --- stop and start
 
@@ -154,7 +154,7 @@ class Steps:
         # A copy in another form is put back with its state if this form does not start.
         keep_state = stateful or self.attempts.runs_another_form(job)
         self.attempts.stop_all(job.job_name, keep_state=keep_state, required=stateful)
-        self.leaving.check(action)
+        self.source_switch.check(action)
         try:
             self.attempts.launch(job, self.context.operation.revision)
         except OutcomeUnknown:
@@ -193,7 +193,7 @@ class Steps:
         stateful = action.job.upgrade == "stateful"
         self._former[name] = former = self.attempts.stop_all(name, keep_state=True, required=stateful)
         try:
-            self.leaving.check(action)
+            self.source_switch.check(action)
             self.attempts.launch(action.job, self.context.operation.revision)
         except OutcomeUnknown:
             raise  # it may run: a second copy would double it
@@ -217,11 +217,11 @@ class Steps:
     def _stop_reading(self, action: Stop) -> None:
         """Stop the copy of a job that goes; start it again if messages would be lost."""
         name = action.job.job_name
-        if self.leaving.has_processed_all(name):
+        if self.source_switch.has_processed_all(name):
             return
         former = self.attempts.stop_all(name, keep_state=True, required=False)
         try:
-            self.leaving.check(action)
+            self.source_switch.check(action)
         except BinderError as error:
             if former is None:
                 raise
@@ -285,7 +285,7 @@ class Steps:
 
     def _retire_former(self, name: str) -> None:
         """Delete the former sessions and the garbage states; there is no way back any more."""
-        self.sessions.detach_former(name, self.leaving.processed)
+        self.sessions.detach_former(name, self.source_switch.processed)
         self.attempts.discard_garbage(name)
         self.context.note(name, Confirmed())
 

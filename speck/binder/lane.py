@@ -32,6 +32,7 @@ class Lane:
     _threads: ThreadPoolExecutor = field(init=False)
     _waiting: dict[str, deque[_Waiting]] = field(default_factory=dict, init=False)
     _running: Counter[str] = field(default_factory=Counter, init=False)
+    _pause: threading.Timer | None = field(default=None, init=False)
     _lock: threading.Condition = field(default_factory=threading.Condition, init=False)
 
     def __post_init__(self) -> None:
@@ -49,8 +50,28 @@ class Lane:
             self._start_due()
         return future
 
+    def pause(self, seconds: float) -> None:
+        """Start no task until :meth:`resume`, or for this time at most; those that run continue."""
+        with self._lock:
+            self._end_pause()
+            self._pause = threading.Timer(seconds, self.resume)
+            self._pause.daemon = True
+            self._pause.start()
+
+    def resume(self) -> None:
+        """Start the tasks that wait."""
+        with self._lock:
+            self._end_pause()
+            self._start_due()
+
+    def _end_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+
     def close(self) -> None:
         """Wait for all tasks."""
+        self.resume()
         with self._lock:
             self._lock.wait_for(lambda: not self._running and not self._waiting)
         self._threads.shutdown(wait=True)
@@ -64,6 +85,8 @@ class Lane:
             self._threads.submit(self._run, user, future, work)
 
     def _next_user(self) -> str | None:
+        if self._pause is not None:
+            return None
         user = min(self._waiting, key=lambda each: self._running[each], default=None)
         if user is None:
             return None
@@ -74,6 +97,7 @@ class Lane:
         error, result = None, None
         try:
             result = work()
+        # Whatever ended the work is the future's; its place is free again in any case.
         except BaseException as problem:
             error = problem
         with self._lock:

@@ -13,7 +13,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import BinderError
 
-BROKER_BOUND = 4
+BROKER_BOUND = 4  # calls at one broker: each has a connection of its own
 WAITING_BOUND = 32  # for each user
 
 
@@ -80,6 +80,18 @@ class BinderPool:
         """The lane of a job's engine."""
         kind = self.registry.engine_kind(job.engine, job.spe_address)
         return self._lane(job.spe_address, kind.bound if kind else 1).share(user)
+
+    def pause(self, engine: str, address: str, seconds: float) -> None:
+        """Begin no action at an engine until :meth:`resume`, or for this time at most."""
+        kind = self.registry.engine_kind(engine, address)
+        self._lane(address, kind.bound if kind else 1).pause(seconds)
+
+    def resume(self, address: str) -> None:
+        """Let actions at an engine begin again, if they were paused."""
+        with self._lock:
+            lane = self._lanes.get(address)
+        if lane is not None:
+            lane.resume()
 
     def broker_lane(self, address: str, user: str) -> Executor:
         """The lane of a broker."""

@@ -17,7 +17,7 @@ from speck.errors import DrainTimeout, NoCapacity, OutcomeUnknown, Unreachable
 
 _T = TypeVar("_T")
 
-TRIES = 3
+TRIES = 3  # in all; what fails longer is left to the reconciler and its back-off
 FIRST_PAUSE = 0.1  # s, before the second try; doubled for each further one
 _TIME_LIMIT = 5.0  # s; a call that took longer to fail is not repeated within its operation
 

@@ -148,7 +148,7 @@ def _run() -> int:
         return cli.main(prog_name=PROGRAM, standalone_mode=False) or 0
     except SystemExit as ended:
         return int(ended.code or 0)
-    except Exception as error:
+    except Exception as error:  # reported in one line with how to get its traceback, not as a traceback
         if os.environ.get("SPECK_DEBUG"):
             raise
         return report(error, as_json="--json" in sys.argv)

@@ -110,7 +110,7 @@ class Reaper:
 
         What an address that does not answer holds up ends in the background, or in a later round.
         """
-        spared = {*operation.left_behind, *self._missed}
+        spared = {*operation.request.leave_behind, *self._missed}
         self._begin(lambda: self._reap_after(operation, spared))
 
     def _reap_after(self, operation: Operation, spared: Iterable[str]) -> None:

@@ -8,7 +8,6 @@ and done.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, Operation
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
 from speck.errors import SpeckError, StoreError
+from speck.loop import Loop
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
 from speck.observe.readers import ReaderWatch
@@ -38,7 +38,6 @@ from speck.store.deployments import Deployments, EngineKey, Snapshot
 
 _log = logging.getLogger(__name__)
 
-STUCK = 300.0  # s; many times the duration of a round in which all engines and brokers are silent
 PATIENCE = 3.0  # s, that a round waits for the engines and brokers that it probes, and for orphans to end
 
 NEVER = "restart: never (apply it again to start it)"
@@ -55,7 +54,7 @@ class DriftNote:
 
 @dataclass
 class Reconciler:
-    """``clock`` answers Unix time, s; a round of more than ``patience`` (s) counts as stuck."""
+    """``clock`` answers Unix time, s."""
 
     deployments: Deployments
     observer: Observer
@@ -65,7 +64,6 @@ class Reconciler:
     clock: Callable[[], float]
     backoff: Backoff = field(default_factory=Backoff)
     metrics: Metrics = field(default_factory=Metrics)
-    patience: float = STUCK
     steady: Clock = field(init=False)  # that of the times of the back-off
     readers: ReaderWatch | None = None
     _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
@@ -73,13 +71,13 @@ class Reconciler:
     _probes: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("probe"), init=False)
     _ends: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("orphan"), init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
-    _begun: float | None = field(default=None, init=False)  # monotonic, s: of the round at work
     _rounds: int = field(default=0, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    _period: float = field(default=0.0, init=False)
+    loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
+        self.loop = Loop("reconciler", "a reconcile round", self._timed_round)
         self.orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
         self.operations.on_end.append(self._record_end)
 
@@ -87,44 +85,28 @@ class Reconciler:
 
     def start(self, period: float) -> None:
         """Reconcile in the background, at once and then every ``period`` seconds."""
-        self._thread = threading.Thread(target=self._run, args=(period,), name="reconciler", daemon=True)
-        self._thread.start()
+        self._period = period
+        self.loop.start()
 
     def close(self) -> None:
         """Reconcile no more."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.loop.close()
         self.reaper.close()
         if self.readers is not None:
             self.readers.close()
 
-    def _run(self, period: float) -> None:
-        due = delay = 0.0
-        while not self._stop.wait(delay):
-            begun = time.monotonic()
-            try:
-                self.round()
-            except Exception:
-                _log.exception("a round of the reconciler failed")
-            # By the beginnings, so that a long round does not delay the next one.
-            due = max(due, begun) + period
-            delay = max(0.0, due - time.monotonic())
+    def _timed_round(self) -> float:
+        begun = time.monotonic()
+        self.round()
+        # By the beginnings, so that a long round does not delay the next one.
+        return max(0.0, begun + self._period - time.monotonic())
 
     # --- queries
 
     @property
     def has_observed(self) -> bool:
         """True if a round ended well since the start, or if the reconciler does not run by itself."""
-        return self._rounds > 0 or self._thread is None
-
-    def fault(self) -> str:
-        """The reason why no rounds are made any more; empty when they are."""
-        thread, begun = self._thread, self._begun
-        if thread is not None and not thread.is_alive() and not self._stop.is_set():
-            return "the loop has ended"
-        taken = 0.0 if begun is None else time.monotonic() - begun
-        return f"the loop is stuck in a round for {taken:.0f} s" if taken > self.patience else ""
+        return self._rounds > 0 or not self.loop.is_started
 
     def note(self, job: str) -> DriftNote | None:
         """The drift of a job in the last round."""
@@ -172,13 +154,9 @@ class Reconciler:
 
     def round(self) -> None:
         """Observe everything once, report drift, and begin to heal it."""
-        self._begun = time.monotonic()
-        try:
-            with self.metrics.round():
-                self._round()
-            self._rounds += 1
-        finally:
-            self._begun = None
+        with self.metrics.round():
+            self._round()
+        self._rounds += 1
 
     def _round(self) -> None:
         self.deployments.store.retry()
@@ -311,7 +289,8 @@ class Reconciler:
             asked = {key for name in named.keys() - delayed.keys() for key in engines[name]}
             asked = {key for key in asked if key[1] not in left_behind}
             silent = {**silent, **self._probe(asked, candidates, observation)}
-        return gate_actions(plan, snapshot.desired, engines, begun, delayed, silent, left_behind)
+        delete_all = not snapshot.desired
+        return gate_actions(plan, engines, begun, delayed, silent, left_behind, delete_all=delete_all)
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:
         """The reasons of jobs that wait by themselves, by job name."""

@@ -11,6 +11,7 @@ from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.placing.placer import NEW
 from speck.coordinator.planning.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.planning.planner import refuse_stale
+from speck.core.change import Request
 from speck.core.job import Composition, Job
 from speck.core.lifecycle import OperationKind
 from speck.core.plan import Keep, Plan
@@ -64,10 +65,10 @@ class Adopter:
             head = coordinator.changeable_head(name)
             revision = self._revision(head, composition, adopted, author, message)
             number = head.revision if revision is None else revision.number
-            operation = coordinator.operations.new(
-                name, number, OperationKind.ADOPT, author, message, warnings
+            request = Request(
+                kind=OperationKind.ADOPT, author=author, message=message, base_revision=head.revision
             )
-            operation.base_revision = head.revision
+            operation = coordinator.operations.new(name, number, request, warnings)
             plan = Plan(name, head.revision, tuple(map(_keep, adopted.values(), found.adoptions)))
             operation.plan(plan)
             with coordinator.operations.admission(name):

@@ -130,7 +130,9 @@ def build(
         deployments, operations, reconciler, sampler, measures, metrics, clock, settings.adapt
     )
     report = partial(_write_events, store)
-    workers = WorkerController(deployments, pool, inventory, sampler, measures, metrics, report, clock)
+    workers = WorkerController(
+        deployments, operations, pool, inventory, sampler, measures, metrics, report, clock
+    )
     splits = SplitWatch(deployments, pool, losses, clock)
     store.on_event.append(splits.note_event)
     queries = Queries(

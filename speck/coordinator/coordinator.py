@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner, refuse_stale
 from speck.coordinator.planning.undrained import undrained_text
 from speck.coordinator.revision_outcomes import RevisionOutcomes
+from speck.core.change import Request
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
@@ -126,8 +128,8 @@ class Coordinator:
 
     def faults(self) -> list[str]:
         """The faults that only a restart can repair, one sentence each."""
-        parts = (self.reconciler, self.adaptation, self.workers)
-        return [fault for part in parts if (fault := part.fault())]
+        parts = (self.reconciler, self.adaptation, self.workers, self.splits, self.sampler, self.prober)
+        return [fault for part in parts if (fault := part.loop.fault())]
 
     def unready_reasons(self) -> list[str]:
         """The reasons why this coordinator cannot do all of its work now, one sentence each."""
@@ -197,7 +199,7 @@ class Coordinator:
         history, ``restored`` is the number of the revision that a rollback restores.  ``leave_behind`` names
         sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
         leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  ``give_up`` allows
-        the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  ``kind`` is that of
+        the loss of messages in sessions that jobs leave (:mod:`speck.apply.draining`).  ``kind`` is that of
         the operation, if it is not of a user's request.  An ``atomic`` one is taken back if any job of it
         fails or waits.  ``all_code`` is as in :meth:`plan`.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
@@ -205,10 +207,10 @@ class Coordinator:
         """
         name = composition.name
         kind = kind or (OperationKind.ROLLBACK if restored else OperationKind.APPLY)
-        with self.operations.exclusive(name, kind):
+        with self.operations.exclusive(name, kind), ExitStack() as until_accepted:
             head = self.changeable_head(name)
             composition, elsewhere = self._recognised(head, composition, all_code)
-            composition = self.placer.assign(composition, place).composition
+            composition = until_accepted.enter_context(self.placer.reserved(composition, place))
             left_behind = self.planner.left_behind(head, leave_behind)
             plan = self.planner.checked(head, composition, base_revision, left_behind, give_up, elsewhere)
             self.planner.refuse_foreign(plan)
@@ -220,9 +222,16 @@ class Coordinator:
             number = head.revision if same else self.next_number(name)
             reported = [*warnings, *self.builds.check(plan, left_behind)]
             reported += [f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves]
-            operation = self.operations.new(name, number, kind, author, message, reported)
-            operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
-            operation.atomic, operation.base_revision = atomic, head.revision
+            request = Request(
+                kind=OperationKind(kind),
+                author=author,
+                message=message,
+                base_revision=head.revision,
+                leave_behind=tuple(sorted(left_behind)),
+                give_up=give_up,
+                atomic=atomic,
+            )
+            operation = self.operations.new(name, number, request, reported)
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -328,8 +337,10 @@ class Coordinator:
                 transaction.delete_deleted(revision.composition)
             name, number = operation.composition, operation.revision
             self._outcomes.put_accepted(transaction, operation, number)
-            left_behind, give_up = operation.left_behind, operation.give_up
-            transaction.put_head(Head(name, number, left_behind=left_behind, give_up=give_up))
+            request = operation.request
+            transaction.put_head(
+                Head(name, number, left_behind=request.leave_behind, give_up=request.give_up)
+            )
             for action in plan.actions:
                 job = action.job.job_name
                 if isinstance(action, Start) and self.store.job(job) is None:
@@ -379,13 +390,19 @@ class Coordinator:
             refuse_stale(head, base_revision)
             left_behind = self.planner.left_behind(head, leave_behind)
             plan = self.planner.plan(self.deployments.snapshot(head), {}, left_behind)
-            operation = self.operations.new(name, head.revision, "delete", author, message)
-            operation.left_behind, operation.base_revision = tuple(sorted(left_behind)), head.revision
+            request = Request(
+                kind=OperationKind.DELETE,
+                author=author,
+                message=message,
+                base_revision=head.revision,
+                leave_behind=tuple(sorted(left_behind)),
+            )
+            operation = self.operations.new(name, head.revision, request)
             operation.plan(plan)
             with self.operations.admission(name):
                 self.backoff.forget(each.job.job_name for each in plan.actions)
                 with self.operations.accepting(operation, {}, plan) as transaction:
-                    deleting = replace(head, deleting=True, left_behind=operation.left_behind)
+                    deleting = replace(head, deleting=True, left_behind=operation.request.leave_behind)
                     transaction.put_head(deleting)
                     self._outcomes.put_accepted(transaction, operation, 0)
         return operation
@@ -458,12 +475,12 @@ class Coordinator:
         of a request to an engine must not repeat it again and again.
         """
         head = self.store.head(data["composition"])
-        operation = self.operations.restored(data)
+        operation = Operation.from_dict(data, self.clock)
         if head is None:
             self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
-        plan = self.planner.resumed(snapshot, operation.left_behind)
+        plan = self.planner.resumed(snapshot, operation.request.leave_behind)
         if operation.kind in (OperationKind.HEAL, OperationKind.ADOPT):  # the other jobs were not due
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))

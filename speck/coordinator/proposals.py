@@ -16,7 +16,7 @@ from speck.core.job import Composition
 from speck.core.plan import Plan
 from speck.errors import Conflict, Expired, NotFound, StaleRevision
 from speck.placement.graph import Model
-from speck.placement.problem import Problem
+from speck.placement.problem import Load, Problem
 from speck.store.deployments import nearest
 
 CAPACITY = 100
@@ -182,6 +182,7 @@ def changed_inputs(before: Model, now: Model) -> Iterator[str]:
         load, later = _cores(old, index), _cores(new, index)
         if _differs(load, later, LEAST_SHARE * slowest):
             yield f"job {job.name!r} took {load:.3g} cores and takes {later:.3g}"
+    yield from _changed_load(old, new)
     sites = {site.name: site for site in new.sites}
     for site in old.sites:
         other_site = sites.get(site.name, site)
@@ -193,6 +194,21 @@ def changed_inputs(before: Model, now: Model) -> Iterator[str]:
         ):
             if _differs(one_value, other_value, least):
                 yield f"the {what} of site {site.name!r} was {one_value:.3g} and is {other_value:.3g}"
+
+
+def _changed_load(old: Problem, new: Problem) -> Iterator[str]:
+    """The sites whose cores other compositions use to another extent, in words."""
+    before, later = _used_elsewhere(old), _used_elsewhere(new)
+    for site in old.sites:
+        cores = before[site.name]
+        if _differs(cores, now := later.get(site.name, cores), LEAST_SHARE * site.cores):
+            yield (f"other compositions took {cores:.3g} cores of site {site.name!r} and take {now:.3g}")
+
+
+def _used_elsewhere(problem: Problem) -> dict[str, float]:
+    """The cores that other compositions use, by site."""
+    load = problem.background or Load.none(len(problem.sites))
+    return {site.name: cores for site, cores in zip(problem.sites, load.cores, strict=True)}
 
 
 def _cores(problem: Problem, index: int) -> float:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from speck.apply.operation import Operation
+from speck.apply.operation import OPEN, Operation, overtaken
 from speck.apply.operations import Operations
-from speck.apply.outcome import OPEN, overtaken
 from speck.core.lifecycle import OperationKind, OperationState, RevisionState
 from speck.core.plan import Plan
 from speck.errors import SpeckError
@@ -50,13 +49,13 @@ class RevisionOutcomes:
         if base == operation.revision:
             return "not taken back: there is no revision before it that differs"
         change: dict[str, Any] = {
-            "author": operation.author,
+            "author": operation.request.author,
             "message": f"revision {operation.revision} was not applied wholly",
             "base_revision": operation.revision,
         }
         try:
             if base:
-                back, _ = self.rollback(name, base, give_up=operation.give_up, **change)
+                back, _ = self.rollback(name, base, give_up=operation.request.give_up, **change)
             else:
                 back = self.delete(name, **change)
         except SpeckError as error:
@@ -73,5 +72,5 @@ class RevisionOutcomes:
                 continue
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
-                error = self.take_back(self.operations.restored(data))
+                error = self.take_back(Operation.from_dict(data, self.operations.clock))
                 _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)

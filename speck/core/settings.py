@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from speck.errors import Fault, InvalidInput
 
 CLIENT_RATE = 100.0  # requests/s of one client beyond loopback, where --rate is not given
-_MAX_BOUND = 1_000_000
+_MAX_BOUND = 1_000_000  # entries, the highest bound that can be set
 
 _Group = TypeVar("_Group")
 

@@ -23,8 +23,8 @@ MARK = "SPECK_LOCAL_MARK"
 
 # Seconds to end after SIGTERM, and after SIGKILL.
 _GRACE = 20.0
-_KILL = 10.0
-_POLL = 0.02
+_KILL = 10.0  # s from SIGTERM to SIGKILL
+_POLL = 0.02  # s
 _NEW = 60.0  # s
 _KTHREADD = 2  # the parent of the kernel's threads
 _EXEC_TRIES = 10  # to read an environment, with a pause of _POLL between them

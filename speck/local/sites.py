@@ -29,10 +29,10 @@ from speck.local.wan import Network
 
 DEFAULT_ENGINE = "spark-connect"
 DEFAULT_HEAP = "600m"
-DEFAULT_TIMEOUT = 240.0
+DEFAULT_TIMEOUT = 240.0  # s, for all servers to answer
 
-_POLL = 0.1
-_TAIL_LINES = 15
+_POLL = 0.1  # s
+_TAIL_LINES = 15  # of the log of a server that did not start
 
 Progress = Callable[[str], None]
 State = Literal["running", "stopped"]
@@ -254,7 +254,7 @@ class Starter:
             for server in servers:
                 self._start_one(record, server, keep_ports)
             self._await_ready(record, servers)
-        except BaseException:
+        except BaseException:  # an interrupt too: no server may outlive a start that failed
             _stop_marked(servers)
             raise
 

@@ -21,7 +21,7 @@ Role = Literal["engine", "broker", "worker"]
 
 # Below the range of ports for outgoing connections, so that a restarted server finds its port free.
 _PORTS = range(15000, 32000)
-_TRIES = 1000
+_TRIES = 1000  # random ports, before there is said to be none
 
 
 @dataclass(slots=True)

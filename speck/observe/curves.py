@@ -12,7 +12,7 @@ from typing import Any
 from speck.observe.rates import Rates
 
 INTERVAL = 60  # s between two points
-POINTS = 60
+POINTS = 60  # a minute each: the last hour
 FIELDS = ("input_rate", "output_rate", "waiting", "work_seconds")  # of Rates
 
 

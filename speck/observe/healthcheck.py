@@ -32,7 +32,7 @@ from speck.observe.from_engines import reach_complaints
 
 MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
 TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
-_THREADS = 32
+_THREADS = 32  # places asked side by side; they wait for answers, and use no processor
 _MOST_NAMED = 20  # sessions of another SpecK
 
 

@@ -20,6 +20,7 @@ from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.profile import CoreProbe
 from speck.errors import BinderError, Conflict, NoCapacity, SpeckError
+from speck.loop import Loop
 from speck.observe.links import ACTIVE, Link
 from speck.observe.measures import Measures
 from speck.placement.profile import Known, LinkProfile, SiteProfile, Value
@@ -70,9 +71,13 @@ class Prober:
     inventory: Inventory
     clock: Callable[[], float]
     _probes: list[Probe] = field(default_factory=list, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _changed: threading.Condition = field(init=False)
+    loop: Loop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._changed = threading.Condition(self._lock)
+        self.loop = Loop("prober", "a probe", self._probe_next)
 
     def probes(self) -> list[Probe]:
         """The probes of the last request, in their order."""
@@ -86,31 +91,39 @@ class Prober:
         """
         probes = [*(Probe(*link) for link in links), *(Probe(name) for name in sites)]
         with self._lock:
-            if self._thread is not None and self._thread.is_alive():
+            if not self._has_ended():
                 raise Conflict("probes are running already (wait for their end: GET /profile)")
             self._probes = probes
-            if probes and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
-                self._thread.start()
+        if probes:
+            self.loop.start()
+            self.loop.wake()
+
+    def _has_ended(self) -> bool:
+        return not any(each.state in (ProbeState.WAITING, ProbeState.RUNNING) for each in self._probes)
+
+    def await_end(self, seconds: float) -> bool:
+        """Wait until all probes have ended; false if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(self._has_ended, seconds)
 
     def close(self) -> None:
         """Begin no more probes; the present one may go on at its engine until it ends by itself."""
-        self._stop.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None:
-            thread.join(_CLOSING)
+        self.loop.close(_CLOSING)
 
-    def _run(self) -> None:
-        for number, probe in enumerate(self.probes()):
-            if self._stop.is_set():
-                return
-            self._note(number, replace(probe, state=ProbeState.RUNNING))
-            self._note(number, self._ended(probe))
+    def _probe_next(self) -> float:
+        """Run the first probe that waits; returns the time until the next one, s."""
+        waiting = (item for item in enumerate(self.probes()) if item[1].state is ProbeState.WAITING)
+        number, probe = next(waiting, (-1, None))
+        if probe is None:
+            return math.inf
+        self._note(number, replace(probe, state=ProbeState.RUNNING))
+        self._note(number, self._ended(probe))
+        return 0.0
 
     def _note(self, number: int, probe: Probe) -> None:
-        with self._lock:
+        with self._changed:
             self._probes[number] = probe
+            self._changed.notify_all()
 
     def _ended(self, probe: Probe) -> Probe:
         try:

@@ -22,13 +22,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
-from math import ceil
+from math import ceil, inf
 
 from speck.binder import BatchMetrics, CountsDropped, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.loop import Loop
 from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder, receives_qos0
 from speck.observe.measures import CAPACITY_PERIOD, WRITE_PERIOD, Measures
@@ -95,7 +96,6 @@ class Sampler:
     now: Callable[[], float] = time.monotonic
     processor: Callable[[], float] = time.thread_time  # s, of the calling thread
     _watching: bool = field(default=False, init=False)
-    _wake: threading.Event = field(default_factory=threading.Event, init=False)
     _stored: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
@@ -103,15 +103,15 @@ class Sampler:
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="sampler"), init=False
     )
-    _thread: threading.Thread | None = field(default=None, init=False)
     _read_at: float | None = field(default=None, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin the next round at once when profiles are requested."""
+        self.loop = Loop("sampler", "a sampling round", self._timed_round)
         if self.measures is not None:
-            self.measures.on_request = self._wake.set
+            self.measures.on_request = self.loop.wake
 
     # --- readings
 
@@ -169,12 +169,9 @@ class Sampler:
 
     def close(self) -> None:
         """Ask no more, and wait for the calls that are under way."""
-        self._stop.set()
-        self._wake.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None:
-            thread.join()
+        self.loop.close()
+        if self.loop.is_started:
+            self._write_profiles()
         self._threads.shutdown(cancel_futures=True)
 
     # --- the thread
@@ -183,28 +180,24 @@ class Sampler:
         """Sample from now on, also while nobody reads."""
         with self._lock:
             self._watching = True
-            self._begin_thread()
+        self.loop.start()
+        self.loop.wake()
 
     def _keep_sampling(self) -> None:
         with self._lock:
             if not self._attended():
-                self._wake.set()
+                self.loop.wake()
             self._read_at = self.now()
-            self._begin_thread()
-
-    def _begin_thread(self) -> None:
-        if self._thread is None and not self._stop.is_set():
-            self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-            self._thread.start()
+        self.loop.start()
 
     def measure(self, seconds: float = ATTENTION) -> None:
         """Have the profiles of all jobs sampled for so many seconds from now on."""
         with self._lock:
             if not self._attended():
-                self._wake.set()
+                self.loop.wake()
             if self.measures is not None:
                 self.measures.request(seconds)
-            self._begin_thread()
+        self.loop.start()
 
     def _pace(self) -> float:
         """The time between two rounds, s."""
@@ -224,19 +217,20 @@ class Sampler:
     def _is_measured(self) -> bool:
         return self.measures is not None and self.measures.is_attended()
 
-    def _run(self) -> None:
-        while self._goes_on():
-            begun = self.now()
-            self._wake.clear()
-            pace = self._pace()
-            try:
-                self.sample()
-                if self.losses is not None:
-                    self.losses.report()
-                self.write()
-            except Exception:
-                _log.exception("sampling of the jobs' rates failed")
-            self._wake.wait(max(0.0, pace - (self.now() - begun)))
+    def _timed_round(self) -> float:
+        """Sample, if somebody reads or watches; returns the time until the next round, s."""
+        begun = self.now()
+        if self._is_idle():
+            self._write_profiles()
+            return inf
+        pace = self._pace()
+        self.sample()
+        if self.losses is not None:
+            self.losses.report()
+        self.write()
+        return max(0.0, pace - (self.now() - begun))
+
+    def _write_profiles(self) -> None:
         if self.measures is not None:
             self.measures.write(at_once=True)
 
@@ -247,14 +241,13 @@ class Sampler:
             if self.measures.write():
                 self.measures.pace.spend_every("store", WRITE_PERIOD, self.processor() - used)
 
-    def _goes_on(self) -> bool:
+    def _is_idle(self) -> bool:
+        """True if nobody reads or watches, for whom the readings would be too old later: they are dropped."""
         with self._lock:
-            if self._stop.is_set() or not (self._watching or self._attended()):
-                self._thread = None
-                self._stored.clear()
-                self._tracks.clear()  # too old for the next reader
-                self._errors.clear()
+            if self._watching or self._attended():
                 return False
+            for readings in (self._stored, self._tracks, self._errors):
+                readings.clear()
             return True
 
     # --- asking

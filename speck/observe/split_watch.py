@@ -21,6 +21,7 @@ from speck.core.job import Job
 from speck.core.split import SPLIT_TOPICS, Part, Role, part_of, split_topic
 from speck.core.split.metrics import Work, WorkWindow
 from speck.errors import SpeckError
+from speck.loop import Loop
 from speck.observe.losses import LossRecorder
 from speck.observe.splits import SplitMeter
 from speck.store import Event
@@ -73,10 +74,12 @@ class SplitWatch:
     _meters: dict[str, SplitMeter] = field(default_factory=dict, init=False)
     _places: dict[str, _Place] = field(default_factory=dict, init=False)
     _refreshed_at: float = field(default=float("-inf"), init=False)
-    _changed: threading.Event = field(default_factory=threading.Event, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    _changed_at: float | None = field(default=None, init=False)  # the first change that was not read yet
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    loop: Loop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loop = Loop("split watch", "a round of the split watch", self._timed_round)
 
     # --- queries
 
@@ -109,42 +112,29 @@ class SplitWatch:
 
     def note_event(self, event: Event) -> None:
         """Read the store soon: something was changed, or is about to be."""
-        if event.job:
-            self._changed.set()
+        if event.job and self._changed_at is None:
+            self._changed_at = self.now()
+            self.loop.wake()
 
     def start(self) -> None:
         """Begin to watch."""
-        with self._lock:
-            if self._thread is None and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run, name="splits", daemon=True)
-                self._thread.start()
+        self.loop.start()
 
     def close(self) -> None:
         """Watch no more, and disconnect."""
-        self._stop.set()
-        self._changed.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.loop.close()
         for place in self._places.values():
             place.close()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self.round()
-            except Exception:
-                _log.exception("the reports of splits could not be read")
-                self._stop.wait(SOON)
-            if self._splits:
-                self._stop.wait(PERIOD)
-            else:
-                self._changed.wait(IDLE_PERIOD)
-                self._stop.wait(SOON)  # a change comes with many events
+    def _timed_round(self) -> float:
+        self.round()
+        if self._splits:
+            return PERIOD
+        return IDLE_PERIOD if self._changed_at is None else SOON
 
     def round(self) -> None:
         """Read the store if it is due, then what has arrived, and send the windows that have ended."""
-        age = self.now() - self._refreshed_at
-        if age >= IDLE_PERIOD or (age >= SOON and self._changed.is_set()):
+        if self._is_due():
             self.refresh()
         self._connect()
         for address, place in self._places.items():
@@ -157,10 +147,17 @@ class SplitWatch:
 
     # --- the splits
 
+    def _is_due(self) -> bool:
+        now, changed = self.now(), self._changed_at
+        if now - self._refreshed_at >= IDLE_PERIOD:
+            return True
+        # A change comes with many events, and the first ones before it is stored.
+        return changed is not None and now - max(changed, self._refreshed_at) >= SOON
+
     def refresh(self) -> None:
         """Read from the store which splits are deployed, and where."""
         self._refreshed_at = self.now()
-        self._changed.clear()
+        self._changed_at = None
         found = {
             each.part.of: each for snapshot in self.deployments.snapshots() for each in _splits(snapshot)
         }

@@ -18,7 +18,7 @@ from speck.core.split.metrics import Work, WorkWindow, imbalance
 
 MARK = b"\xff"
 MOST_SOURCES = 4096  # shards of parts whose last report is stored
-MOST_COUNT = 2**53
+MOST_COUNT = 2**53  # the largest integer that a JSON number carries exactly
 MOST_WORDS = 200  # characters of a text in a report
 MOST_WINDOWS, MOST_CELLS = 360, 100_000  # past windows of a split, and of combiners in them
 

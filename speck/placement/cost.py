@@ -1,8 +1,32 @@
 """The cost model: the predicted figures of a placement, and its objective.
 
-The objective is ``latency * L/L0 + wan * W/W0 + cores * C/C0 + 10 * (sum of over-shares)``: the mean age of
-results L, s, averaged over the compositions; WAN traffic W, bytes/s; cores C, at their price; each against
-the placement with all jobs in the cloud.  An over-share is the excess over a target, as a share of it.
+The objective is ``latency * L/L0 + wan * W/W0 + cores * C/C0 + 10 * (sum of over-shares)``: the mean age
+of results L, s, averaged over the compositions; WAN traffic W, bytes/s; cores C, at their price; each
+against the placement with all jobs in the cloud.  An over-share is the excess over a target, as a share
+of it.
+
+How the figures come about.  The rates of all channels follow from those of the sources and the
+selectivity of the jobs, and do not depend on the placement.  The placement decides where each message
+costs something:
+
+1. A job takes ``rate * cost + fixed`` reference cores of its site, a broker a share of a core for each
+   message that it passes on (:func:`load`, :func:`broker_load`).
+2. A channel has one home, the site of its broker.  Each writer elsewhere sends all its messages over the
+   uplink of its site and the downlink of the home, each reader elsewhere the other way
+   (:func:`crossings`).  A message on the wire is larger than its payload: headers, a stamp, an
+   acknowledgement (:func:`wire`).
+3. The age of a result is the sum along its path of the time in each job and on each link.  A Flink job
+   or one in real time is a queue; a Spark job gathers messages for a batch, so that its time is mostly
+   that of the period of its batches (:func:`service`).  A link adds latency, transmission and queueing
+   (:func:`transfer`).  The 95th percentile adds variances along the slowest path and takes the sum as
+   normal.
+4. The multiplier is the factor by which all rates may grow until something is full: a site, a link, a
+   job, the one thread of a broker, or the window of messages in flight of a writer or a session.  Below 1
+   the placement does not keep up, whatever its ages say.
+
+Simplifications (``benchmarks.placement gates`` compares the figures with real runs): loads are
+means over time, queues are M/M/1 up to :data:`SATURATION` and linear in the over-share beyond it, and
+what other jobs of a site take is a constant.
 
 :func:`evaluate` computes all figures from the beginning; :class:`~speck.placement.state.State` keeps the
 objective while jobs move.
@@ -16,6 +40,7 @@ from dataclasses import dataclass
 
 from speck.placement.problem import EngineModel, Load, PlacedJob, Placement, Problem, Site
 
+# An objective of 1 is that of all jobs in the cloud: 10% over a target outweighs all that latency can gain.
 PENALTY = 10.0
 # A queue grows without bound as its utilisation reaches 1; beyond this share the over-share counts.
 SATURATION = 0.95
@@ -25,8 +50,10 @@ GATHERING = 1.5
 P95 = 1.645  # standard deviations of a normal distribution
 # Messages in flight between a process and a broker, and of a Flink session between checkpoints.
 INFLIGHT = 1000
-SESSION_INFLIGHT = 65_535
-CHECKPOINT_SECONDS = 3.0
+SESSION_INFLIGHT = 65_535  # MQTT's receive maximum
+CHECKPOINT_SECONDS = (
+    3.0  # with which Flink acknowledges; that of `speck local` and of the documented settings
+)
 # Processor time of a broker under full load, s a message and reader, which takes many messages at a time.
 BROKER_PASS = 10e-6
 

@@ -9,7 +9,7 @@ from speck.errors import Fault, InvalidInput
 from speck.placement.problem import Placement, Problem
 from speck.placement.state import State
 
-MOST_PLACEMENTS = 300_000
+MOST_PLACEMENTS = 300_000  # each is evaluated from the beginning
 CHECKED = 256  # placements between two looks at the clock
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from speck.placement.cost import PENALTY, broker_load, load, reference, service, wire
 from speck.placement.problem import Load, Placement, Problem
 
-GAP = 1e-4
+GAP = 1e-4  # share of the objective by which a placement may miss the optimum
 
 
 @dataclass

@@ -10,7 +10,7 @@ from speck.placement.state import State
 
 # A smaller gain is rounding: nothing moves for nothing.
 EPSILON = 1e-9
-LARGEST_GROUP = 6
+LARGEST_GROUP = 6  # jobs that are moved together; the number of groups grows with it exponentially
 
 Clock = Callable[[], float]
 

@@ -21,7 +21,7 @@ IDLE = (
 )
 # Cores of a place that is not in the inventory: nothing is placed there, nothing is refused.
 ELSEWHERE = 1000.0
-_ROUNDS = 50
+_ROUNDS = 50  # sweeps over all links, each of which brings the latencies nearer to the measured round trips
 
 
 @dataclass(frozen=True)

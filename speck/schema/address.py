@@ -22,7 +22,7 @@ _BRACKETED = re.compile(r"\[[^\[\]]*\](:[^:]*)?\Z")
 # Java has no host, or accepts no certificate, for a name with an underscore there: Spark's master is reached
 # by a java.net.URI, and a broker with TLS by jobs whose engine checks its certificate.
 _STRICT_SCHEMES = frozenset({"spark", "mqtts"})
-_LONGEST_HOST = 253
+_LONGEST_HOST = 253  # RFC 1035, without the final dot
 _MAX_LENGTH = 2048
 
 NOT_AN_ADDRESS = "is not an address"

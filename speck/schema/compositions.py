@@ -41,7 +41,7 @@ from speck.schema.yaml.lines import line_of
 from speck.schema.yaml.parser import MAX_BYTES, Document, decode, parse
 from speck.schema.yaml.variables import expand, expand_parsed
 
-_MAX_CYCLES = 10
+_MAX_CYCLES = 10  # a graph may have more cycles than jobs; the first few show the mistake
 
 
 @dataclass(frozen=True)

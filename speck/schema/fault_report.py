@@ -16,7 +16,7 @@ from typing import Any
 from speck.errors import Fault, InvalidInput
 from speck.schema.yaml.lines import line_of, written_in
 
-MAX_FAULTS = 1000
+MAX_FAULTS = 1000  # a file of another kind has a fault in each line: the rest is counted
 SHOWN_LENGTH = 100  # characters of a name or value in a message
 # The most comparisons of names for suggestions in one document.
 SUGGESTION_BUDGET = 20_000

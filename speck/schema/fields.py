@@ -31,7 +31,7 @@ NO_REFERENCE = (
 )
 MAX_TEXT = 4096
 MAX_CHECKED = 200_000  # characters; a topic, the longest of all values, has at most 65,535 bytes
-MAX_MAPPING_TEXT = 64 * 1024
+MAX_MAPPING_TEXT = 64 * 1024  # arguments reach Flink's programs and drivers by a command line
 _MOST_SHAPES = 32  # sets of fields that are remembered
 
 

@@ -16,7 +16,7 @@ from speck.schema.address import redacted
 from speck.schema.fault_report import kind_of_value
 from speck.schema.fields import Quantity, SecretReference, StrictSchema, Switch, Text, WholeNumber
 
-MOST_WORKERS = 10_000
+MOST_WORKERS = 10_000  # a mistyped bound is refused, before a hook rents machines
 PLACEHOLDERS = ("site", "engine", "count", "stop")
 
 _HOOKS = ("command", "url", "local")

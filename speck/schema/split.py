@@ -33,6 +33,7 @@ from speck.schema.yaml.lines import line_of
 BLOCK = "key_split"
 MOST_DAYS = 366  # of a window
 MOST_METRICS_SLIDES = 360  # of a metrics window
+# Each combiner sends a report in each slide.
 LEAST_METRICS_SLIDE_US = 1_000_000
 ENGINE = "spark"  # the engine of all parts
 Block = Mapping[str, Any]

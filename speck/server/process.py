@@ -120,7 +120,7 @@ def ends_within(seconds: float, work: Callable[[], None]) -> bool:
         try:
             work()
             future.set_result(None)
-        except BaseException as error:
+        except BaseException as error:  # whatever ended the work is raised to the caller
             future.set_exception(error)
 
     threading.Thread(target=run, name="shutdown", daemon=True).start()

@@ -79,6 +79,7 @@ class SecuredSocket:
         connection.setblocking(False)
         connection.getpeername()  # raises for a client that is gone: wrap_socket would do without TLS
         self._socket = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        # One thread at a time in OpenSSL: a request thread writes while the loop reads.
         self._lock = threading.Lock()
         self._data = b""
 

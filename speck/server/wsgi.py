@@ -41,7 +41,7 @@ from speck.server.tls import Certificate, SecuredSocket
 _log = logging.getLogger(__name__)
 
 THREADS = 16  # for requests that are answered at once
-MAX_CONNECTIONS = 2000
+MAX_CONNECTIONS = 2000  # open at once; a live page holds one
 MAX_HEADER = 64 * 1024  # bytes
 _SPARE_FILES = 200  # descriptors that are not for connections: the store, engines, brokers; or half of all
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -195,6 +195,7 @@ class WebServer:
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._sockets: dict[int, Any] = {}
         self._ended = threading.Event()
+        # A signal and a failed loop may both end the server: one of them closes it.
         self._closing = threading.Lock()
         self._server: Any = create_server(
             application,

@@ -1,13 +1,30 @@
-"""The store as the coordinator uses it: records by name, and changes in transactions."""
+"""The store as the coordinator uses it: records by name, and changes in transactions.
+
+Whatever the coordinator must know after a crash is here, and nothing else counts: the composition that a user
+asked for (revisions and their heads), the jobs as they should be, the attempts at them that run or may run,
+operations with their actions, sessions and attempts that were abandoned, events, profiles.  The order of
+writing carries the guarantee that nothing runs twice and nothing is forgotten: an attempt is written before
+an engine is asked to start it, and its handle when the engine has answered; it is deleted only once the
+engine is known to run it no more.  Between two such writes a crash leaves a record that the next process can
+settle by asking the engine.
+
+One process has the store open (LevelDB's own lock).  All changes go through :meth:`Store.transaction`: the
+blocks of different threads exclude each other, so that a record which is read inside a block and written
+back undoes no other change; their bytes go to disk after the block, several together, since a synced write
+takes milliseconds and a deployment of 100 jobs makes hundreds of them.  A reader outside a block sees what is
+on disk.  :mod:`~speck.store.isolation` keeps these two promises apart.
+
+Numbered kinds (events, operations, revisions) have bounds, and the write that exceeds one deletes the
+oldest in the same batch.  Records that each round of the reconciler reads are decoded again only when their
+bytes have changed.  A value that cannot be decoded is damage, reported with its key, and never a default.
+"""
 
 from __future__ import annotations
 
-import logging
-import os
 import re
 import secrets
-from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Container, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
@@ -22,9 +39,9 @@ from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
+from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
 from speck.store.leveldb.database import Database
-from speck.store.maintenance.integrity import artifacts_directory
 from speck.store.profiles import MeasuredLink
 from speck.store.records import (
     AttemptRecord,
@@ -39,28 +56,11 @@ from speck.store.records import (
 from speck.store.revision_cache import RevisionCache
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
-_log = logging.getLogger("speck.audit")
-
 _T = TypeVar("_T")
 
 _BEFORE = 1 << 62  # more than there are entries: those of the loop come before the event that follows them
 
 _TIMED_ID = re.compile("[0-9a-f]{20}")  # of an operation: 11 digits of its time, and others
-
-# The kinds of events that are warnings in the server's log.
-_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect", "not reading"))
-
-
-def _log_event(event: Event) -> None:
-    fields = {
-        "event_kind": event.kind,
-        "operation": event.operation,
-        "composition": event.composition,
-        "job": event.job,
-        "author": event.author,
-    }
-    said = {name: value for name, value in fields.items() if value}  # an empty one would hide another's
-    _log.log(logging.WARNING if event.kind in _TROUBLE else logging.INFO, "%s", event.message, extra=said)
 
 
 @dataclass
@@ -142,7 +142,7 @@ class Store:
             self._isolation.complete(keys)
         self._forget_cached(changes)
         for event in transaction.events:
-            _log_event(event)
+            log_event(event)
             for listener in self.on_event:
                 listener(event)
 
@@ -474,25 +474,3 @@ def _bounded(kind: str, number: int, value: bytes, bound: int) -> Iterator[Chang
 
 def _number_in(key: bytes) -> int:
     return int(key.rsplit(b"/", 1)[1])
-
-
-def sizes(directory: Path) -> dict[str, int]:
-    """Bytes of a store's ``records`` and of the ``code`` that is kept beside them."""
-    return {
-        "records": _total(directory.glob("*")),
-        "code": _total(_files_below(artifacts_directory(directory))),
-    }
-
-
-def _files_below(directory: Path) -> Iterable[Path]:
-    """All files; a directory that is deleted meanwhile has none."""
-    for folder, _, names in os.walk(directory):
-        yield from (Path(folder, name) for name in names)
-
-
-def _total(paths: Iterable[Path]) -> int:
-    total = 0
-    for path in paths:
-        with suppress(OSError):  # it was deleted since
-            total += path.stat().st_size if path.is_file() else 0
-    return total

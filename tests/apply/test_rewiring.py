@@ -1,4 +1,4 @@
-"""The order of a plan that changes the topics between jobs: decided purely, and done over the doubles."""
+"""The order in which a plan that changes the topics between jobs is carried out, over the doubles."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from speck.apply import drain
+from speck.apply import draining
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
-from speck.core.plan import Deployed, make_plan, plan_data
-from speck.core.rewiring import rewirings
+from speck.core.plan import plan_data
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected
@@ -28,49 +27,8 @@ pytestmark = pytest.mark.usefixtures("known_owner")
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
 
-# --- the decision ---------------------------------------------------------------------------------
-
-
-def waits(former: list[Job], desired: list[Job]) -> dict[str, set[str]]:
-    """For each job that must work its session off: the writers that it waits for."""
-    stored = {job.job_name: Deployed(job) for job in former}
-    plan = make_plan("traffic", 1, {job.job_name: job for job in desired}, stored)
-    actions = {each.job.job_name: each for each in plan.actions}
-    found = rewirings(actions, delete_all=not desired)
-    return {name: set(each.writers) for name, each in found.items()}
-
-
 A_ELSEWHERE = replace(A, sink_topic="x1")
 B_ELSEWHERE = replace(B, source_topic="x1")
-CASES = {
-    "nothing changes": ([A, B, C], [A, B, C], {}),
-    "code changes only": ([A, B], [A, replace(B, trigger="1 second")], {}),
-    "topic between two": ([A, B, C], [A_ELSEWHERE, B_ELSEWHERE, C], {"b": {"a"}}),
-    "writer stays as it is": ([A, B, C], [A, B_ELSEWHERE, C], {"b": set()}),
-    "writer changes and writes on": ([A, B], [replace(A, trigger="1 second"), B_ELSEWHERE], {"b": set()}),
-    "middle one goes": ([A, B, C], [A_ELSEWHERE, replace(C, source_topic="x1")], {"b": {"a"}, "c": {"b"}}),
-    "branch goes": ([A, B, C], [make_job("k", "p", "q")], {"a": set(), "b": {"a"}, "c": {"b"}}),
-    "reader goes and writer stays": ([A, B], [A], {"b": set()}),
-    "all goes": ([A, B, C], [], {}),
-    "wildcard": (
-        [A, make_job("w", "+", "out/w")],
-        [A_ELSEWHERE, make_job("w", "elsewhere", "out/w")],
-        {"w": {"a"}},
-    ),
-    "what runs forms a cycle": (
-        [make_job("p", "t0", "t1"), make_job("q", "t1", "t0")],
-        [make_job("p", "x0", "x1"), make_job("q", "x1", "x2")],
-        {"p": set(), "q": set()},
-    ),
-}
-
-
-@pytest.mark.parametrize(("former", "desired", "expected"), CASES.values(), ids=CASES.keys())
-def test_who_waits_for_whom(former: list[Job], desired: list[Job], expected: dict[str, set[str]]) -> None:
-    assert waits(former, desired) == expected
-
-
-# --- the doing ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -203,7 +161,7 @@ def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Beg
 def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(
     begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "_STILL", 0.2)
+    monkeypatch.setattr(draining, "_STILL", 0.2)
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
@@ -216,7 +174,7 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
     begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch, desired: list[Job]
 ) -> None:
     """Its connector may be SpecK's, and have not reached its broker yet."""
-    monkeypatch.setattr(drain, "_STILL", 0.2)
+    monkeypatch.setattr(draining, "_STILL", 0.2)
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
@@ -236,7 +194,7 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
 def test_job_that_does_not_come_to_run_is_not_taken_for_drained(
     begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "_STILL", 0.2)
+    monkeypatch.setattr(draining, "_STILL", 0.2)
     coordinator = begin(drain=1)
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True

@@ -74,3 +74,24 @@ def test_the_error_of_a_task_is_that_of_its_future() -> None:
     with pytest.raises(ValueError, match="no"):
         lane.share("a").submit(fail).result(30)
     assert lane.share("a").submit(lambda: 1).result(30) == 1
+
+
+def test_a_paused_lane_begins_no_task_until_it_is_resumed() -> None:
+    lane = Lane("engine", 2)
+    lane.pause(60)
+    future = lane.share("a").submit(lambda: 1)
+    with pytest.raises(TimeoutError):
+        future.result(0.05)
+    lane.resume()
+    assert future.result(30) == 1
+    lane.close()
+
+
+def test_a_pause_ends_by_itself_and_with_its_lane() -> None:
+    lane = Lane("engine", 2)
+    lane.pause(0.05)
+    assert lane.share("a").submit(lambda: 1).result(30) == 1
+    lane.pause(60)
+    future = lane.share("a").submit(lambda: 2)
+    lane.close()
+    assert future.result(0) == 2

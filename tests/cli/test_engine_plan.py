@@ -58,7 +58,7 @@ join -> out  x4
 @pytest.fixture
 def running(rest: RestServer) -> RestServer:
     """Jobs ``a``, whose plan is a join, and ``b``, which passes messages on."""
-    rest.coordinator.sampler._begin_thread = lambda: None  # type: ignore[method-assign]
+    rest.coordinator.sampler.loop.start = lambda: None  # type: ignore[method-assign]
     rest.client.apply(yaml_of("a t0 t1", "b t1 t2").encode(), "two", wait=60)
     rest.world.plans["a"] = JOIN
     return rest

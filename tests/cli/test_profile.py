@@ -34,7 +34,7 @@ def at_once_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def quiet_fixture(rest: RestServer) -> None:
     """No engine is asked but by the test."""
-    rest.coordinator.sampler._begin_thread = lambda: None  # type: ignore[method-assign]
+    rest.coordinator.sampler.loop.start = lambda: None  # type: ignore[method-assign]
 
 
 def report(services: Services, *names: str) -> None:
@@ -119,7 +119,7 @@ def test_links_and_sites_are_probed_on_request(
     profiled = Profiled(time.time, lambda name, engine_id, now: flink_stream([], 1e-3)[0])
     monkeypatch.setattr(rest_module, "double_kinds", lambda world: profiled.registry(world))
     with rest_server(tmp_path / "probes", sites, world=world) as rest:
-        rest.coordinator.sampler._begin_thread = lambda: None  # type: ignore[method-assign]
+        rest.coordinator.sampler.loop.start = lambda: None  # type: ignore[method-assign]
         monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, "profile", "--links", "--sites"])
         with pytest.raises(SystemExit) as ended:
             cli.main()

@@ -16,6 +16,7 @@ from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
 from testbed.benches.placement import broker_at, engine_at, road_traffic
+from testbed.contract.engines import eventually
 
 GROUP = {"clean-a", "count-a"}
 PROBES = {"probe_link", "probe_core"}
@@ -517,10 +518,12 @@ def test_the_memory_goes_with_its_composition(bench: Bench) -> None:
 
 
 def test_the_end_of_the_thread_is_a_fault(bench: Bench) -> None:
+    def end() -> None:
+        raise SystemExit("a defect")
+
     adaptation = bench.services.adaptation
     assert bench.services.coordinator.faults() == []
-    adaptation._run = lambda: None  # type: ignore[method-assign]
+    adaptation.round = end  # type: ignore[method-assign]
     adaptation.start()
-    assert adaptation._thread is not None
-    adaptation._thread.join()
-    assert bench.services.coordinator.faults() == ["the adaptation loop has ended"]
+    eventually(bench.services.coordinator.faults, bool)
+    assert bench.services.coordinator.faults() == ["the adaptation thread died: SystemExit('a defect')"]

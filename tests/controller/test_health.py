@@ -11,6 +11,7 @@ import pytest
 
 from speck.coordinator import Coordinator, Services, build
 from speck.core.settings import Settings
+from speck.loop import Loop
 from speck.server.api import create_app
 from speck.store import Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
@@ -105,22 +106,76 @@ def test_not_alive_when_a_round_takes_for_ever(bench: Bench) -> None:
     bench.coordinator.observer.patience = 60.0  # so long a round waits for its engines
     hold = bench.world.hold("statuses")
     assert hold.reached.wait(30)
-    bench.coordinator.reconciler.patience = 0.0
+    bench.coordinator.reconciler.loop.patience = 0.0
     try:
         _, problem = eventually(lambda: bench.get("/healthz"), lambda answer: answer[0] == 503)
-        assert problem["detail"].startswith("the loop is stuck in a round for ")
+        assert problem["detail"].startswith("a reconcile round has taken ")
         assert bench.get("/readyz")[0] == 503
     finally:
         hold.release()
-        bench.coordinator.reconciler.patience = 300.0
+        bench.coordinator.reconciler.loop.patience = 300.0
     eventually(lambda: bench.get("/healthz")[0], lambda status: status == 200)
 
 
-def test_not_alive_when_the_loop_has_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.coordinator.reconciler, "_run", lambda period: None)
-    bench.coordinator.start()
-    _, problem = eventually(lambda: bench.get("/healthz"), lambda answer: answer[0] == 503)
-    assert problem["detail"] == "the loop has ended"
+# Of each loop: its name in /healthz, the part of the coordinator, and what its rounds call first.
+LOOPS = [
+    ("reconciler", "reconciler", "round"),
+    ("adaptation", "adaptation", "round"),
+    ("workers", "workers", "round"),
+    ("split watch", "splits", "round"),
+    ("sampler", "sampler", "_pace"),  # once outside of what an error was caught in
+    ("prober", "prober", "probes"),
+]
+
+
+@pytest.mark.parametrize(("name", "part", "call"), LOOPS)
+def test_a_thread_that_dies_is_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, part: str, call: str
+) -> None:
+    loop = begin(bench, monkeypatch, part, call, SystemExit("a defect"))
+    eventually(loop.fault, bool)
+    status, problem = bench.get("/healthz")
+    assert (status, problem["detail"]) == (503, f"the {name} thread died: SystemExit('a defect')")
+    assert f"the {name} thread died" in bench.get("/readyz")[1]["detail"]
+    bench.coordinator.close()
+    assert bench.get("/healthz")[0] == 200  # it is closed, which is no fault
+
+
+@pytest.mark.parametrize(("name", "part", "call"), LOOPS)
+def test_an_error_of_a_round_is_logged_once_and_ends_no_thread(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    part: str,
+    call: str,
+) -> None:
+    loop = begin(bench, monkeypatch, part, call, ValueError(f"a defect of the {name}"))
+    eventually(lambda: loop._failures, lambda count: count >= 3)
+    monkeypatch.undo()
+    loop.wake()
+    eventually(lambda: loop._failures, lambda count: count == 0)
+    assert bench.get("/healthz") == (200, {"status": "ok"})
+    logged = [each for each in caplog.records if each.name == "speck.loop"]
+    assert [each.levelname for each in logged] == ["ERROR"]
+    assert logged[0].getMessage() == f"{loop.noun} failed, and is tried again"
+
+
+def begin(bench: Bench, monkeypatch: pytest.MonkeyPatch, part: str, call: str, error: BaseException) -> Loop:
+    """Start a loop whose rounds end with an error; the others stand still."""
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    owner = getattr(bench.coordinator, part)
+    monkeypatch.setattr(owner, call, fail)
+    loop: Loop = owner.loop
+    loop.first_pause = 0.01
+    if part == "sampler":
+        owner.watch()
+    else:
+        loop.start()
+    return loop
 
 
 def test_a_failed_look_makes_nobody_ready(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

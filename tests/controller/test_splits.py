@@ -212,7 +212,7 @@ def test_the_watch_runs_on_its_own_and_ends(tmp_path: Path) -> None:
         eventually(lambda: watch.totals().get("hot", ({}, {}))[0], lambda work: "0" in work)
         watch.close()
         assert rest.world.broker(bench_broker).feeds == []
-        assert "splits" not in [each.name for each in threading.enumerate()]
+        assert "split watch" not in [each.name for each in threading.enumerate()]
 
 
 def test_windows_are_listed_and_recorded(bench: Bench, speck: Speck, tmp_path: Path) -> None:

@@ -340,9 +340,14 @@ class Hook:
     port: int = 0
     asked: list[tuple[Mapping[str, Any], str]] = field(default_factory=list)
     mode: str = "good"
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
 
     def take(self, body: Mapping[str, Any], login: str) -> int:
         self.asked.append((body, login))
+        assert self.gate.wait(60)
         if self.mode == "fails":
             return 503
         if self.mode == "good":
@@ -436,8 +441,11 @@ class Bench:
             for each in list(self.controller._calls.values()):
                 eventually(each.is_done, bool)
 
+    def begin(self, *found: Job) -> Any:
+        return self.services.coordinator.apply(composition(*found))[0]
+
     def apply(self, *found: Job) -> Any:
-        operation, _ = self.services.coordinator.apply(composition(*found))
+        operation = self.begin(*found)
         assert operation.wait(30)
         return operation
 
@@ -464,6 +472,7 @@ def bench_fixture(tmp_path: Path, world: World, hook: Hook) -> Iterator[Bench]:
         clock=clock,
     )
     services.coordinator.start()
+    services.coordinator.workers.bound = 15.0
     services.coordinator.workers.delay = lambda tries: 10.0 * 2 ** (tries - 1)
     for found in services.coordinator.workers.groups.values():
         found.backoff.wait = services.coordinator.workers.delay
@@ -505,6 +514,70 @@ def test_free_workers_go_and_no_job_is_touched(bench: Bench, hook: Hook) -> None
     assert bench.data()["present"] == 2
     assert bench.events() == ["scaling", "scaled"]
     assert {each.attempt.id for each in bench.world.running()} == attempts
+
+
+def free_workers(bench: Bench, hook: Hook) -> None:
+    """Two jobs on the first of four workers; the next round finds two of the others free for long enough."""
+    bench.apply(*two_readers(2))
+    hook.set_workers(4, [])
+    bench.rounds(30)
+    bench.clock.now += 60
+
+
+def test_a_worker_that_gets_a_job_after_it_was_seen_as_free_is_not_stopped(bench: Bench, hook: Hook) -> None:
+    free_workers(bench, hook)
+    listed = bench.world.calls.count(("workers", ENGINE, ""))
+    with bench.controller._lock:  # the workers are listed, and nothing is decided yet
+        bench.controller.round()
+        eventually(lambda: bench.world.calls.count(("workers", ENGINE, "")), lambda count: count > listed)
+        bench.apply(*two_readers(8))
+    bench.controller.await_rounds()
+    assert len(bench.world.running()) == 8
+    bench.rounds(3)
+    assert [(body["workers"], body["stop"]) for body, _ in hook.asked] == []
+    assert bench.data()["present"] == 4
+
+
+def test_no_job_starts_while_workers_are_stopped(bench: Bench, hook: Hook) -> None:
+    free_workers(bench, hook)
+    hook.gate.clear()
+    bench.controller.round()
+    eventually(lambda: len(hook.asked), bool)
+    bench.controller.await_rounds()
+    operation = bench.begin(*two_readers(4))
+    time.sleep(0.2)
+    assert {name for method, _, name in bench.world.calls if method == "submit"} == {"job-0", "job-1"}
+    hook.gate.set()
+    bench.rounds(2)
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert len(bench.world.running()) == 4
+    assert hook.asked[0][0]["stop"] == ["worker-4", "worker-3"]
+
+
+@pytest.mark.parametrize("mode", ["fails", "lies"])
+def test_a_hook_in_trouble_holds_up_no_start_for_longer(bench: Bench, hook: Hook, mode: str) -> None:
+    free_workers(bench, hook)
+    hook.mode = mode
+    bench.rounds(1)
+    assert hook.asked[0][0]["stop"] == ["worker-4", "worker-3"]
+    operation = bench.begin(*two_readers(4))
+    bench.rounds(8)  # of 2 s each
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+
+
+def test_an_engine_that_falls_silent_while_workers_are_stopped_holds_up_no_operation(
+    bench: Bench, hook: Hook
+) -> None:
+    free_workers(bench, hook)
+    hook.mode = "lies"
+    bench.rounds(1)
+    bench.world.down(ENGINE)
+    operation = bench.begin(*two_readers(4))
+    bench.rounds(1)
+    assert operation.wait(30)
+    assert operation.state == "waiting"
 
 
 @pytest.mark.parametrize("mode", ["fails", "lies"])
@@ -571,7 +644,7 @@ def test_the_loop_runs_by_itself(bench: Bench, hook: Hook) -> None:
     bench.apply(*two_readers(2))
     bench.controller.start()
     eventually(lambda: len(hook.asked), bool)
-    assert bench.controller.fault() == ""
+    assert bench.controller.loop.fault() == ""
 
 
 def test_an_inventory_without_scale_starts_nothing(tmp_path: Path, world: World) -> None:
@@ -579,7 +652,7 @@ def test_an_inventory_without_scale_starts_nothing(tmp_path: Path, world: World)
     services = build(store, double_kinds(world), Inventory(), Settings(roots=(tmp_path,), period=1))
     services.coordinator.workers.start()
     try:
-        assert services.coordinator.workers._thread is None
+        assert not services.coordinator.workers.loop.is_started
         assert services.sites.workers() == []
     finally:
         services.coordinator.close()

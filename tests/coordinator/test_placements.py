@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from speck.core.settings import Settings
 from speck.errors import Conflict, Expired, InvalidInput, NotFound, Overloaded, StaleRevision
 from speck.placement.policies import solver_available
 from speck.store import Store
-from testbed.benches.jobs_by_hand import make_job, write_code
+from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.placement import (
     NOW,
     Profiler,
@@ -224,6 +225,18 @@ def test_proposal_is_stale_when_a_job_takes_other_cores(bench: Bench) -> None:
     bench.accept(advice)
 
 
+def test_proposal_is_stale_when_another_composition_has_taken_the_cores(bench: Bench) -> None:
+    bench.profiler.cost = 3 / bench.profiler.rate  # three of the four cores of an edge
+    two = composition(movable("clean-b", "others", "clean/b", source="A", sink="A"), name="two")
+    proposal = bench.propose(two)
+    one = composition(movable("clean-a", "sensors", "clean/a", source="A", sink="A"), name="one")
+    bench.apply(one)
+    with pytest.raises(Conflict, match=r"other compositions took 0 cores of site 'A' and take 3\.08"):
+        bench.services.proposals.accept(proposal["id"])
+    assert list(bench.world.where()) == ["clean-a"]
+    bench.accept(bench.propose(two))
+
+
 def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
     bench.all_in_cloud()
     advice = bench.advise()
@@ -304,6 +317,24 @@ def test_other_compositions_are_load(bench: Bench) -> None:
     assert together[0]["site"] == "A"
     assert together[0]["cores"] > alone[0]["cores"]
     assert together[1]["cores"] == pytest.approx(alone[1]["cores"])
+
+
+def test_compositions_at_once_do_not_count_on_the_same_cores(bench: Bench) -> None:
+    """The first one is placed and not accepted yet when the second one is placed."""
+    bench.profiler.cost = 3 / bench.profiler.rate  # three of the four cores of an edge
+    one = composition(movable("clean-a", "sensors", "clean/a", source="A", sink="A"), name="one")
+    two = composition(movable("clean-b", "others", "clean/b", source="A", sink="A"), name="two")
+    alone = bench.services.coordinator.plan(two)
+    assert [each.job.site for each in alone.actions] == ["A"]
+    paused = bench.world.hold("foreign_sessions")
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(bench.apply, one)
+        assert paused.reached.wait(30)
+        paused.spared = 100
+        planned = [each.job.site for each in bench.services.coordinator.plan(two).actions]
+        paused.release()
+        first.result(60)
+    assert planned == [each.job.site for each in bench.services.coordinator.plan(two).actions] != ["A"]
 
 
 def test_policy_with_another_aim_may_make_it_worse_and_says_so(bench: Bench) -> None:

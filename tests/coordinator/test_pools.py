@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from speck.controller.workers.group import JobLoad
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job
-from speck.core.settings import Settings
+from speck.core.settings import Quotas, Settings
+from speck.errors import Conflict
 from speck.store import Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
@@ -185,3 +187,38 @@ def test_an_engine_without_workers_is_its_own(bench: Bench, monkeypatch: pytest.
     bench.apply(*pooled(0, 1))
     found = bench.round()
     assert (found["state"], found["workers"][0]["slots"], found["workers"][0]["slots_free"]) == ("idle", 8, 6)
+
+
+def test_two_compositions_at_once_do_not_get_the_same_room(bench: Bench) -> None:
+    """The first has chosen its engines and is not accepted yet when the second one chooses."""
+    paused = bench.world.hold("foreign_sessions", address="tcp://b1:1883")
+    first = threading.Thread(target=bench.apply, args=pooled(*range(8)))
+    first.start()
+    assert paused.reached.wait(30)
+    bench.apply(*pooled(*range(20, 28), source_broker="tcp://b2:1883"), name="other")
+    paused.release()
+    first.join()
+    assert bench.numbers() == [8, 8, 0]
+
+
+def test_room_that_a_refused_composition_had_chosen_is_free_again(bench: Bench) -> None:
+    too_many = Quotas(jobs=4)
+    coordinator = bench.services.coordinator
+    coordinator.planner = replace(coordinator.planner, settings=Settings(quotas=too_many))
+    with pytest.raises(Conflict, match="4"):
+        bench.apply(*pooled(*range(8)))
+    coordinator.planner = replace(coordinator.planner, settings=Settings())
+    bench.apply(*pooled(*range(20, 28)), name="other")
+    assert bench.numbers() == [8, 0, 0]
+
+
+def test_many_compositions_at_once_fill_the_engines_as_one_after_the_other(bench: Bench) -> None:
+    threads = [
+        threading.Thread(target=bench.apply, args=pooled(number), kwargs={"name": f"c-{number}"})
+        for number in range(12)
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert bench.numbers() == [8, 4, 0]

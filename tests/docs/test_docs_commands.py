@@ -1,7 +1,7 @@
 """Every command of the documentation, typed in its order: real engines, real brokers, a real server.
 
 The tutorial's sites and composition stay for the pages that follow it; its last section takes them down.
-``SPECK_DOCS_UPDATE=1`` puts what was printed into the tutorial, in place of comparing it.
+``SPECK_DOCS_UPDATE=1`` writes what was printed into the tutorial and the README, and compares nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from testbed.servers.mosquitto import PROGRAM
 from tests.support.docs_blocks import PAGES, Block, blocks
 from tests.support.docs_shell import Reader, rewrite
 
+README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 LAST_SECTION = "Clean up"
 IN_THE_SAME_WORLD = ("history.md", "care.md", "placement.md", "sites.md", "store.md", "workers.md")
@@ -61,13 +62,21 @@ def test_commands_of_a_page(reader: Reader, name: str) -> None:
     work_through(reader, typed(ROOT / "docs" / name))
 
 
+def test_the_readme(reader: Reader) -> None:
+    """Its pipeline is deployed beside that of the tutorial, and deleted for the pages that follow."""
+    work_through(reader, typed(README))
+    assert reader.run("speck delete greenhouse --yes")[0] == 0
+    if UPDATE:
+        rewrite(README, reader.printed_of(README))
+
+
 def test_the_end_of_the_tutorial(reader: Reader) -> None:
     work_through(reader, [each for each in typed(TUTORIAL) if each.heading == LAST_SECTION])
     if UPDATE:
-        rewrite(TUTORIAL, reader.printed)
+        rewrite(TUTORIAL, reader.printed_of(TUTORIAL))
 
 
 def test_no_page_is_left_out() -> None:
-    run = {TUTORIAL.name, *IN_THE_SAME_WORLD}
+    run = {README.name, TUTORIAL.name, *IN_THE_SAME_WORLD}
     missing = [str(block) for page in PAGES if page.name not in run for block in typed(page)]
     assert not missing, "neither run here nor marked <!-- not run: WHY -->"

@@ -75,7 +75,7 @@ class Bench:
         sampler = self.services.coordinator.sampler
         sampler.now = lambda: self.now
         sampler.processor = self.processor
-        sampler._begin_thread = lambda: None  # type: ignore[method-assign]  # nobody asks but the test
+        sampler.loop.start = lambda: None  # type: ignore[method-assign]  # nobody asks but the test
 
     def processor(self) -> float:
         """The processor time of this thread so far, s."""
@@ -416,9 +416,10 @@ def test_the_first_inputs_wait_for_the_capacities_of_sites(tmp_path: Path) -> No
 
 def test_a_request_wakes_a_sampler_that_watches(bench: Bench) -> None:
     sampler = bench.services.coordinator.sampler
-    sampler._wake.clear()
+    woken = sampler.loop._wake
+    woken.clear()
     bench.measures.inputs()
-    assert sampler._wake.is_set()
-    sampler._wake.clear()
+    assert woken.is_set()
+    woken.clear()
     bench.measures.inputs()  # it is at work already
-    assert not sampler._wake.is_set()
+    assert not woken.is_set()

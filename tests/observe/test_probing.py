@@ -48,7 +48,7 @@ class Bench:
         settings = Settings(roots=(write_code(self.directory),), period=0)
         registry: Registry = self.profiled.registry(self.world)
         self.services: Services = build(self.store, registry, SITES, settings, clock=lambda: self.now)
-        self.services.coordinator.sampler._begin_thread = lambda: None  # type: ignore[method-assign]
+        self.services.coordinator.sampler.loop.start = lambda: None  # type: ignore[method-assign]
 
     @property
     def prober(self) -> Prober:
@@ -57,8 +57,7 @@ class Bench:
     def probe(self, *, links: tuple[tuple[str, str], ...] = (), sites: tuple[str, ...] = ()) -> list[Probe]:
         """Probe, and wait for the end."""
         self.prober.begin(links, sites)
-        assert self.prober._thread is not None
-        self.prober._thread.join(30)
+        assert self.prober.await_end(30)
         return self.prober.probes()
 
 
@@ -163,8 +162,7 @@ def test_one_probe_runs_at_a_time(bench: Bench) -> None:
     with pytest.raises(Conflict, match="probes are running already"):
         bench.prober.begin([("A", "D")], [])
     gate.set()
-    assert bench.prober._thread is not None
-    bench.prober._thread.join(30)
+    assert bench.prober.await_end(30)
     assert [each.state for each in bench.prober.probes()] == [ProbeState.DONE] * 2
 
 
@@ -182,8 +180,7 @@ def test_only_the_places_of_a_composition_are_probed(bench: Bench) -> None:
     operation, _ = bench.services.coordinator.apply(composition(job))
     assert operation.wait(30)
     bench.services.profiles.measure("traffic", 60, links=True, sites=True)
-    assert bench.prober._thread is not None
-    bench.prober._thread.join(30)
+    assert bench.prober.await_end(30)
     assert [(each.site, each.target) for each in bench.prober.probes()] == [
         ("A", "D"),
         ("D", "A"),

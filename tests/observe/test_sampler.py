@@ -249,7 +249,7 @@ def test_engines_are_asked_only_while_somebody_looks(bench: Bench) -> None:
     bench.now += 6
     eventually(lambda: bench.questions(NEAR), lambda count: count > first)
     bench.now += 61
-    eventually(lambda: [each.name for each in threading.enumerate()], lambda names: "sampler" not in names)
+    eventually(bench.telemetry.details, lambda found: not found)
     count = bench.questions(NEAR)
     assert bench.rates()["a"]["observed"] is None  # what was told then is too old now
     bench.now += 1  # the last question may have been asked just now

@@ -20,8 +20,9 @@ from speck.core.inventory import Inventory
 from speck.errors import StoreError
 from speck.server.api import live
 from speck.server.api.feed import Feed
-from speck.server.api.live import Part, Watcher, lines
+from speck.server.api.live import Live, Part, Watcher, lines
 from testbed.benches.examples import one_site, property_test
+from testbed.contract.engines import eventually
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}
@@ -114,6 +115,23 @@ def test_what_cannot_be_looked_at_is_told_and_keeps_nothing_else() -> None:
     watcher.end()
     watcher.join()
     assert reported(feed, 0)[1] == {("trouble-jobs", "jobs"): "the store is gone", ("site", "A"): 1}
+
+
+def test_a_watcher_that_died_is_not_well(rest: RestServer) -> None:
+    def end() -> Any:
+        raise SystemExit("a defect")
+
+    live: Live = rest.app.extensions["live"]
+    rest.queries.operations.recent = end  # type: ignore[method-assign]
+    assert live.enter()
+    try:
+        eventually(live.faults, bool)
+        answer = requests.get(f"{rest.url}/healthz", timeout=60)
+        expected = "the live operations thread died: SystemExit('a defect')"
+        assert (answer.status_code, answer.json()["detail"]) == (503, expected)
+    finally:
+        live.leave()
+    assert requests.get(f"{rest.url}/healthz", timeout=60).ok  # the next follower begins anew
 
 
 # --- over HTTP
@@ -235,7 +253,7 @@ def test_nothing_is_looked_at_while_nobody_follows(tmp_path: Path, monkeypatch: 
         assert watchers() == []
         with following(rest) as events:
             gather(events, "reach", "A")
-            assert watchers() == ["live-operations", "live-sites"]
+            assert watchers() == ["live operations", "live sites"]
         while watchers():
             time.sleep(0.01)
         asked = rest.world.counts()["capacity"]
@@ -246,7 +264,7 @@ def test_nothing_is_looked_at_while_nobody_follows(tmp_path: Path, monkeypatch: 
 
 
 def watchers() -> list[str]:
-    return sorted(each.name for each in threading.enumerate() if each.name.startswith("live-"))
+    return sorted(each.name for each in threading.enumerate() if each.name.startswith("live "))
 
 
 def test_a_stream_ends_with_the_server(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from speck import cli
 from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import build
+from speck.core.change import Request
 from speck.core.settings import Settings
 from speck.errors import StoreDamaged, StoreFull
 from speck.store import Head, JobRecord, Revision, Store
@@ -272,7 +273,7 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
     write_code(tmp_path)
     with Store(tmp_path / "store") as store:
         begun = [
-            Operation(f"{number:011x}", "traffic", number, "apply", float(number), lambda: 0.0)
+            Operation(f"{number:011x}", "traffic", number, Request(), float(number), lambda: 0.0)
             for number in (1, 2)
         ]
         with store.transaction() as transaction:

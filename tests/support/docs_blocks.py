@@ -20,7 +20,11 @@ from pathlib import Path
 
 from testbed import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")),
+    *sorted((ROOT / "benchmarks").glob("*/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>[\w{}-]*)\s*\Z")
 _NOTE = re.compile(r"\s*<!-- (?P<name>[a-z ]+?)(: (?P<text>.*))? -->\s*\Z")

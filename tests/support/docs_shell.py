@@ -62,7 +62,7 @@ class Reader:
     folder: Path
     port: int
     update: bool = False
-    printed: dict[int, list[list[str]]] = field(default_factory=dict)
+    printed: dict[tuple[Path, int], list[list[str]]] = field(default_factory=dict)
     shell: subprocess.Popen[str] = field(init=False)
     background: list[Path] = field(default_factory=list)
 
@@ -108,13 +108,23 @@ class Reader:
             output = f"{block}: {step.command}\n{''.join(printed)}"
             assert code in allowed, f"{output}exit code {code}"
             if self.update:
-                self.printed.setdefault(block.line, []).append([self._presented(each) for each in printed])
+                self.printed.setdefault((block.page, block.line), []).append(
+                    [self._presented(each) for each in printed]
+                )
             elif step.shown is not None:
                 shown = step.shown
                 if "figures vary" in block.notes:
                     shown, printed = ([_before_figures(each) for each in lines] for lines in (shown, printed))
                 differing = differences(shown, printed, "any order" in block.notes)
                 assert not differing, f"{block}: {step.command}\n{differing}"
+
+    def run(self, command: str) -> tuple[int, list[str]]:
+        """Run a command that is on no page; its exit code, and the lines that it printed."""
+        return self._run(command)
+
+    def printed_of(self, page: Path) -> Mapping[int, list[list[str]]]:
+        """The collected output of a page, by the first lines of its blocks."""
+        return {line: found for (of, line), found in self.printed.items() if of == page}
 
     def close(self) -> None:
         """End the shell and all processes that it started."""

@@ -26,7 +26,7 @@ TASKMANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 PORTS = 5
 
 _MEBIBYTE = 1 << 20
-_JOBMANAGER_HEAP = 320 * _MEBIBYTE
+_JOBMANAGER_HEAP = 320 * _MEBIBYTE  # a JobManager holds a class loader for each job
 _METASPACE = 256 * _MEBIBYTE  # every run of a job has a class loader of its own
 _FRAMEWORK_HEAP = 64 * _MEBIBYTE
 _OFF_HEAP = 64 * _MEBIBYTE  # connectors' clients (Netty)

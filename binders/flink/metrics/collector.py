@@ -126,7 +126,7 @@ class MetricsCollector:
     """Retains the last sample of each job.  The first sample of a job gives no rates, the next ones do."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # metrics and profiles of a job are read by different threads
         self._series: dict[str, _Series] = {}
 
     def metrics(self, rest: FlinkRest, job: str) -> JobMetrics | None:

@@ -28,6 +28,7 @@ class Connections:
         self.address = address
         self._base, self._login = base_of(address), login
         self._client: HttpClient | None = None
+        # The client is opened once, at the first request, by whichever thread comes first.
         self._guard = threading.Lock()
 
     def request(

@@ -48,6 +48,7 @@ def main(command: Mapping[str, Any]) -> None:
         if error.code not in (None, 0):
             _report(error, f"{PROGRAMS}.{command['module']}")
             raise
+    # The JobManager keeps no traceback of Python: the coordinator reads this report.
     except BaseException as error:
         _report(error, f"{PROGRAMS}.{command['module']}")
         raise

@@ -18,7 +18,7 @@ class FirstCheckpoints:
 
     def __init__(self, rest: FlinkRest) -> None:
         self._rest = rest
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # two probes of one job would request two checkpoints
         self._tries: Counter[str] = Counter()  # by job id, those that failed
         self._requested: set[str] = set()  # trigger ids
 

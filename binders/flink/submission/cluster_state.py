@@ -42,7 +42,7 @@ class ClusterState:
 
 
 _all: WeakValueDictionary[str, ClusterState] = WeakValueDictionary()
-_guard = threading.Lock()
+_guard = threading.Lock()  # two binders of one cluster must share one state
 
 
 def cluster_state_of(address: str) -> ClusterState:

@@ -34,7 +34,7 @@ class JarCache:
     """The jars of one cluster as known to this process, for all of its binders there."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # of all values below; an upload holds the lock of its jar instead
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._known: dict[str, str] = {}
         self._listed_at = float("-inf")

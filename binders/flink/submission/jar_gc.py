@@ -15,8 +15,8 @@ from speck.errors import BinderError, OutcomeUnknown, Unreachable
 
 _log = logging.getLogger(__name__)
 
-TRIES = 3
-_POLL = 0.1
+TRIES = 3  # a jar that a submission is just using cannot be deleted
+_POLL = 0.1  # s
 
 
 @dataclass(frozen=True)

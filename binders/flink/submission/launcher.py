@@ -31,7 +31,7 @@ from speck.errors import BinderError, OutcomeUnknown
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 PENDING = 120.0  # s, for which a main method whose run was not answered may still start a job
 TRIES = 5  # of a Python program, while programs of other clients are started at the same time
-_POLL = 0.1
+_POLL = 0.1  # s
 
 _GONE = re.compile(r"does not exist|FileNotFoundException|NoSuchFileException")
 _DUPLICATE = ("DuplicateApplicationSubmissionException", "DuplicateJobSubmissionException")

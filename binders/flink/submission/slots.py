@@ -18,7 +18,7 @@ from speck.errors import NoCapacity
 
 PATIENCE = 2.0  # s, for slots that are about to be released
 
-_POLL = 0.1
+_POLL = 0.1  # s
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SlotReservations(Reservations[SlotReservation]):
         """While the block runs, the job is submitted under Flink's id; if it fails, it takes no slots."""
         try:
             yield
-        except BaseException:
+        except BaseException:  # an interrupted submission as well
             self.release(name)
             raise
         self.update(name, lambda reservation: replace(reservation, engine_id=engine_id))

@@ -15,7 +15,7 @@ class SubmissionLock:
     """A shared/exclusive lock of one JobManager within this process; waiting exclusive calls go first."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._changed = threading.Condition()  # of the three values below
         self._sharing = 0
         self._exclusive = False
         self.waiting = 0

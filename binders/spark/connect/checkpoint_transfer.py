@@ -26,13 +26,13 @@ from speck.errors import OutcomeUnknown, Rejected
 
 DEADLINE = 120.0  # s, for one request
 GROUP = 16 << 20  # bytes of files that are read in one request, unless one file is larger
-GROUP_FILES = 500
+GROUP_FILES = 500  # files of a request: a message of gRPC has a bound
 PART = 2 << 20  # bytes of a file in one row: a row that is larger than a gRPC message is rejected
 
 _LARGEST_FILE = 1 << 30  # the greatest state that the server may be set to carry
 _HIDDEN = "state/*/_stateSchema"  # not listed by Spark, as its name begins with an underscore
 _GONE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")  # errors of a file that was deleted after it was listed
-_TRIES = 3
+_TRIES = 3  # a file may be replaced by a batch while it is read
 _FORWARD = "forward_to_fs"
 _OFFSET_HEADER = 2  # lines
 _TRIAL = "speck-check"

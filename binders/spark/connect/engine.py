@@ -91,7 +91,7 @@ class ConnectEngine:
         self._batches = BatchHistory()
         self._process = ServerProcess(address, self._client, self._probe)
         self._cores: int | None = None  # of the server, once it was profiled
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # makes the lock of an attempt once
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     # -- the contract

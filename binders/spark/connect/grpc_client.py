@@ -33,13 +33,13 @@ from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 USER = "speck"
-DEFAULT_PORT = 15002
+DEFAULT_PORT = 15002  # of Spark Connect
 
 QUICK = 10.0  # s, for requests that a server answers from memory
 SLOW = 45.0  # s, for requests that need an analysis, or class loading
 LARGEST = 64 << 20  # bytes of all messages of one answer
 
-_CONNECT_TIMEOUT = 3.0
+_CONNECT_TIMEOUT = 3.0  # s, for a connection alone
 _MEGABYTE = 1 << 20
 _MESSAGES = 100_000  # of one answer
 _CHUNK = 256 * 1024  # bytes of an artifact in one message
@@ -150,6 +150,7 @@ class ConnectClient:
     def __init__(self, address: str, endpoint: Endpoint) -> None:
         self.address = address
         self._endpoint = endpoint
+        # New keys replace the channel: no call may get one that is just being closed.
         self._lock = threading.Lock()
         self._channel: grpc.Channel | None = None
         self._keys: Keys | None = None  # those that the channel was opened with

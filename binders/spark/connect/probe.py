@@ -46,6 +46,7 @@ class ServerProbe:
         self._client = client
         # Always the same one: however often a coordinator is killed, one session remains at a server.
         self._session = str(uuid.uuid5(uuid.NAMESPACE_URL, "speck:coordinator"))
+        # The check starts a Python worker at the server: once, however many jobs start.
         self._python_lock = threading.Lock()
 
     def check_version(self) -> None:

@@ -31,7 +31,7 @@ class ServerProcess:
     def __init__(self, address: str, client: ConnectClient, probe: ServerProbe) -> None:
         self._port = urlsplit(address).port
         self._client, self._probe = client, probe
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # one of the threads looks for the process, which asks the server
         self._process: psutil.Process | None = None
         self._asked = float("-inf")  # monotonic time, s
         self._share = ProcessorShare()

@@ -15,12 +15,12 @@ from speck.errors import LocalError
 # HTTP/2 (RFC 9113, section 3.4): the client's preface and an empty SETTINGS frame; the server's first frame
 # is a SETTINGS frame too (type 4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-_FRAME_HEADER = 9
+_FRAME_HEADER = 9  # bytes; RFC 9113, 4.1
 # Several servers start at once on a developer's few cores, for minutes: the optimizing compiler would cost
 # more than it saves.  Measured on 2 busy cores with the road-traffic demo, one run each: 17 jobs deployed in
 # 16 s instead of 35 s, a day of readings counted in 39 s instead of 54 s.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
-_SETTINGS = 4
+_SETTINGS = 4  # the type of an HTTP/2 frame; RFC 9113, 6.5
 _MIN_HEAP = "512m"  # Spark's own minimum is 450 MiB of the part that Java leaves of it
 _SLOTS = 32  # a 600 MB heap held 17 jobs of the road-traffic composition
 

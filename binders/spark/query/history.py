@@ -45,7 +45,7 @@ class BatchHistory:
     """Retains the last batches of each query that was profiled, by its run; safe for several threads."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # metrics and profiles of a query are read by different threads
         self._tracks: dict[str, _Track] = {}
 
     def note(self, run: str, report: str | None) -> None:

@@ -83,7 +83,7 @@ def _probe(options: Mapping[str, str], connector: str, status: DriverStatus) -> 
             with contextlib.suppress(Py4JError, ConnectionError):
                 session.stop()
         status.write("finished", figures=row.asDict())
-    except Exception as error:
+    except Exception as error:  # whatever Spark raises becomes the outcome that the coordinator reads
         status.write("failed", failure_line(str(error)))
     return DONE
 

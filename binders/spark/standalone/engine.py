@@ -80,7 +80,7 @@ class StandaloneEngine:
         self._known = inventory.engine(address)
         self._master = Master(address, self._known)
         self._submitter = Submitter(address, self._master, inventory)
-        self._guard = threading.Lock()
+        self._guard = threading.Lock()  # makes the lock of an attempt once
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._drivers = DriverRegistry(address, self._master)
         self._room = Room(self._master, self._drivers, self._known.slots)

@@ -23,7 +23,7 @@ from speck.binder.bounded_http import CUT, FAILURE, NEVER_SENT, Answer, HttpClie
 from speck.core.inventory import Engine
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 
-DEFAULT_PORT = 7077
+DEFAULT_PORT = 7077  # of a master; the two below are Spark's defaults as well
 REST_PORT = 6066
 UI_PORT = 8080
 

@@ -18,7 +18,7 @@ from speck.core.split.advice import Form, SplitAdvice, SplitSample, advise_split
 from speck.errors import Fault, InvalidInput, NotFound
 from speck.store.jobfile import locate
 
-MOST_LINES = 100_000
+MOST_LINES = 100_000  # of a sample, which is held in memory
 TOP = 5  # keys that are shown
 _GZIP = b"\x1f\x8b"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +26,7 @@ from speck.core.lifecycle import BY_LOOP, EventKind, OperationKind, OperationSta
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
 from speck.errors import Busy, NotFound, SpeckError, StaleRevision
+from speck.loop import Loop
 from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.pace import FRESH, LEAST, fresh_for
@@ -43,7 +43,6 @@ _log = logging.getLogger(__name__)
 AUTHOR = "placement"  # of the revisions that the loop makes, for people
 ROUND_PERIOD = 10.0  # s between two looks at what is measured
 ATTENTION = 60.0  # s, for which a look keeps the measuring going
-STUCK = 300.0  # s
 SILENCE = 60.0  # s without an answer, after which a site counts as silent
 AFTER_HEAL = 60.0  # s without a step
 RECENT = 20  # operations among which that of a step is looked for
@@ -65,7 +64,6 @@ class Adaptation:
     metrics: Metrics
     clock: Callable[[], float]
     period: float = 60.0
-    patience: float = STUCK
     mover: Mover = field(init=False)
     steady: Clock = field(init=False)  # that of what is in memory alone
     _sights: dict[str, Sight] = field(default_factory=dict, init=False)
@@ -73,14 +71,12 @@ class Adaptation:
     _healed: dict[str, float] = field(default_factory=dict, init=False)
     _applied: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _begun: float | None = field(default=None, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _wake: threading.Event = field(default_factory=threading.Event, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
         """Follow the ends of operations; heals of the minute before are unknown."""
         self.steady = steady_beside(self.clock)
+        self.loop = Loop("adaptation", "an adaptation round", self._timed_round)
         self.operations.on_end.append(self._note_end)
         self._healed = dict.fromkeys((head.name for head in self.store.heads()), self.steady())
 
@@ -94,32 +90,15 @@ class Adaptation:
     def start(self) -> None:
         """Look and decide in the background, unless the period is 0."""
         if self.period:
-            self._thread = threading.Thread(target=self._run, name="adaptation", daemon=True)
-            self._thread.start()
+            self.loop.start()
 
     def close(self) -> None:
         """Decide no more."""
-        self._stop.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.loop.close()
 
-    def fault(self) -> str:
-        """The reason why no decisions are made any more; empty when they are."""
-        thread, begun = self._thread, self._begun
-        if thread is not None and not thread.is_alive() and not self._stop.is_set():
-            return "the adaptation loop has ended"
-        taken = 0.0 if begun is None else time.monotonic() - begun
-        return f"the adaptation loop is stuck in a round for {taken:.0f} s" if taken > self.patience else ""
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._wake.clear()
-            try:
-                self.round()
-            except Exception:
-                _log.exception("a round of the adaptation loop failed")
-            self._wake.wait(min(ROUND_PERIOD, self.period))
+    def _timed_round(self) -> float:
+        self.round()
+        return min(ROUND_PERIOD, self.period)
 
     # --- queries
 
@@ -153,7 +132,7 @@ class Adaptation:
         """End a pause, and decide at once.  Raises :class:`~speck.errors.NotFound`."""
         shown = self._put_pause(name, 0.0)
         self._sight(name).resumed = True
-        self._wake.set()
+        self.loop.wake()
         return shown
 
     def _put_pause(self, name: str, until: float) -> dict[str, Any]:
@@ -190,19 +169,15 @@ class Adaptation:
 
     def round(self) -> None:
         """Look at each composition with the mode ``auto`` once, and decide where that is due."""
-        self._begun = time.monotonic()
-        try:
-            heads = [each for each in self.store.heads() if self._options(each).mode == "auto"]
-            if heads:
-                self.sampler.measure(ATTENTION)
-            self._note_silence()
-            for head in heads:
-                if not head.deleting and not self._stop.is_set():
-                    self._round_of(head.name)
-            for name in self._sights.keys() - {each.name for each in heads}:
-                del self._sights[name]
-        finally:
-            self._begun = None
+        heads = [each for each in self.store.heads() if self._options(each).mode == "auto"]
+        if heads:
+            self.sampler.measure(ATTENTION)
+        self._note_silence()
+        for head in heads:
+            if not head.deleting and not self.loop.is_closed:
+                self._round_of(head.name)
+        for name in self._sights.keys() - {each.name for each in heads}:
+            del self._sights[name]
 
     def _round_of(self, name: str) -> None:
         """Look at one composition; its trouble keeps no other one from being looked at."""
@@ -254,7 +229,7 @@ class Adaptation:
         elif operation.kind not in BY_LOOP:
             self._applied.add(operation.composition)
         else:
-            self._wake.set()
+            self.loop.wake()
 
     # --- deciding
 

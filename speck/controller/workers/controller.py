@@ -4,7 +4,8 @@ Of the engines of pools it measures the jobs, and calls no hook.
 
 A loop of its own beside the reconciler, with a thread for each engine at most and one for each hook: an
 engine that is silent, or a hook that hangs, delays nothing else.  It starts, stops and moves no job: one that
-has no room waits for its engine as ever, and starts when a worker has come.
+has no room waits for its engine as ever, and starts when a worker has come.  While workers of an engine are
+stopped no job is started there, since the engine might choose one of them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from speck.apply.operations import Operations
 from speck.binder import ENGINE_OF_SCHEME, EngineBinder, ListsWorkers, scheme_of
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
-from speck.controller.workers.group import JobLoad, WorkerGroup
-from speck.controller.workers.hooks import BOUND, HookCall
+from speck.controller.workers.group import DEPARTURE, JobLoad, WorkerGroup
+from speck.controller.workers.hooks import BOUND, HookCall, WorkerRequest
 from speck.controller.workers.pool import EnginePool
 from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory
@@ -29,6 +31,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Worker
 from speck.errors import SpeckError
+from speck.loop import Loop
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.metrics import Metrics
 from speck.observe.sampler import Sampler
@@ -54,6 +57,7 @@ class WorkerController:
     """
 
     deployments: Deployments
+    operations: Operations
     pool: BinderPool
     inventory: Inventory
     sampler: Sampler
@@ -71,14 +75,14 @@ class WorkerController:
     _loads: dict[str, JobLoad] = field(default_factory=dict, init=False)
     _loaded_at: float = field(default=float("-inf"), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    loop: Loop = field(init=False)
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="workers"), init=False
     )
 
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
+        self.loop = Loop("workers", "a round of the workers", self._timed_round)
         self.pools = [EnginePool(each) for each in self.inventory.pools]
         for site in self.inventory.sites.values():
             for engine in site.engines:
@@ -90,42 +94,33 @@ class WorkerController:
 
     def start(self) -> None:
         """Begin, if the inventory has pools, or an engine whose workers come and go."""
-        if (self.groups or self.pools) and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="workers", daemon=True)
-            self._thread.start()
+        if self.groups or self.pools:
+            self.loop.start()
 
     def close(self) -> None:
         """Call no more hooks, and end the commands that run."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.loop.close()
         self._threads.shutdown(cancel_futures=True)
         for call in self._calls.values():
             call.cancel()
+        for address in self.groups:
+            self.pool.resume(address)
 
-    def fault(self) -> str:
-        """The reason why no rounds are made any more; empty when they are."""
-        dead = self._thread is not None and not self._thread.is_alive() and not self._stop.is_set()
-        return "the loop of the workers has ended" if dead else ""
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self.round()
-            except Exception:
-                _log.exception("a round of the workers failed")
-            self._stop.wait(PERIOD)
+    def _timed_round(self) -> float:
+        self.round()
+        return PERIOD
 
     # --- a round
 
     def round(self) -> None:
         """Reconcile each engine whose last round has ended."""
+        generations = self.operations.generations()
         loads = self._read_loads()
         for address, group in self.groups.items():
             before = self._reconciling.get(address)
             if before is None or before.done():
                 jobs = [each for each in loads if each.job.spe_address == address]
-                self._reconciling[address] = self._threads.submit(self._reconcile, group, jobs)
+                self._reconciling[address] = self._threads.submit(self._reconcile, group, jobs, generations)
         for pool in self.pools:
             self._observe_pool(pool, loads)
 
@@ -143,7 +138,7 @@ class WorkerController:
         wait(list(self._reconciling.values()))
 
     def _engine_at(self, address: str) -> EngineBinder:
-        return self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+        return self.pool.engine_at(_engine_of(address), address)
 
     def _workers_at(self, address: str) -> Sequence[Worker]:
         """The workers of an engine of a pool; one that lists none is its own."""
@@ -169,7 +164,9 @@ class WorkerController:
             with self._lock:
                 pool.fail(address, f"internal error: {error!r}")
 
-    def _reconcile(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> None:
+    def _reconcile(
+        self, group: WorkerGroup, loads: Sequence[JobLoad], generations: Mapping[str, int]
+    ) -> None:
         try:
             engine = self._engine_at(group.address)
             if not isinstance(engine, ListsWorkers):
@@ -178,7 +175,7 @@ class WorkerController:
             with self._lock:
                 group.observe(workers, self.steady())
                 self._report(self._follow_hook(group))
-                self._decide(group, loads)
+                self._decide(group, loads, generations)
         except SpeckError as error:
             with self._lock:
                 group.silent = " ".join(str(error).split())
@@ -186,6 +183,9 @@ class WorkerController:
             _log.exception("the workers of %s could not be reconciled", group.address)
             with self._lock:
                 group.silent = f"internal error: {error!r}"
+        finally:
+            if not group.is_stopping(self.steady()):
+                self.pool.resume(group.address)
 
     def _follow_hook(self, group: WorkerGroup) -> list[Note]:
         now, call, notes = self.steady(), self._calls.get(group.address), list[Note | None]()
@@ -196,16 +196,37 @@ class WorkerController:
         notes.append(group.check_arrival(now))
         return [each for each in notes if each is not None]
 
-    def _decide(self, group: WorkerGroup, loads: Sequence[JobLoad]) -> None:
+    def _decide(self, group: WorkerGroup, loads: Sequence[JobLoad], generations: Mapping[str, int]) -> None:
         now = self.steady()
         group.learn(loads)
         group.decide(loads)
         ended = group.note_state(now)
         if ended is not None:
             self._report([ended])
-        request = None if self._stop.is_set() else group.request(now)
+        request = None if self.loop.is_closed else group.request(now)
         if request is None or group.address in self._calls:
             return
+        if not request.stop:
+            self._send(group, request, now)
+            return
+        with self.operations.frozen():
+            # A job may have been placed on a worker since it was seen as free.
+            if self._is_undisturbed(group.address, generations):
+                # Longer than the hook and the departure of the workers take, in case no round follows.
+                longest = 2 * self.bound + DEPARTURE
+                self.pool.pause(_engine_of(group.address), group.address, longest)
+                self._send(group, request, now)
+
+    def _is_undisturbed(self, address: str, generations: Mapping[str, int]) -> bool:
+        """True if nothing was at work on the compositions of an engine since they had these generations."""
+        using = (
+            snapshot.head.name
+            for snapshot in self.deployments.snapshots()
+            if address in {job.spe_address for job in snapshot.desired.values()} | snapshot.addresses()
+        )
+        return all(self.operations.is_idle_since(each, generations.get(each, 0)) for each in using)
+
+    def _send(self, group: WorkerGroup, request: WorkerRequest, now: float) -> None:
         note = group.send(request, now)
         call = self._calls[group.address] = HookCall(group.scale, request, self.bound)
         # The intent is in the audit log before the effect.
@@ -274,6 +295,10 @@ class WorkerController:
         """The measured cores of an instance of a job in a pool; ``None``: not measured, or in no pool."""
         with self._lock:
             return next((each.cores_of(job) for each in self.pools if each.has(job.spe_address)), None)
+
+
+def _engine_of(address: str) -> str:
+    return ENGINE_OF_SCHEME.get(scheme_of(address), "")
 
 
 def _load(job: Job, measure: JobMeasure, speed: float) -> JobLoad:

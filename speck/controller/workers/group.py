@@ -28,6 +28,7 @@ from speck.placement.packing import (
 from speck.placement.pools import instances
 
 ARRIVAL = 120.0  # s, in which the workers that a hook has reported must be registered
+DEPARTURE = 10.0  # s, that the engine may list workers after the hook has reported them as stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +276,13 @@ class WorkerGroup:
             f"(expected {desired})",
             now,
         )
+
+    def is_stopping(self, now: float) -> bool:
+        """True if workers are being stopped that the engine may still give a job to."""
+        sent = self.sent
+        if sent is None or not sent.request.stop or self.silent:
+            return False
+        return sent.reported is None or now - sent.reported < DEPARTURE
 
     def _fail(self, fault: str, now: float) -> tuple[EventKind, str] | None:
         sent, self.sent = self.sent, None

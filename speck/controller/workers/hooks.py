@@ -78,7 +78,7 @@ class HookCall:
     def _run(self) -> None:
         try:
             fault = self._call_url(self.scale.url) if self.scale.url else self._call_command()
-        except Exception as error:
+        except Exception as error:  # the group waits for the end of its hook, whatever that is
             _log.exception("a hook of workers failed")
             fault = f"internal error: {error!r}"
         self._end(fault)

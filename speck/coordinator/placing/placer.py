@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from speck.binder.contract import Profiles
 from speck.binder.pool import BinderPool
+from speck.coordinator.placing.choices import Choices
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import portable, reachable
 from speck.coordinator.planning.admission import refuse_unplaced
@@ -92,35 +93,55 @@ class Placer:
     state_limit: int
     pools: EnginePools
     _one: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _choices: Choices = field(default_factory=Choices, init=False)
 
     # --- applying
 
-    def assign(self, composition: Composition, place: str = NEW) -> Assigned:
+    @contextmanager
+    def reserved(self, composition: Composition, place: str = NEW) -> Iterator[Composition]:
+        """A composition with the places of :meth:`assign`; until the block ends, they count for all others.
+
+        So what is applied is not placed by figures that another apply has used up before it was accepted.
+        """
+        try:
+            yield self.assign(composition, place, reserve=True).composition
+        finally:
+            self._choices.forget(composition.name)
+            self.pools.release(composition.name)
+
+    def assign(self, composition: Composition, place: str = NEW, *, reserve: bool = False) -> Assigned:
         """A composition with a place for each job and topic.
 
         Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
         ``place`` is ``new`` (only what has no place yet is placed), ``all`` (everything anew) or ``none``.
-        Raises :class:`~speck.errors.InvalidInput` for a job without a site, and
-        :class:`~speck.errors.Overloaded`.
+        ``reserve`` is for :meth:`reserved`.  Raises :class:`~speck.errors.InvalidInput` for a job without a
+        site, and :class:`~speck.errors.Overloaded`.
         """
         if place == EVERYTHING and any(job.movable for job in composition.jobs.values()):
-            placed = self.place(composition, Wishes())
+            placed = self.place(composition, Wishes(), reserve=reserve)
             return Assigned(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
-            return Assigned(self.pools.assign(composition))
+            return Assigned(self.pools.assign(composition, reserve=reserve))
         draft = self._draft(composition)
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
         if missing and place == NOTHING:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
-            return Assigned(self.pools.assign(draft.settled(sites, homes)))
+            return Assigned(self.pools.assign(draft.settled(sites, homes), reserve=reserve))
         draft = reachable(draft, self.pool)
         with self.alone():
             model = self._model(draft, Wishes(), hold=True)
             advice = advise(model, policy(draft.options.policy), self._budget())
+            settled = self._placed(draft, model, advice, reserve)
+        return Assigned(self.pools.assign(settled, reserve=reserve), model, advice)
+
+    def _placed(self, draft: Draft, model: Model, advice: Advice, reserve: bool) -> Composition:
+        """The composition of a draft with the sites and homes of an advice."""
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
-        return Assigned(self.pools.assign(settled), model, advice)
+        if reserve:
+            self._choices.note(settled)
+        return settled
 
     def pinned(self, composition: Composition, name: str, pin: bool, site: str = "") -> Composition:
         """A composition with one of its jobs pinned or not, moved to ``site`` before if that is given."""
@@ -143,10 +164,11 @@ class Placer:
 
     # --- proposing
 
-    def place(self, composition: Composition, wishes: Wishes) -> Placed:
+    def place(self, composition: Composition, wishes: Wishes, *, reserve: bool = False) -> Placed:
         """Place all movable jobs of a composition anew, by the wishes of a request.
 
-        Raises :class:`~speck.errors.InvalidInput` for wrong names, and for a policy without an answer.
+        ``reserve`` is for :meth:`reserved`.  Raises :class:`~speck.errors.InvalidInput` for wrong names, and
+        for a policy without an answer.
         """
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
@@ -167,8 +189,8 @@ class Placer:
             before = model.before(advice.placement) if any(draft.sites) else None
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
             rows = compare(model, self._others(), budget) if wishes.compare else []
-        settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
-        settled = self.pools.assign(settled)
+            settled = self._placed(draft, model, advice, reserve)
+        settled = self.pools.assign(settled, reserve=reserve)
         return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
 
     def present(self, composition: Composition, inputs: Inputs) -> Model:
@@ -233,11 +255,12 @@ class Placer:
         return model_of(draft, around)
 
     def _other_compositions(self, name: str) -> list[Composition]:
-        return [
-            Composition(each.head.name, each.desired)
+        stored = {
+            each.head.name: Composition(each.head.name, each.desired)
             for each in self.deployments.snapshots()
             if each.head.name != name and each.desired
-        ]
+        }
+        return list({**stored, **self._choices.others(name)}.values())
 
     def _background(self, others: Sequence[Composition], table: SiteTable, inputs: Inputs) -> Load:
         """The load of the other compositions as they run."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from speck.coordinator.placing.choices import Choices
 from speck.core.inventory import Inventory, Pool
 from speck.core.job import Composition, Job
 from speck.placement.packing import Fit, loose_fit
@@ -27,7 +29,8 @@ class EnginePools:
     """Chooses engines of pools for the jobs of a composition; nothing is changed in here.
 
     ``cores`` gives the measured cores of an instance of a job, ``fit`` is the rule of the packing.
-    ``silent`` asks engines by their addresses now, and gives those that do not answer.
+    ``silent`` asks engines by their addresses now, and gives those that do not answer.  Safe to use from
+    several threads.
     """
 
     deployments: Deployments
@@ -35,24 +38,47 @@ class EnginePools:
     cores: Cores = _unmeasured
     fit: Fit = loose_fit
     silent: Callable[[Collection[str]], Set[str]] = _all_answer
+    _choices: Choices = field(default_factory=Choices, init=False)
+    _choosing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def assign(self, composition: Composition) -> Composition:
+    def assign(self, composition: Composition, *, reserve: bool = False) -> Composition:
         """A composition with an engine for each job that SpecK gives one of a pool.
 
         A job that has an engine of the pool already keeps it; new ones follow in the order of the
         composition.  An engine that does not answer gets no new job, and one that was given to it and has
-        never begun gets another, unless no engine of the pool answers.
+        never begun gets another, unless no engine of the pool answers.  With ``reserve``, the engines count
+        for other compositions until :meth:`release`.
         """
         asked = {name: pool for name, job in composition.jobs.items() if (pool := self._pool(job))}
         if not asked:
             return composition
+        silent = self._silent(composition, asked)
+        # One choice at a time: two at once would both take the same free room.
+        with self._choosing:
+            chosen = self._chosen(composition, asked, silent)
+            if reserve:
+                self._choices.note(chosen)
+        return chosen
+
+    def release(self, name: str) -> None:
+        """End the reservation of a composition's engines."""
+        self._choices.forget(name)
+
+    def _silent(self, composition: Composition, asked: Mapping[str, Pool]) -> Set[str]:
+        """The engines that do not answer, of the pools of which a job needs another engine than it has."""
+        _, own, begun = self._present(composition)
+        choosing = {
+            pool for name, pool in asked.items() if name not in begun or not _has(pool, own.get(name))
+        }
+        silent = (self.silent([each.spe_address for each in pool.engines]) for pool in choosing)
+        return frozenset().union(*silent)
+
+    def _chosen(self, composition: Composition, asked: Mapping[str, Pool], silent: Set[str]) -> Composition:
         elsewhere, own, begun = self._present(composition)
         jobs = dict(composition.jobs)
         for pool in dict.fromkeys(asked.values()):
-            addresses = {each.spe_address for each in pool.engines}
             names = [name for name, each in asked.items() if each is pool]
-            there = {name: own[name] for name in names if own.get(name) in addresses}
-            silent = self.silent(addresses) if set(names) - (there.keys() & begun) else set()
+            there = {name: own[name] for name in names if _has(pool, own.get(name))}
             retained = {name: at for name, at in there.items() if name in begun or at not in silent}
             jobs |= {name: replace(jobs[name], spe_address=address) for name, address in retained.items()}
             # Those that name an engine of the pool themselves have it before the others choose.
@@ -76,7 +102,7 @@ class EnginePools:
 
         The last are the names of those of its jobs that have begun there, or may have.
         """
-        others, own, begun = list[Job](), dict[str, str](), set[str]()
+        others, own, begun = dict[str, Job](), dict[str, str](), set[str]()
         for snapshot in self.deployments.snapshots():
             running = {job.job_name: job for job, _ in snapshot.deployed()}
             found = {**running, **snapshot.desired}
@@ -85,5 +111,12 @@ class EnginePools:
                 first = self.deployments.store.first_attempt
                 begun |= {name for name, each in snapshot.records.items() if each.attempts > first}
             else:
-                others += found.values()
-        return others, own, begun
+                others |= found
+        for chosen in self._choices.others(composition.name).values():
+            others |= chosen.jobs
+        return list(others.values()), own, begun
+
+
+def _has(pool: Pool, address: str | None) -> bool:
+    """True if the engine at an address is in the pool."""
+    return any(each.spe_address == address for each in pool.engines)

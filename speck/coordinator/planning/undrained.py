@@ -10,8 +10,8 @@ from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Keep, Plan, Stop, UndrainedSession
-from speck.core.rewiring import Rewiring, rewirings
 from speck.core.runtime import JobState, JobStatus
+from speck.core.schedule import Rewiring, rewirings
 from speck.errors import BinderError, Fault, InvalidInput
 from speck.store import SessionRecord
 from speck.store.deployments import Snapshot

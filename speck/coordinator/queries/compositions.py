@@ -33,7 +33,7 @@ from speck.store.history import History
 from speck.store.maintenance.backup import archive
 from speck.store.maintenance.repair import check
 from speck.store.retention import Retention, deletion_order
-from speck.store.store import sizes
+from speck.store.sizes import sizes
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class Queries:
             yield from archive(records, store.directory, self.clock(), speck.__version__)
 
     def store_size(self) -> dict[str, int]:
-        """See :func:`speck.store.store.sizes`."""
+        """See :func:`speck.store.sizes.sizes`."""
         return sizes(self.deployments.store.directory)
 
     def check_store(self) -> list[dict[str, str]]:

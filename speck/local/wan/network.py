@@ -34,7 +34,7 @@ from speck.local.wan.cgroup import CpuQuota
 _RELAY = Path(__file__).with_name("relay.py")
 _TUN = Path("/dev/net/tun")
 _LEAST_QUEUE = 32 * 1024  # bytes
-_QUEUE_SECONDS = 0.1
+_QUEUE_SECONDS = 0.1  # of traffic at full bandwidth that a link buffers
 _LEAST_BURST = 3200  # bytes: two packets
 _BURST_SECONDS = 0.004  # of a kernel's timer tick
 _TABLE = 100  # of routes for packets that come from a site

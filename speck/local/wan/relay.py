@@ -20,9 +20,9 @@ from collections import Counter, defaultdict
 from itertools import count
 from typing import Any
 
-_TUNSETIFF = 0x400454CA
+_TUNSETIFF = 0x400454CA  # linux/if_tun.h
 _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
-_LARGEST = 65_536
+_LARGEST = 65_536  # bytes of an IP packet
 _AT_ONCE = 64  # packets that are read before the due ones are written
 _MOST_WAITING = 50_000  # packets; beyond it the next is dropped, as by a full router
 

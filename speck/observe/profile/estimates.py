@@ -18,11 +18,11 @@ from speck.observe.profile.fits import Point, least_squares, theil_sen, through_
 from speck.observe.profile.screening import Received, Series
 from speck.placement.profile import BATCH_OVERHEAD, FIXED, JobProfile, Known, Value, assumed_cost
 
-LEAST_SAMPLES = 3
+LEAST_SAMPLES = 3  # two points always lie on a line
 LEAST_SPAN = 30.0  # s
 SPREAD = 1.5  # times; rates that differ by less do not separate cost from fixed share
 LEAST_BUSY = 0.02  # s; Flink counts busy time in ms
-LEAST_BATCHES = 8
+LEAST_BATCHES = 8  # of a regression with two unknowns, and outliers
 BATCH_SPREAD = 2.0  # times, of the rows
 WIDEST = 3.0  # times the slope: the end of its interval of confidence
 MOST_BATCHES = 40  # in a fit, whose time grows with the square

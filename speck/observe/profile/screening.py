@@ -22,7 +22,7 @@ JUMP = 1000.0  # times the former rate
 INEXACT = 1.0  # s, by which the times of a vertex may fall
 IDLE = 15.0  # s, after which counts that the engine reports again are those of a job without messages
 MOST_WORK = 100.0  # times the busy time
-_LARGEST = 2.0**63
+_LARGEST = 2.0**63  # a counter of Java's long: beyond it, the report is no count
 _LONGEST = 3600.0  # s, of an acknowledgement or of a batch's work
 _COUNTS = ("messages_in", "messages_out", "bytes_in", "bytes_out")
 

@@ -23,14 +23,14 @@ from speck.schema.fault_report import Faults, quoted
 from speck.schema.yaml.lines import LinedDict, LinedList
 from speck.schema.yaml.plain import in_quotes, reads_otherwise
 
-MAX_BYTES = 5 * 1024 * 1024
-MAX_DEPTH = 20
+MAX_BYTES = 5 * 1024 * 1024  # of a file: it is read whole, before anything is checked
+MAX_DEPTH = 20  # of nested values; the reader is recursive
 _RESOLVED_TEXTS = 1024  # whose tags are remembered
 MAX_NUMBER = 100  # characters; PyYAML reads a number in quadratic time
 # Aliases may multiply the written nodes by this factor (a block of defaults in every job does so);
 # exponential growth soon exceeds any factor.
 MAX_GROWTH = 20
-FREE_GROWTH = 10_000
+FREE_GROWTH = 10_000  # nodes by which anchors may make any file grow
 
 _TAG = "tag:yaml.org,2002:"
 _SCALAR_TAGS = frozenset(

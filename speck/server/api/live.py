@@ -19,6 +19,7 @@ from typing import Any
 from speck.apply.operation import Operation, summary_data
 from speck.coordinator import Queries, Services, SiteQueries
 from speck.errors import SpeckError
+from speck.loop import Loop
 from speck.server.api.feed import Feed, event
 
 MOST = 32  # followers at once
@@ -48,43 +49,43 @@ class Watcher:
 
     def __init__(self, feed: Feed, parts: Sequence[Part]) -> None:
         self._feed, self._parts = feed, parts
-        self._end = threading.Event()
+        self._due = {part.name: 0.0 for part in parts}  # monotonic, s
         self.has_read = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"live-{parts[0].name}", daemon=True)
+        name = parts[0].name
+        self.loop = Loop(f"live {name}", f"a read of the live {name}", self._read_due)
 
     def start(self) -> None:
         """Begin to read."""
-        self._thread.start()
+        self.loop.start()
 
     def end(self) -> None:
         """Read no more; the result of a read that has begun is dropped."""
-        self._end.set()
+        self.loop.close(0.0)
 
     def join(self) -> None:
         """Wait for a read that has begun."""
-        self._thread.join()
+        self.loop.close()
 
-    def _run(self) -> None:
-        due = {part.name: 0.0 for part in self._parts}
-        while not self._end.is_set():
-            for part in self._parts:
-                began = time.monotonic()
-                if began >= due[part.name]:
-                    self._read(part)
-                    ended = time.monotonic()
-                    due[part.name] = ended + max(part.period, _SHARE * (ended - began))
-            self.has_read.set()
-            self._end.wait(max(0.01, min(due.values()) - time.monotonic()))
+    def _read_due(self) -> float:
+        """Read the parts that are due; returns the time until the next one is, s."""
+        for part in self._parts:
+            began = time.monotonic()
+            if began >= self._due[part.name]:
+                self._read(part)
+                ended = time.monotonic()
+                self._due[part.name] = ended + max(part.period, _SHARE * (ended - began))
+        self.has_read.set()
+        return max(0.01, min(self._due.values()) - time.monotonic())
 
     def _read(self, part: Part) -> None:
         try:
             items, trouble = part.read(), {}
         except SpeckError as error:
             items, trouble = {}, {part.name: str(error)}
-        except Exception as error:
+        except Exception as error:  # a fault of one part must not end the updates of all watchers
             _log.exception("reading the live %s failed", part.name)
             items, trouble = {}, {part.name: f"internal error: {error!r}"}
-        if self._end.is_set():
+        if self.loop.is_closed:
             return
         for kind, found in (*items.items(), (f"trouble-{part.name}", trouble)):
             self._feed.put(kind, found)
@@ -121,6 +122,10 @@ class Live:
             self._followers -= 1
             if not self._followers:
                 self._end_watchers()
+
+    def faults(self) -> list[str]:
+        """The faults of the threads that read for the followers, one sentence each."""
+        return [fault for each in self._watchers if (fault := each.loop.fault())]
 
     def close(self) -> None:
         """End all streams, and wait for reads that have begun."""

@@ -386,7 +386,7 @@ def _follow(operation: Operation, holds: Callable[[], bool]) -> Iterator[str]:
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="too many follow already")
 def follow_live(headers: dict[str, Any]) -> Response:
     """Jobs, operations, events and sites as server-sent events: all at first, then what changes"""
-    live: Live = current_app.extensions["live"]
+    live = _live()
     if not live.enter():
         detail = f"{live.most} follow already (at most {live.most} may; try again, or poll the other paths)"
         return problems.problem(503, detail, headers={"Retry-After": "10"})
@@ -461,7 +461,7 @@ def show_owner() -> Any:
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="only a restart can repair it")
 def healthz() -> Response:
     """Liveness; `store` has the reason why the store cannot be written, if it cannot"""
-    if faults := _coordinator().faults():
+    if faults := [*_coordinator().faults(), *_live().faults()]:
         return problems.problem(503, "; ".join(faults))
     failure = _coordinator().store.failure
     data = {"status": "ok"} | ({"store": str(failure)} if failure else {})
@@ -478,6 +478,11 @@ def readyz() -> Response:
     if reasons := [*_coordinator().faults(), *_coordinator().unready_reasons()]:
         return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
     return Response(json.dumps({"status": "ok"}), content_type=JSON)
+
+
+def _live() -> Live:
+    live: Live = current_app.extensions["live"]
+    return live
 
 
 @blueprint.route("/store/check", methods=["GET"])

@@ -24,6 +24,7 @@ class Throttle:
         self._each, self._clock = 1 / rate, clock
         # The time at which all requests of a client would have been allowed at an even pace; absent: no wait.
         self._free_at: OrderedDict[str, float] = OrderedDict()
+        # Requests are counted by many threads; two that read the same time would count as one.
         self._lock = threading.Lock()
 
     def take(self, client: str) -> float:

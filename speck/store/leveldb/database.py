@@ -81,6 +81,7 @@ class Database:
         self.directory = directory
         self._gate = _Gate()
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
+        # Its holder writes the queue of all who wait, in one batch with one sync.
         self._writing = threading.Lock()
         self._failure: StoreError | None = None
         self._closed = False
@@ -107,7 +108,7 @@ class Database:
         try:
             with self._troubles("cannot be opened"):
                 owner.write_text(str(os.getpid()), encoding="ascii")
-        except BaseException:
+        except BaseException:  # LevelDB's lock is held until the process ends otherwise
             db.close()
             raise
         return db

@@ -43,7 +43,7 @@ _NOT_WHOLE = (
     KeyError,
     TypeError,
 )
-_GZIP = 16 + zlib.MAX_WBITS
+_GZIP = 16 + zlib.MAX_WBITS  # zlib's code for the gzip container
 
 
 @dataclass(frozen=True)

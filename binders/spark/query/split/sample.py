@@ -36,7 +36,7 @@ appender.none.type = Null
 appender.none.name = none
 """
 _SECONDS = 0.1  # of processor, for each measurement
-_MOST_RUNS = 50
+_MOST_RUNS = 50  # repetitions of a measurement
 _MERGES = 200  # states that are merged to measure it
 
 

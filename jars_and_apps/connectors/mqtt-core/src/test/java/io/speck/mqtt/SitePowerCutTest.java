@@ -2,6 +2,8 @@ package io.speck.mqtt;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.speck.mqtt.failure.LeftOut;
+import io.speck.mqtt.failure.OnError;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
@@ -124,6 +126,37 @@ class SitePowerCutTest {
         send(nextWriter(), 3000);
         assertArrived(3001);
         Await.until("one folder", () -> folders().size() == 1);
+    }
+
+    /** The next process parks nothing, and opens no writer. */
+    @Test
+    void parkedMessagesOutliveTheCut() throws Exception {
+        WriterProcess first = WriterProcess.parked(broker.url(), spool, 0, 300);
+        first.close();
+        broker.kill();
+        broker.start();
+        leftOut();
+        assertArrived(300);
+        Await.until("one folder", () -> folders().size() == 1);
+    }
+
+    @Test
+    void parkedMessagesAreSentAgainToABrokerThatLostThem() throws Exception {
+        LeftOut leftOut = leftOut();
+        for (int number = 0; number < 100; number++) {
+            leftOut.add("elsewhere", bytes("m" + number), null, "no number");
+        }
+        leftOut.flush();
+        broker.kill();
+        broker.start();
+        assertArrived(100);
+    }
+
+    private LeftOut leftOut() {
+        SinkSettings settings = new SinkSettings(Login.anonymous(broker.url()), PATIENCE).withSpool(spool.toString());
+        LeftOut leftOut = new LeftOut(OnError.of("park", "in/a", "job"), settings);
+        opened.add(leftOut);
+        return leftOut;
     }
 
     @Test

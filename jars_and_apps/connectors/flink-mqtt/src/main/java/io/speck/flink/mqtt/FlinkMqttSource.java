@@ -1,6 +1,7 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.Received;
+import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.failure.OnError;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
@@ -36,15 +37,17 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
     private final TypeInformation<T> type;
     private final SerializableFunction<Received, T> format;
     private final OnError onError;
+    private final SinkSettings parking;
     private final CheckpointNames checkpoints;
 
     FlinkMqttSource(SourceSettings settings, TypeInformation<T> type, SerializableFunction<Received, T> format,
-            OnError onError, CheckpointNames checkpoints) {
+            OnError onError, SinkSettings parking, CheckpointNames checkpoints) {
         this.checkpoints = checkpoints;
         this.settings = settings;
         this.type = type;
         this.format = format;
         this.onError = onError;
+        this.parking = parking;
     }
 
     /** Builds a source of the messages' contents as text; a content that is not UTF-8 is an error of its message. */
@@ -82,7 +85,7 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
 
     @Override
     public SourceReader<T, MqttSplit> createReader(SourceReaderContext context) {
-        return new MqttSourceReader<>(settings, format, onError, checkpoints, context);
+        return new MqttSourceReader<>(settings, format, onError, parking, checkpoints, context);
     }
 
     @Override

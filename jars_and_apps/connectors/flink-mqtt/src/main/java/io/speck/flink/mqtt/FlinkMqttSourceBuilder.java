@@ -4,6 +4,7 @@ import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.Received;
+import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.failure.OnError;
@@ -15,6 +16,7 @@ import org.apache.flink.util.function.SerializableFunction;
 public final class FlinkMqttSourceBuilder<T> {
     private static final long MEBIBYTE = 1L << 20;
     private static final int LARGEST_BUFFER = 4096;
+    private static final Duration PARKING = Duration.ofMinutes(1);
 
     private final TypeInformation<T> type;
     private final SerializableFunction<Received, T> format;
@@ -33,6 +35,7 @@ public final class FlinkMqttSourceBuilder<T> {
     private Duration connectTimeout = Duration.ofSeconds(30);
     private OnError onError = OnError.FAIL;
     private String checkpoints;
+    private String spool;
 
     FlinkMqttSourceBuilder(TypeInformation<T> type, SerializableFunction<Received, T> format) {
         this.type = type;
@@ -122,6 +125,15 @@ public final class FlinkMqttSourceBuilder<T> {
         return this;
     }
 
+    /**
+     * A folder on the machine of the task for parked messages that the broker may not have saved yet, so that they
+     * survive a power cut of both; null to hold them in memory alone.
+     */
+    public FlinkMqttSourceBuilder<T> spool(String folder) {
+        spool = folder;
+        return this;
+    }
+
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSource<T> build() {
         Faults faults = new Faults("source");
@@ -139,6 +151,6 @@ public final class FlinkMqttSourceBuilder<T> {
         faults.done();
         return new FlinkMqttSource<>(new SourceSettings(login, clientId, topic, receiveMaximum,
                 bufferMegabytes * MEBIBYTE, fenceTopic, attempt, failOnDataLoss, connectTimeout), type, format, onError,
-                new CheckpointNames(checkpoints));
+                new SinkSettings(login, PARKING).withSpool(spool), new CheckpointNames(checkpoints));
     }
 }

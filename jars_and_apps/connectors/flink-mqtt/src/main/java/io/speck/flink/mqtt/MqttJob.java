@@ -167,6 +167,7 @@ public final class MqttJob {
                 .tls(tls("source"))
                 .onError(onError())
                 .checkpoints(setting("speck.checkpoints"))
+                .spool(setting("speck.spool"))
                 .failOnDataLoss(false); // writers refill a session that a broker lost
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);

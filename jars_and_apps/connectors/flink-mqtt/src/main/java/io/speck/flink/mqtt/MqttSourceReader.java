@@ -1,6 +1,7 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.Received;
+import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.failure.Blame;
 import io.speck.mqtt.failure.Cause;
@@ -11,7 +12,6 @@ import io.speck.mqtt.failure.Suspects;
 import io.speck.mqtt.reader.SourceMetrics;
 import io.speck.mqtt.stamp.CurrentInput;
 import java.io.IOException;
-import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.ToLongFunction;
@@ -29,7 +29,6 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private static final Logger LOG = LoggerFactory.getLogger(MqttSourceReader.class);
     /** A chain has one source. */
     private static final int ONLY_SOURCE = 0;
-    private static final Duration PARKING = Duration.ofMinutes(1);
 
     private final SourceSettings settings;
     private final SerializableFunction<Received, T> format;
@@ -43,12 +42,12 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final Suspects<FailedMessage> suspects = new Suspects<>();
 
     MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, OnError onError,
-            CheckpointNames checkpoints, SourceReaderContext context) {
+            SinkSettings parking, CheckpointNames checkpoints, SourceReaderContext context) {
         this.checkpoints = checkpoints;
         this.settings = settings;
         this.format = format;
         this.onError = onError;
-        this.leftOut = new LeftOut(onError, settings.login(), PARKING);
+        this.leftOut = new LeftOut(onError, parking);
         this.context = context;
     }
 

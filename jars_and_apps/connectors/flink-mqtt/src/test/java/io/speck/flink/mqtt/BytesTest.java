@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Received;
+import io.speck.mqtt.Spooled;
 import io.speck.mqtt.Topic;
+import io.speck.mqtt.failure.LeftOut;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
@@ -51,6 +53,12 @@ class BytesTest extends ClusterCase {
         return started;
     }
 
+    /** Settings to park, with a spool. The sink's login is another one, so that the parking writer is not the sink's. */
+    private Map<String, String> parking() {
+        return Map.of("speck.on-error", "park", "speck.park-topic", "parked", "speck.sink.username", "writer",
+                "speck.spool", folder.resolve("spool").toString());
+    }
+
     private void passes(Consumer<MqttJob> program) throws Exception {
         JobID job = run(program, Map.of());
         assertEquals(CONTENTS, out.takeHex(CONTENTS.size()));
@@ -82,10 +90,10 @@ class BytesTest extends ClusterCase {
     @Test
     void otherContentsAreParkedUnchangedWhereTextsAreRead() throws Exception {
         try (Topic parked = new Topic(broker.url(), "parked")) {
-            JobID job = run(each -> each.write(each.texts().map(text -> text + "!")),
-                    Map.of("speck.on-error", "park", "speck.park-topic", "parked"));
+            JobID job = run(each -> each.write(each.texts().map(text -> text + "!")), parking());
             assertEquals(List.of("6f6b21", "21"), out.takeHex(2));
             assertEquals(CONTENTS.subList(2, 5), parked.takeHex(3));
+            Spooled.await(folder.resolve("spool"), LeftOut.TOPIC);
             cluster.cancel(job);
             assertEquals(2, out.all().size());
         }

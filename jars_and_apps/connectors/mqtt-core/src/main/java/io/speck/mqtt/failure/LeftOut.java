@@ -1,12 +1,10 @@
 package io.speck.mqtt.failure;
 
 import io.speck.mqtt.BrokerException;
-import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.writer.MqttSink;
 import io.speck.mqtt.writer.RefusedMessage;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
@@ -20,7 +18,8 @@ import java.util.Map;
  *
  * <p>A parked message has its content and its key, and as user properties {@link #ERROR}, {@link #JOB}, {@link #TOPIC}
  * or {@link #SINK_TOPIC}, and {@link #TIME}. Of one that is too large for the parking broker too, only the beginning of
- * its content is published, with {@link #SIZE}. It may be published again after a restart.
+ * its content is published, with {@link #SIZE}. It may be published again after a restart, and to a broker that may have
+ * lost it.
  */
 public final class LeftOut implements AutoCloseable {
     /** User property: the error in one line. */
@@ -45,17 +44,26 @@ public final class LeftOut implements AutoCloseable {
     private static final String UNPRINTABLE = "[\\p{Cc}\\p{Cs}\\p{Cn}]";
 
     private final OnError onError;
-    private final Login login;
-    private final Duration timeout;
+    private final SinkSettings parking;
     private MqttSink sink;
     private volatile long skipped;
     private volatile long parked;
 
-    /** @param timeout time limit of publishing */
-    public LeftOut(OnError onError, Login login, Duration timeout) {
+    /**
+     * Begins to send what an earlier process parked and the broker may have lost.
+     *
+     * @param parking settings of the writer of parked messages
+     */
+    public LeftOut(OnError onError, SinkSettings parking) {
         this.onError = onError;
-        this.login = login;
-        this.timeout = timeout;
+        this.parking = parking;
+        if (parks()) {
+            MqttSink.takeOver(parking);
+        }
+    }
+
+    private boolean parks() {
+        return onError.treatment() == OnError.Treatment.PARK;
     }
 
     /** Leaves a message out on which the code failed; {@link #flush} waits until it is parked. One thread at a time. */
@@ -69,12 +77,12 @@ public final class LeftOut implements AutoCloseable {
     }
 
     private void add(String side, String topic, byte[] payload, byte[] key, String reason) throws InterruptedException {
-        if (onError.treatment() != OnError.Treatment.PARK) {
+        if (!parks()) {
             skipped++;
             return;
         }
         if (sink == null) {
-            sink = new MqttSink(new SinkSettings(login, timeout), true);
+            sink = new MqttSink(parking, true);
         }
         Map<String, String> properties = new LinkedHashMap<>();
         properties.put(ERROR, shortened(reason.replaceAll(UNPRINTABLE, "?")));

@@ -42,7 +42,8 @@ public final class OnErrorSink implements AutoCloseable {
     public OnErrorSink(Settings settings) throws InterruptedException {
         this.settings = settings;
         this.sink = new MqttSink(settings.sink(), !settings.onError().fails());
-        this.leftOut = new LeftOut(settings.onError(), settings.parking(), settings.sink().flushTimeout());
+        this.leftOut = new LeftOut(settings.onError(),
+                new SinkSettings(settings.parking(), settings.sink().flushTimeout()).withSpool(settings.sink().spool()));
     }
 
     private interface Sending {

@@ -49,6 +49,13 @@ public final class MqttSink implements AutoCloseable {
         }
     }
 
+    /** Sends in the background what earlier processes left on disk for this broker; for a process that may never write. */
+    public static void takeOver(SinkSettings settings) {
+        if (settings.spool() != null) {
+            Publishers.takeOver(settings.login(), settings.spool());
+        }
+    }
+
     /**
      * Queues a message; waits while the queue is full, and while a session that receives it has no room.
      *
@@ -100,7 +107,8 @@ public final class MqttSink implements AutoCloseable {
     }
 
     /**
-     * Queues a message without a stamp, with user properties of its own; waits while the queue is full.
+     * Queues a message without a stamp, with user properties of its own; waits while the queue is full. A broker that may
+     * have lost it gets it again, as one with a stamp, so it may come twice.
      *
      * @param key null for none
      * @throws InvalidSettingException for an invalid topic name
@@ -112,8 +120,10 @@ public final class MqttSink implements AutoCloseable {
                 .map(each -> new OutgoingMessage.UserProperty(each.getKey().getBytes(StandardCharsets.UTF_8),
                         each.getValue().getBytes(StandardCharsets.UTF_8)))
                 .toArray(OutgoingMessage.UserProperty[]::new);
-        publisher.publish(new OutgoingMessage(delivery, topic, encodeTopic(topic), payload, key, null, null, more),
-                settings.flushTimeout());
+        OutgoingMessage message =
+                new OutgoingMessage(delivery, topic, encodeTopic(topic), payload, key, null, null, more);
+        message.mayRepeat = true;
+        publisher.publish(message, settings.flushTimeout());
     }
 
     /** True if {@link #takeRefused} has messages. */

@@ -29,6 +29,8 @@ final class OutgoingMessage {
     private final byte[] sequence;
     private final UserProperty[] more;
 
+    /** True if its readers accept repetitions that they cannot recognise; guarded by the publisher's lock once queued. */
+    boolean mayRepeat;
     /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */
     boolean acknowledged;
     /** Its number in the {@link RetransmissionBuffer}, 0 outside of it; the broker's live time at its acknowledgement. */

@@ -128,6 +128,16 @@ final class Publisher implements ConnectionListener {
         }
     }
 
+    /** Connects in the background. */
+    void connect() {
+        lock.lock();
+        try {
+            startReconnecting();
+        } finally {
+            lock.unlock();
+        }
+    }
+
     private void startReconnecting() {
         if (connection == null && !reconnecting && !closed) {
             reconnecting = true;

@@ -54,6 +54,15 @@ final class Publishers {
         }
     }
 
+    /** Sends in the background what earlier processes left in a folder for a broker. */
+    static void takeOver(Login login, String spool) {
+        if (SpoolFolder.areAbandoned(Path.of(spool), login)) {
+            Publisher publisher = acquire(login, spool);
+            publisher.connect();
+            release(publisher, new Delivery()); // it stays for as long as it holds messages
+        }
+    }
+
     /** Releases the publisher of a writer, and drops the writer's unacknowledged messages. */
     static void release(Publisher publisher, Delivery writer) {
         publisher.abort(writer);

@@ -13,7 +13,7 @@ import java.util.function.Predicate;
  * The messages that a broker acknowledged lately. A broker that is killed loses what it had not saved; these messages
  * are then sent again.
  *
- * <p>Holds only messages with a stamp, since readers cannot tell another message from its repetition. Bounded in time
+ * <p>Holds messages with a stamp, by which readers recognise a repetition, and those that may be repeated. Bounded in time
  * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (300) and {@code
  * speck.sink.keepMegabytes} (for each broker; 16, or 8 with a heap below 256 MB); the oldest messages are dropped first.
  * A message ages only by the {@link LiveTime} of its broker, since a broker that does not run saves nothing. Not thread-safe; guarded by the
@@ -92,13 +92,13 @@ final class RetransmissionBuffer {
         }
     }
 
-    /** Adds a message that the broker has just acknowledged, if it has a stamp; confirms one that is held already. */
+    /** Adds a message that the broker has just acknowledged, if it can be sent again; confirms one that is held already. */
     void add(OutgoingMessage message) {
         message.acknowledged = true;
         message.acknowledgedNanos = live.nanos();
         if (message.deliveryNumber > 0) {
             confirm(message);
-        } else if (message.stamped() && maximumNanos > 0) {
+        } else if ((message.stamped() || message.mayRepeat) && maximumNanos > 0) {
             hold(message);
         }
     }

@@ -95,6 +95,13 @@ final class SpoolFolder {
         return found;
     }
 
+    /** True if there are such folders; they stay unlocked. */
+    static boolean areAbandoned(Path root, Login login) {
+        List<SpoolFolder> found = abandoned(root, login);
+        found.forEach(SpoolFolder::release);
+        return !found.isEmpty();
+    }
+
     private static boolean isNew(Path folder) throws IOException {
         Instant changed = Files.getLastModifiedTime(folder).toInstant();
         return Duration.between(changed, Instant.now()).abs().compareTo(NEW) < 0;

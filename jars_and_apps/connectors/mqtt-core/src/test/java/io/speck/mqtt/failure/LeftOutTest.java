@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Topic;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
@@ -32,7 +33,7 @@ class LeftOutTest {
         try (Mosquitto broker = Mosquitto.start(folder)) {
             Login login = Login.anonymous(broker.url());
             try (Parked parked = new Parked(broker.url(), "parked");
-                    LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), login, LIMIT)) {
+                    LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), new SinkSettings(login, LIMIT))) {
                 leftOut.add("in/1", "caf\u00e9".getBytes(StandardCharsets.UTF_8), "k", "IllegalStateException: no");
                 leftOut.flush();
                 Map<String, String> found = new TreeMap<>(parked.take(1).get(0));
@@ -49,7 +50,7 @@ class LeftOutTest {
         try (Mosquitto broker = Mosquitto.start(folder)) {
             Login login = Login.anonymous(broker.url());
             try (Parked parked = new Parked(broker.url(), "parked");
-                    LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), login, LIMIT)) {
+                    LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), new SinkSettings(login, LIMIT))) {
                 leftOut.add("in", new byte[] {0, -1}, null, "no number: '1\u0000\uD800\u0007\uFFFF\u00e4'");
                 leftOut.flush();
                 assertEquals("no number: '1????\u00e4'", parked.take(1).get(0).get(LeftOut.ERROR));
@@ -69,7 +70,7 @@ class LeftOutTest {
                 compressed.toByteArray());
         try (Mosquitto broker = Mosquitto.start(folder)) {
             Topic.session(broker.url(), "parked-reader", "parked");
-            try (LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "a"), Login.anonymous(broker.url()), LIMIT)) {
+            try (LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "a"), new SinkSettings(Login.anonymous(broker.url()), LIMIT))) {
                 for (byte[] each : contents) {
                     leftOut.add("in", each, "k".repeat(70_000), "why".repeat(1000));
                 }
@@ -86,7 +87,7 @@ class LeftOutTest {
 
     @Test
     void skippedMessagesAreCountedAndSentNowhere() throws Exception {
-        try (LeftOut leftOut = new LeftOut(OnError.of("skip", null, "a"), Login.anonymous("tcp://127.0.0.1:1"), LIMIT)) {
+        try (LeftOut leftOut = new LeftOut(OnError.of("skip", null, "a"), new SinkSettings(Login.anonymous("tcp://127.0.0.1:1"), LIMIT))) {
             leftOut.add("in", new byte[0], null, "why");
             leftOut.flush();
             assertEquals(List.of(1L, 0L), List.of(leftOut.skipped(), leftOut.parked()));

@@ -185,7 +185,7 @@ class OnErrorSinkTest {
     void aMessageThatFitsOnlyWithoutTheErrorIsParkedShortened() throws Exception {
         try (Mosquitto broker = Mosquitto.start(folder, "max_packet_size 20000");
                 Parked parked = new Parked(broker.url(), "parked");
-                LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), Login.anonymous(broker.url()), LIMIT)) {
+                LeftOut leftOut = new LeftOut(OnError.of("park", "parked", "clean"), new SinkSettings(Login.anonymous(broker.url()), LIMIT))) {
             leftOut.add("in", bytes("x".repeat(19_950)), "k", "IllegalStateException: no");
             leftOut.flush();
             Map<String, String> found = parked.take(1).get(0);

@@ -1,6 +1,8 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.reader.Message;
 import io.speck.mqtt.reader.MqttSource;
@@ -88,10 +90,14 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             this.commits = new CommitLog(checkpointLocation, configuration);
             this.failed = options.onError().fails() ? null : new FailedMessages(
                     FailedRanges.in(checkpointLocation, configuration),
-                    new LeftOut(options.onError(), options.source().login(), options.source().connectTimeout()));
+                    new LeftOut(options.onError(), parking(options.source(), MqttTable.spool(spark))));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    private static SinkSettings parking(SourceSettings source, String spool) {
+        return new SinkSettings(source.login(), source.connectTimeout()).withSpool(spool);
     }
 
     @Override

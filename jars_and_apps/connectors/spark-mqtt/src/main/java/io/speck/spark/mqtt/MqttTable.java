@@ -70,10 +70,14 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         SparkSession spark = SparkSession.active();
-        String spool = LocalFolder.of(spark.conf().get("spark.speck.spool", null), spark.sessionState().newHadoopConf());
-        WriteOptions write = WriteOptions.parse(info.options(), spark.conf()).spool(spool);
+        WriteOptions write = WriteOptions.parse(info.options(), spark.conf()).spool(spool(spark));
         writer = write.job();
         return new MqttWriteBuilder(info.schema(), info.queryId(), write, counts);
+    }
+
+    /** The folder for messages that a broker may not have saved; null if it is not on a disk of this machine. */
+    static String spool(SparkSession session) {
+        return LocalFolder.of(session.conf().get("spark.speck.spool", null), session.sessionState().newHadoopConf());
     }
 
     /** The metrics of the sink; {@code resent} and the two after it are those of the writers in this process. */

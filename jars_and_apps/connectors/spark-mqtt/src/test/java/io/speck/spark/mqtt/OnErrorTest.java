@@ -5,9 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.Spooled;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.Wire;
+import io.speck.mqtt.failure.LeftOut;
 import java.io.File;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -20,6 +23,7 @@ import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryException;
 import org.apache.spark.sql.types.DataTypes;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -30,6 +34,7 @@ import org.junit.jupiter.api.Timeout;
 class OnErrorTest extends SessionCase {
     private static final int MOST_STARTS = 12;
     private static final AtomicBoolean AWAY = new AtomicBoolean();
+    private Path spool;
 
     @BeforeAll
     static void registerFunction() {
@@ -56,6 +61,13 @@ class OnErrorTest extends SessionCase {
     @BeforeEach
     void start() throws Exception {
         Topic.session(broker.url(), "query", "in");
+        spool = folder.resolve("spool");
+        spark.conf().set("spark.speck.spool", spool.toString());
+    }
+
+    @AfterEach
+    void forgetSpool() {
+        spark.conf().unset("spark.speck.spool");
     }
 
     private StreamingQuery query(String expression, Map<String, String> options) throws Exception {
@@ -114,6 +126,7 @@ class OnErrorTest extends SessionCase {
                     Map.of("onError", "park", "parkTopic", "parked", "parkBrokerUrl", broker.url()));
             assertEquals(39, out.take(39).size());
             assertEquals(List.of("x".repeat(LARGE)), parked.take(1));
+            Spooled.await(spool, LeftOut.SINK_TOPIC);
             query.processAllAvailable();
             Topic.publish(broker.url(), "in", List.of("40"));
             query.processAllAvailable();
@@ -139,9 +152,10 @@ class OnErrorTest extends SessionCase {
         try (Topic out = new Topic(broker.url(), "out"); Topic parked = new Topic(broker.url(), "parked")) {
             Topic.publish(broker.url(), "in", List.of("1", "bad-1", "2", "3", "bad-2", "4"));
             int starts = startUntilDone("CAST(2 * CAST(value AS INT) AS STRING)",
-                    Map.of("onError", "park", "parkTopic", "parked"));
+                    Map.of("onError", "park", "parkTopic", "parked", "username", "reader")); // not the sink's writer
             assertTrue(starts <= 5, starts + " starts");
             assertEquals(List.of("bad-1", "bad-2"), List.copyOf(new TreeSet<>(parked.all())));
+            Spooled.await(spool, LeftOut.TOPIC);
             assertEquals(new TreeSet<>(List.of("2", "4", "6", "8", "14")), new TreeSet<>(out.take(5)));
             assertEquals(5, out.all().size());
             failedFilesAreGone();

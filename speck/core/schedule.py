@@ -1,0 +1,238 @@
+"""The order of an operation as data: its steps, and the steps that each of them needs.  A pure decision.
+
+Each action has two steps at least.  *Prepare* changes no running job.  *Act* stops and starts copies, after
+all readers of the job's output were prepared, so that nothing is written before the session stands that keeps
+it.  A job that stops, or is to read elsewhere, *drains* its source in between, after its former writers have
+been switched to others and have come up: so the messages written until then are processed, and none is lost.
+Along the graph, each reader waits for its own former writers.
+
+The executor carries the steps out, the gate of the reconciler asks which jobs are blocked by others, and
+``speck plan --steps`` prints them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from graphlib import TopologicalSorter
+
+from speck.core.graph import Graph, sinks_of, source_of
+from speck.core.job import Job
+from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
+
+
+class StepKind(StrEnum):
+    """The kinds of steps.  The subject of ``BROKER`` is an address, of ``CHANGED`` a composition, else a job.
+
+    ``BROKER``: the broker answers.  ``PREPARE``: an unanswered start is looked for, the engine is asked for
+    room and code, the session is made; no running job is changed.  ``DRAIN``: the job processes the messages
+    that wait where it will not read any more.  ``ACT``: its copy is stopped, its next one started.
+    ``AWAIT_RUNNING``: the new copy has come up, or the former one is put back.  ``CHANGED``: all actions are
+    done.  ``PRUNE``: sessions and states of earlier changes are deleted.
+    """
+
+    BROKER = "broker"
+    PREPARE = "prepare"
+    DRAIN = "drain"
+    ACT = "act"
+    AWAIT_RUNNING = "await_running"
+    CHANGED = "changed"
+    PRUNE = "prune"
+
+
+StepKey = tuple[StepKind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of an operation; ``needs`` are the steps that must have succeeded before."""
+
+    kind: StepKind
+    subject: str
+    needs: frozenset[StepKey] = frozenset()
+
+    @property
+    def key(self) -> StepKey:
+        """The step as others need it."""
+        return self.kind, self.subject
+
+
+def schedule(
+    plan: Plan,
+    *,
+    delete_all: bool = False,
+    left_behind: Collection[str] = frozenset(),
+    reached: Collection[str] = frozenset(),
+    on_trial: Collection[str] = frozenset(),
+    prunable: Collection[str] = frozenset(),
+) -> tuple[Step, ...]:
+    """The steps of a plan, each after those that it needs; a kept job has none unless named here.
+
+    ``delete_all``: the whole composition goes, so nothing is drained.  ``left_behind`` are addresses that are
+    not asked.  ``reached`` are the jobs that had a session or an attempt once: others can be stopped without
+    their broker.  ``on_trial`` are the jobs whose former form can be started again until the present one has
+    come up, ``prunable`` those with sessions or states of earlier changes.
+
+    Linear in the jobs of the plan, and in the pairs of a changed writer and a changed reader of its output.
+    """
+    actions = _changing(plan)
+    rewired = rewirings(actions, delete_all=delete_all)
+    last = {name: _last_step(action, on_trial) for name, action in actions.items()}
+    brokers = {name: _brokers(action, left_behind, reached) for name, action in actions.items()}
+    changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop))
+    return (
+        *(Step(StepKind.BROKER, address) for address in sorted(set().union(*brokers.values()))),
+        *(Step(StepKind.PREPARE, name, _on(StepKind.BROKER, brokers[name])) for name in actions),
+        *(
+            step
+            for name in _along_the_graph(actions, rewired)
+            for step in _steps_of(actions[name], rewired.get(name), changed_jobs, last)
+        ),
+        *_unfinished(plan, last, on_trial, prunable),
+    )
+
+
+def _changing(plan: Plan) -> dict[str, Action]:
+    return {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
+
+
+def _on(kind: StepKind, subjects: Iterable[str]) -> frozenset[StepKey]:
+    return frozenset((kind, subject) for subject in subjects)
+
+
+def _last_step(action: Action, on_trial: Collection[str]) -> StepKey:
+    """The step with which an action is done: a copy that replaces another must have come up."""
+    awaited = isinstance(action, Update | Move) or action.job.job_name in on_trial
+    return StepKind.AWAIT_RUNNING if awaited else StepKind.ACT, action.job.job_name
+
+
+def _brokers(action: Action, left_behind: Collection[str], reached: Collection[str]) -> set[str]:
+    """The brokers without which an action waits."""
+    job = action.job
+    if not isinstance(action, Stop):
+        return {job.source_broker, job.sink_broker}
+    # A job that never reached its broker (a wrong address, say) can be deleted without it.
+    return {job.source_broker}.difference(left_behind) if job.job_name in reached else set()
+
+
+def _along_the_graph(actions: Mapping[str, Action], rewired: Mapping[str, Rewiring]) -> Iterable[str]:
+    """The names of the jobs, each after the former writers that it waits for."""
+    if not any(each.writers for each in rewired.values()):
+        return actions
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for name in actions:
+        sorter.add(name, *(sorted(rewired[name].writers) if name in rewired else ()))
+    return sorter.static_order()
+
+
+def _steps_of(
+    action: Action, rewiring: Rewiring | None, changed_jobs: Graph, last: Mapping[str, StepKey]
+) -> Iterator[Step]:
+    """The steps of one action after its preparation."""
+    name = action.job.job_name
+    needs = {(StepKind.PREPARE, name)}
+    if rewiring is not None:
+        # A writer that does not come up is rolled back, and writes where it wrote before.
+        switched = (last[writer] for writer in rewiring.writers)
+        yield Step(StepKind.DRAIN, name, frozenset([(StepKind.PREPARE, name), *switched]))
+        needs.add((StepKind.DRAIN, name))
+    if not isinstance(action, Stop):
+        needs |= _on(StepKind.PREPARE, changed_jobs.readers_of(action.job))
+    yield Step(StepKind.ACT, name, frozenset(needs))
+    if last[name] != (StepKind.ACT, name):
+        yield Step(*last[name], frozenset({(StepKind.ACT, name)}))
+
+
+def _unfinished(
+    plan: Plan, last: Mapping[str, StepKey], on_trial: Collection[str], prunable: Collection[str]
+) -> Iterator[Step]:
+    """The steps on kept jobs: what earlier operations have left to be awaited or deleted."""
+    unchanged = [each.job.job_name for each in plan.actions if isinstance(each, Keep)]
+    yield from (Step(StepKind.AWAIT_RUNNING, name) for name in unchanged if name in on_trial)
+    # The former form of a job on trial may have to be started again.
+    pruned = [name for name in unchanged if name in prunable and name not in on_trial]
+    if not pruned:
+        return
+    changed = [Step(StepKind.CHANGED, plan.composition, frozenset(last.values()))] if last else []
+    yield from changed
+    needs = frozenset(each.key for each in changed)
+    yield from (Step(StepKind.PRUNE, name, needs) for name in pruned)
+
+
+# --- blocked jobs
+
+
+def blocked(steps: Iterable[Step], waits: Mapping[str, str], prepared: Set[str]) -> dict[str, str]:
+    """The jobs that must not be changed now, with the reasons: those of ``waits``, and all behind them.
+
+    ``prepared`` are the jobs that have a session already where they are to read: they hold up no writer.
+    """
+    behind: dict[str, list[str]] = defaultdict(list)
+    for step in steps:
+        if step.kind in (StepKind.DRAIN, StepKind.ACT):
+            for kind, other in step.needs:
+                if other != step.subject and not (kind is StepKind.PREPARE and other in prepared):
+                    behind[other].append(step.subject)
+    found = dict(waits)
+    reached = list(found)
+    while reached:
+        other = reached.pop()
+        for name in behind.get(other, ()):
+            if name not in found:
+                found[name] = f"waits for job {other!r}, which {found[other]}"
+                reached.append(name)
+    return found
+
+
+# --- jobs that drain their source
+
+
+@dataclass(frozen=True, slots=True)
+class Rewiring:
+    """A job that leaves its source; ``former`` is its present form, ``writers`` leave that topic as well."""
+
+    former: Job
+    writers: frozenset[str]
+
+
+def rewirings(actions: Mapping[str, Action], *, delete_all: bool = False) -> dict[str, Rewiring]:
+    """The jobs of a plan, by name, whose session must be drained before they leave it.
+
+    These are the jobs that stop, or whose source changes.  There are none if the whole composition is deleted
+    (``delete_all``), since no job remains that could use the results.
+    """
+    if delete_all:
+        return {}
+    former = {name: found for name, action in actions.items() if (found := _former(action)) is not None}
+    writers = _writers(former, actions)
+    return {
+        name: Rewiring(job, writers[name])
+        for name, job in former.items()
+        if isinstance(actions[name], Stop) or source_of(job) != source_of(actions[name].job)
+    }
+
+
+def _former(action: Action) -> Job | None:
+    match action:
+        case Stop():
+            return action.job
+        case Update() | Move():
+            return action.previous
+        case Start() if action.changes:  # it runs no more, and messages wait for its former form
+            return replace(action.job, **{each.field: each.before for each in action.changes})
+    return None
+
+
+def _writers(former: Mapping[str, Job], actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
+    graph = Graph.of(former.values())
+    # The running jobs may be of several incomplete revisions; if they form a cycle, there is no order.
+    leaving = {name for name, job in former.items() if _leaves_sink(job, actions[name])}
+    if graph.cycle():
+        leaving = set()
+    return {name: frozenset(graph.writers_of(job)) & leaving for name, job in former.items()}
+
+
+def _leaves_sink(former: Job, action: Action) -> bool:
+    return isinstance(action, Stop) or not set(sinks_of(former)) <= set(sinks_of(action.job))

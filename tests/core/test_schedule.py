@@ -1,0 +1,419 @@
+"""The order of a plan as a tuple of steps, and the jobs that others block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from speck.core.job import Job
+from speck.core.plan import Deployed, Plan, make_plan
+from speck.core.runtime import JobState, JobStatus
+from speck.core.schedule import Step, StepKind, blocked, rewirings, schedule
+from testbed.benches.examples import property_test
+from testbed.benches.jobs_by_hand import chain, make_job
+
+B1, B2, E2 = "tcp://b1:1883", "tcp://b2:1883", "sc://e2:1"
+A, B, C = chain("a", "b", "c")
+A_ELSEWHERE, B_ELSEWHERE = replace(A, sink_topic="x1"), replace(B, source_topic="x1")
+ALL = frozenset("abc")
+
+
+def planned(former: list[Job], desired: list[Job], *dead: str) -> Plan:
+    """The plan from running jobs to others; ``dead`` are the names of those that have failed since."""
+    stored = {job.job_name: Deployed(job) for job in former}
+    statuses = {name: JobStatus(JobState.FAILED, observed_at=0.0) for name in dead}
+    return make_plan("traffic", 1, {job.job_name: job for job in desired}, stored, statuses)
+
+
+def steps(text: str) -> tuple[Step, ...]:
+    """The steps of a text with a line for each: its kind and subject, a colon, and those of its needs."""
+
+    def key(words: str) -> tuple[StepKind, str]:
+        kind, subject = words.split()
+        return StepKind(kind), subject
+
+    found = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        head, _, needs = line.partition(" : ")
+        found.append(Step(*key(head), frozenset(key(each) for each in needs.split(",") if each)))
+    return tuple(found)
+
+
+def text(found: tuple[Step, ...]) -> list[str]:
+    """Steps as lines: what pytest shows of a difference."""
+    return [
+        f"{each.kind} {each.subject} : {', '.join(' '.join(need) for need in sorted(each.needs))}"
+        for each in found
+    ]
+
+
+CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
+    "nothing changes": (planned([A, B], [A, B]), {}, ""),
+    "three new jobs": (
+        planned([], [A, B, C]),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        prepare c : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        act b : prepare b, prepare c
+        act c : prepare c
+        """,
+    ),
+    "a loop of new jobs": (
+        planned([], [make_job("p", "t0", "t1"), make_job("q", "t1", "t0")]),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare p : broker tcp://b1:1883
+        prepare q : broker tcp://b1:1883
+        act p : prepare p, prepare q
+        act q : prepare p, prepare q
+        """,
+    ),
+    "an update": (
+        planned([A, B], [A, replace(B, trigger="1 second")]),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act b : prepare b
+        await_running b : act b
+        """,
+    ),
+    "a move, its reader updated": (
+        planned([A, B], [replace(A, spe_address=E2), replace(B, trigger="1 second")]),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        await_running a : act a
+        act b : prepare b
+        await_running b : act b
+        """,
+    ),
+    "a topic between two": (
+        planned([A, B, C], [A_ELSEWHERE, B_ELSEWHERE, C]),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        await_running a : act a
+        drain b : prepare b, await_running a
+        act b : prepare b, drain b
+        await_running b : act b
+        """,
+    ),
+    "a move to another broker, with drain": (
+        planned(
+            [A, B],
+            [replace(A, spe_address=E2, sink_broker=B2), replace(B, spe_address=E2, source_broker=B2)],
+        ),
+        {},
+        """
+        broker tcp://b1:1883
+        broker tcp://b2:1883
+        prepare a : broker tcp://b1:1883, broker tcp://b2:1883
+        prepare b : broker tcp://b1:1883, broker tcp://b2:1883
+        act a : prepare a, prepare b
+        await_running a : act a
+        drain b : prepare b, await_running a
+        act b : prepare b, drain b
+        await_running b : act b
+        """,
+    ),
+    "a chain over two brokers": (
+        planned([], [replace(A, sink_broker=B2), replace(B, source_broker=B2)]),
+        {},
+        """
+        broker tcp://b1:1883
+        broker tcp://b2:1883
+        prepare a : broker tcp://b1:1883, broker tcp://b2:1883
+        prepare b : broker tcp://b1:1883, broker tcp://b2:1883
+        act a : prepare a, prepare b
+        act b : prepare b
+        """,
+    ),
+    "a writer of a later name": (
+        planned(
+            [make_job("r", "t", "u"), make_job("w", "s", "t")],
+            [make_job("r", "x", "u"), make_job("w", "s", "x")],
+        ),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare r : broker tcp://b1:1883
+        prepare w : broker tcp://b1:1883
+        act w : prepare w, prepare r
+        await_running w : act w
+        drain r : prepare r, await_running w
+        act r : prepare r, drain r
+        await_running r : act r
+        """,
+    ),
+    "a dead writer": (
+        planned([A, B], [A_ELSEWHERE, B_ELSEWHERE], "a"),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        drain b : prepare b, act a
+        act b : prepare b, drain b
+        await_running b : act b
+        """,
+    ),
+    "a dead writer on trial": (
+        planned([A, B], [A_ELSEWHERE, B_ELSEWHERE], "a"),
+        {"on_trial": {"a"}},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        await_running a : act a
+        drain b : prepare b, await_running a
+        act b : prepare b, drain b
+        await_running b : act b
+        """,
+    ),
+    "a branch goes": (
+        planned([A, B, C], [make_job("k", "p", "q")]),
+        {"reached": ALL},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        prepare c : broker tcp://b1:1883
+        prepare k : broker tcp://b1:1883
+        drain a : prepare a
+        act a : prepare a, drain a
+        act k : prepare k
+        drain b : prepare b, act a
+        act b : prepare b, drain b
+        drain c : prepare c, act b
+        act c : prepare c, drain c
+        """,
+    ),
+    "all goes, and nothing is drained": (
+        planned([A, B], []),
+        {"delete_all": True, "reached": ALL},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a
+        act b : prepare b
+        """,
+    ),
+    "what never reached its broker goes without it": (
+        planned([A, B, C], [A]),
+        {"reached": {"c"}},
+        """
+        broker tcp://b1:1883
+        prepare b
+        prepare c : broker tcp://b1:1883
+        drain b : prepare b
+        act b : prepare b, drain b
+        drain c : prepare c, act b
+        act c : prepare c, drain c
+        """,
+    ),
+    "what goes is not waited for where it is left behind": (
+        planned([A, B], [A]),
+        {"reached": ALL, "left_behind": {B1}},
+        """
+        prepare b
+        drain b : prepare b
+        act b : prepare b, drain b
+        """,
+    ),
+    "what runs forms a loop": (
+        planned(
+            [make_job("p", "t0", "t1"), make_job("q", "t1", "t0")],
+            [make_job("p", "x0", "x1"), make_job("q", "x1", "x2")],
+        ),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare p : broker tcp://b1:1883
+        prepare q : broker tcp://b1:1883
+        drain p : prepare p
+        act p : prepare p, prepare q, drain p
+        await_running p : act p
+        drain q : prepare q
+        act q : prepare q, drain q
+        await_running q : act q
+        """,
+    ),
+    "a resumed operation": (
+        planned([A, B, C], [A, B, replace(C, trigger="1 second")]),
+        {"on_trial": {"b"}},
+        """
+        broker tcp://b1:1883
+        prepare c : broker tcp://b1:1883
+        act c : prepare c
+        await_running c : act c
+        await_running b
+        """,
+    ),
+    "prunings": (
+        planned([A, B, C], [A, B, replace(C, trigger="1 second")]),
+        {"on_trial": {"b"}, "prunable": {"a", "b", "c"}},
+        """
+        broker tcp://b1:1883
+        prepare c : broker tcp://b1:1883
+        act c : prepare c
+        await_running c : act c
+        await_running b
+        changed traffic : await_running c
+        prune a : changed traffic
+        """,
+    ),
+    "prunings alone": (planned([A, B], [A, B]), {"prunable": {"a", "b"}}, "prune a\nprune b"),
+}
+
+
+@pytest.mark.parametrize(("plan", "given", "expected"), CASES.values(), ids=CASES.keys())
+def test_the_steps_of_a_plan(plan: Plan, given: dict[str, Any], expected: str) -> None:
+    found = schedule(plan, **given)
+    assert text(found) == text(steps(expected))
+    assert found == steps(expected)
+
+
+# --- any plan -------------------------------------------------------------------------------------
+
+TOPICS = some.sampled_from(["t0", "t1", "t2", "+", "elsewhere"])
+SINKS = some.sampled_from(["t0", "t1", "t2", "elsewhere"])
+
+
+@some.composite
+def jobs(draw: some.DrawFn) -> list[Job]:
+    names = draw(some.sets(some.sampled_from("abcdef"), max_size=5))
+    brokers = some.sampled_from([B1, B2])
+    return [
+        make_job(name, draw(TOPICS), draw(SINKS), source_broker=draw(brokers), sink_broker=draw(brokers))
+        for name in sorted(names)
+    ]
+
+
+@property_test
+@given(jobs(), jobs(), some.sets(some.sampled_from("abcdef")), some.sets(some.sampled_from("abcdef")))
+def test_each_step_comes_once_and_after_those_that_it_needs(
+    former: list[Job], desired: list[Job], some_jobs: set[str], others: set[str]
+) -> None:
+    plan = planned(former, desired, *some_jobs)
+    found = schedule(
+        plan, delete_all=not desired, reached=some_jobs, on_trial=others, prunable=some_jobs | others
+    )
+    before: set[tuple[StepKind, str]] = set()
+    for step in found:
+        assert step.needs <= before
+        assert step.key not in before
+        before.add(step.key)
+    assert {each.subject for each in found if each.kind is StepKind.ACT} == {
+        each.job.job_name for each in plan.changes
+    }
+
+
+def test_the_steps_of_many_jobs_cost_as_much_each() -> None:
+    """Prunings have one need in common, not all steps each."""
+    former = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(2000)]
+    desired = [replace(job, trigger="1 second") if index % 2 else job for index, job in enumerate(former)]
+    found = schedule(planned(former, desired), prunable={job.job_name for job in former})
+    assert sum(len(each.needs) for each in found) < 5 * len(former)
+
+
+# --- blocked jobs ---------------------------------------------------------------------------------
+
+
+def test_a_writer_waits_for_a_reader_without_a_session() -> None:
+    found = schedule(planned([], [A, B, C]))
+    waits = {"b": "waits for sc://e1:1: silent"}
+    assert blocked(found, waits, frozenset()) == {
+        "b": "waits for sc://e1:1: silent",
+        "a": "waits for job 'b', which waits for sc://e1:1: silent",
+    }
+
+
+def test_a_reader_with_a_session_holds_up_no_writer() -> None:
+    waits = {"b": "waits for its next try"}
+    assert blocked(schedule(planned([], [A, B, C])), waits, {"b"}) == waits
+
+
+def test_a_reader_does_not_leave_its_source_before_its_writer() -> None:
+    """It waits also if it has a session: the messages in the former one are drained first."""
+    found = schedule(planned([A, B, C], [A_ELSEWHERE, B_ELSEWHERE, C]))
+    assert blocked(found, {"a": "is silent"}, {"a", "b"}) == {
+        "a": "is silent",
+        "b": "waits for job 'a', which is silent",
+    }
+
+
+def test_a_wait_goes_along_a_branch_that_goes() -> None:
+    found = schedule(planned([A, B, C], []))
+    assert blocked(found, {"a": "is silent"}, frozenset()) == {
+        "a": "is silent",
+        "b": "waits for job 'a', which is silent",
+        "c": "waits for job 'b', which waits for job 'a', which is silent",
+    }
+
+
+def test_no_job_waits_where_all_goes() -> None:
+    found = schedule(planned([A, B, C], []), delete_all=True)
+    assert blocked(found, {"a": "is silent"}, frozenset()) == {"a": "is silent"}
+
+
+def test_a_composition_with_the_name_of_a_job_blocks_nothing() -> None:
+    plan = planned([A, B], [replace(A, trigger="1 second"), B])
+    found = schedule(replace(plan, composition="a"), prunable={"b"})
+    assert blocked(found, {"a": "is silent"}, frozenset()) == {"a": "is silent"}
+
+
+# --- jobs that drain their source -----------------------------------------------------------------
+
+
+def waits(former: list[Job], desired: list[Job]) -> dict[str, set[str]]:
+    """For each job that must process what waits: the writers that it waits for."""
+    actions = {each.job.job_name: each for each in planned(former, desired).actions}
+    found = rewirings(actions, delete_all=not desired)
+    return {name: set(each.writers) for name, each in found.items()}
+
+
+REWIRINGS = {
+    "nothing changes": ([A, B, C], [A, B, C], {}),
+    "code changes only": ([A, B], [A, replace(B, trigger="1 second")], {}),
+    "topic between two": ([A, B, C], [A_ELSEWHERE, B_ELSEWHERE, C], {"b": {"a"}}),
+    "writer stays as it is": ([A, B, C], [A, B_ELSEWHERE, C], {"b": set()}),
+    "writer changes and writes on": ([A, B], [replace(A, trigger="1 second"), B_ELSEWHERE], {"b": set()}),
+    "middle one goes": ([A, B, C], [A_ELSEWHERE, replace(C, source_topic="x1")], {"b": {"a"}, "c": {"b"}}),
+    "branch goes": ([A, B, C], [make_job("k", "p", "q")], {"a": set(), "b": {"a"}, "c": {"b"}}),
+    "reader goes and writer stays": ([A, B], [A], {"b": set()}),
+    "all goes": ([A, B, C], [], {}),
+    "wildcard": (
+        [A, make_job("w", "+", "out/w")],
+        [A_ELSEWHERE, make_job("w", "elsewhere", "out/w")],
+        {"w": {"a"}},
+    ),
+    "what runs forms a cycle": (
+        [make_job("p", "t0", "t1"), make_job("q", "t1", "t0")],
+        [make_job("p", "x0", "x1"), make_job("q", "x1", "x2")],
+        {"p": set(), "q": set()},
+    ),
+}
+
+
+@pytest.mark.parametrize(("former", "desired", "expected"), REWIRINGS.values(), ids=REWIRINGS.keys())
+def test_who_waits_for_whom(former: list[Job], desired: list[Job], expected: dict[str, set[str]]) -> None:
+    assert waits(former, desired) == expected
