@@ -199,9 +199,9 @@ def _situation(
     stale = [job.name for job in part.problem.jobs if job.name not in inputs.fresh]
     hold = ""
     if world.cut(part):
-        hold = "an engine of its jobs does not answer"
+        hold = "an engine of its jobs does not respond"
     elif now < driven.operation_ends:
-        hold = "an operation is at work"
+        hold = "an operation is in progress"
     elif stale:
         hold = f"the rate of job {stale[0]!r} is not of the last minute"
     seen = Situation(

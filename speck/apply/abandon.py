@@ -36,15 +36,15 @@ def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:
 
 
 def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str:
-    """The number of messages that are deleted with a session, in words."""
+    """The number of messages that are deleted with a session, as text."""
     # Engines acknowledge a batch when they begin the next one: the last may be among those that wait.
     some = f"at most {waiting} message{'s' * (waiting > 1)}"
     many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
-    return f"given up: {many} that waited at {session.topic!r} of {session.broker}"
+    return f"discarded: {many} at {session.topic!r} of {session.broker}"
 
 
 def messages_text(waiting: int, session: SessionRecord) -> str:
-    """The number of messages that wait in a session, in words."""
+    """The number of messages that wait in a session, as text."""
     some = f"{waiting} message{'s' * (waiting > 1)}"
     many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
     return f"{many} wait{'s' * (waiting == 1)} at {session.topic!r} of {session.broker}"
@@ -70,10 +70,10 @@ def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str]
         elif name in known:
             found.add(name)
         else:
-            message = f"{name!r} is no site, and no address of an engine or a broker (see: speck sites)"
+            message = f"{name!r} is not a site, nor the address of an engine or a broker (see speck sites)"
             faults.append(Fault(message, value=name))
     if faults:
-        raise InvalidInput(faults, "what is to be left behind")
+        raise InvalidInput(faults, "--leave-behind")
     return frozenset(found)
 
 
@@ -92,8 +92,8 @@ def refuse_use(composition: str, desired: Iterable[Job], abandoned: Collection[s
     """
     faults = [
         Fault(
-            f"{field} {address} is to be left behind (write another broker for it; or, if this one answers, "
-            "name only what does not: the address of the engine)",
+            f"{field} {address} is treated as lost (choose another broker; or, if this one is reachable, "
+            "name only the address of the lost engine)",
             job=job.job_name,
             field=field,
             value=address,
@@ -154,7 +154,7 @@ class Abandoner:
         abandoned = AbandonedAttempt(
             composition, form.engine, form.spe_address, form.source_broker, attempt, record.handle
         )
-        message = f"job {form.job_name!r}: attempt {attempt.number} was left behind at {form.spe_address}"
+        message = f"job {form.job_name!r}: attempt {attempt.number} was abandoned at {form.spe_address}"
         sessions = self.lost_sessions(context.record(attempt.job_name))
         state = self.state_of(record, form) if keep_state else None
         changing = keep_state and isinstance(context.pool.engine(form), DisposableState)
@@ -193,7 +193,7 @@ class Abandoner:
             )
             if lost:
                 where = f"{session.topic!r} of {broker}"
-                text = f"given up: what waited at {where}, which was left behind (it cannot be counted now)"
+                text = f"discarded: messages at {where}, which was abandoned (number unknown)"
                 self.context.operation.note(job, text)
                 transaction.add_event(self.context.event(EventKind.DROPPED, job, f"job {job!r}: {text}"))
 

@@ -169,7 +169,9 @@ class Operations:
     def refuse_waiting(self, composition: str, own: int = 0) -> None:
         """Raise :class:`~speck.errors.Busy` if there are users of a composition besides its ``own`` one."""
         if self._users[composition] > own:
-            raise Busy(f"composition {composition!r}: a user's request is at work (wait for its end)")
+            raise Busy(
+                f"composition {composition!r}: a user's change is in progress (retry when it has finished)"
+            )
 
     @contextmanager
     def accepting(
@@ -183,17 +185,17 @@ class Operations:
             self.begin(operation, desired, plan)
 
     def refuse_busy(self, composition: str) -> None:
-        """Raise :class:`~speck.errors.Busy` while an operation is at work on a composition, or at shutdown.
+        """Raise :class:`~speck.errors.Busy` while an operation changes a composition, or at shutdown.
 
         Raises :class:`~speck.errors.Overloaded` when too many are at work on others.
         """
         if self._closing:
-            raise Busy("the server is shutting down (try again when it is up)")
+            raise Busy("the server is shutting down (retry after it has restarted)")
         at_work = self._at_work.get(composition)
         if at_work is not None:
             raise Busy(
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
-                f"{at_work.revision}) is at work (wait for its end)"
+                f"{at_work.revision}) is in progress (retry when it has finished)"
             )
         users = [each for each in list(self._at_work.values()) if each.kind not in BY_LOOP]
         refuse_operation(self.settings.quotas, len(users))

@@ -139,8 +139,8 @@ class Sessions:
             return False
         waiting = self.waiting(name, session)
         if waiting:
-            text = f"kept: {messages_text(waiting, session)}, where the job does not read"
-            self.context.operation.note(name, f"{text} (--give-up deletes them)")
+            text = f"kept: {messages_text(waiting, session)}, which the job no longer reads"
+            self.context.operation.note(name, f"{text} (use --give-up to delete them)")
         return bool(waiting)
 
     def waiting(self, name: str, session: SessionRecord) -> int:

@@ -23,7 +23,7 @@ _directory = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=_DEFAULT,
     show_default=True,
-    help="Directory of the store; no server may have it open.",
+    help="Directory of the store, which must not be in use by a server.",
 )
 _server_or_directory = click.option(
     "--data-dir",

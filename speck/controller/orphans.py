@@ -138,7 +138,7 @@ class Orphans:
 
 def _in_no_composition(copy: EngineCopy) -> FoundOrphan:
     what = f"is in no composition, and attempt {copy.found.attempt} of it runs at {copy.address}"
-    message = f"{what} (apply a composition that has it, or stop it there)"
+    message = f"{what} (apply a composition that contains it, or stop it there)"
     return FoundOrphan(copy.found.job_name, "", "", Orphan(copy, Verdict.REPORT), message)
 
 

@@ -134,8 +134,8 @@ class Coordinator:
     def unready_reasons(self) -> list[str]:
         """The reasons why this coordinator cannot do all of its work now, one sentence each."""
         reasons = {
-            "interrupted operations are not resumed yet": not self._recovered,
-            "the engines are not observed yet": not self.reconciler.has_observed,
+            "interrupted operations have not been resumed yet": not self._recovered,
+            "the engines have not been observed yet": not self.reconciler.has_observed,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
@@ -268,7 +268,7 @@ class Coordinator:
     def rollback_warnings(self, name: str) -> list[str]:
         """The warnings about a rollback: of a deleted composition, the things that it does not bring back."""
         deleted = self.store.deleted(name)
-        gone = "its jobs start as new ones: the state that they had and the messages that waited are gone"
+        gone = "its jobs start as new jobs: their former state and unprocessed messages are gone"
         return [] if deleted is None else [f"composition {name!r} is deleted; {gone}"]
 
     def rollback(
@@ -487,7 +487,7 @@ class Coordinator:
         operation.plan(plan)
         waiting = self._waiting(plan)
         for name in waiting:
-            operation.finish(name, ActionState.WAITING, "was broken off, and waits for its next try")
+            operation.finish(name, ActionState.WAITING, "was interrupted and waits for its next attempt")
         plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name not in waiting))
         self.backoff.record_attempt([each.job.job_name for each in _acting(plan)], self.reconciler.steady())
         self.operations.begin(operation, snapshot.desired, plan)

@@ -129,7 +129,7 @@ class Proposals:
         """Raise the error of a proposal that can no longer be accepted."""
         if proposal.operation is not None:
             raise Conflict(
-                f"placement {proposal.id!r} was accepted already, by operation {proposal.operation} "
+                f"placement {proposal.id!r} was already accepted, by operation {proposal.operation} "
                 "(expected a new one: speck advise)"
             )
         if self.steady() > proposal.expires:

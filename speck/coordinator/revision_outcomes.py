@@ -47,10 +47,10 @@ class RevisionOutcomes:
         if self.operations.is_closing:  # done at the next start
             return ""
         if base == operation.revision:
-            return "not taken back: there is no revision before it that differs"
+            return "not reverted: no earlier revision differs"
         change: dict[str, Any] = {
             "author": operation.request.author,
-            "message": f"revision {operation.revision} was not applied wholly",
+            "message": f"revision {operation.revision} was only partly applied",
             "base_revision": operation.revision,
         }
         try:
@@ -59,7 +59,7 @@ class RevisionOutcomes:
             else:
                 back = self.delete(name, **change)
         except SpeckError as error:
-            return f"not taken back: {error}"
+            return f"not reverted: {error}"
         operation.replace(back.id)
         return ""
 
@@ -73,4 +73,4 @@ class RevisionOutcomes:
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
                 error = self.take_back(Operation.from_dict(data, self.operations.clock))
-                _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)
+                _log.info("revision %s of %r is reverted %s", data["revision"], head.name, error)

@@ -283,7 +283,11 @@ class _Places:
             if address is not None:
                 found[name] = address
             else:
-                reason = f"has no engine of kind {engine!r}" if name in self._sites else "is no site here"
+                reason = (
+                    f"has no engine of kind {engine!r}"
+                    if name in self._sites
+                    else "is not a site of this inventory"
+                )
                 refused.append((name, reason))
         return found, tuple(refused)
 

@@ -1,4 +1,4 @@
-"""Messages lost, given up, set aside or dropped as repetitions: counted for each job, by reason.
+"""Messages lost, given up, set aside or dropped as duplicates: counted for each job, by reason.
 
 Readers and writers count them and their engines report the counts with the other metrics; the apply reports
 messages that are deleted with a session.  A :class:`LossRecorder` adds up the differences of two reports, so
@@ -53,11 +53,11 @@ class Reason:
 
 
 _REASONS = (
-    Reason("session lost", LossKind.LOST, "lost with a session that the broker has no more"),
-    Reason("redelivery", LossKind.LOST, "given up: the broker did not deliver them again"),
-    Reason("batch", LossKind.LOST, "given up with a batch that was not committed"),
+    Reason("session lost", LossKind.LOST, "lost with a session that the broker no longer has"),
+    Reason("redelivery", LossKind.LOST, "discarded: the broker did not deliver them again"),
+    Reason("batch", LossKind.LOST, "discarded with a batch that was not committed"),
     Reason("reader", LossKind.LOST, "lost by the reader"),
-    Reason("session deleted", LossKind.LOST, "given up with a deleted session"),
+    Reason("session deleted", LossKind.LOST, "discarded with a deleted session"),
     Reason("skipped", LossKind.LOST, "skipped, since the job's code failed on them (on_error: skip)"),
     Reason(
         "skipped result",
@@ -69,8 +69,10 @@ _REASONS = (
     Reason("bad row", LossKind.LOST, "dropped without a key, or a time that counts", "row"),
     Reason("lost frame", LossKind.LOST, "lost between the parts of a split, with the rows in them", "frame"),
     Reason("damaged frame", LossKind.LOST, "dropped as damaged, with the rows in them", "frame"),
-    Reason("outdated frame", LossKind.LOST, "dropped: they are from before the split began anew", "frame"),
-    Reason("late partial", LossKind.LOST, "dropped, since their windows were out already", "partial result"),
+    Reason("outdated frame", LossKind.LOST, "dropped: from before the split restarted", "frame"),
+    Reason(
+        "late partial", LossKind.LOST, "dropped, since their windows were already closed", "partial result"
+    ),
     Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again", ""),
     Reason(
         "qos 0",
@@ -81,7 +83,7 @@ _REASONS = (
     ),
     Reason("collision", LossKind.SUSPECT, "delivered although their stamp was seen with another content"),
     Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
-    Reason("stamp", LossKind.NOTED, "delivered with a stamp that is not believed"),
+    Reason("stamp", LossKind.NOTED, "delivered with a stamp that was ignored"),
     Reason("parked", LossKind.ASIDE, "parked, since the job's code failed on them (on_error: park)"),
     Reason(
         "parked result",
@@ -89,8 +91,8 @@ _REASONS = (
         "parked, since the sink's broker does not accept them (on_error: park)",
         "result",
     ),
-    Reason("repetition", LossKind.REPEATED, "dropped as repetitions"),
-    Reason("changed", LossKind.REPEATED, "dropped as repetitions with another content"),
+    Reason("repetition", LossKind.REPEATED, "dropped as duplicates"),
+    Reason("changed", LossKind.REPEATED, "dropped as duplicates with different content"),
 )
 REASONS: Mapping[str, Reason] = {each.name: each for each in _REASONS}
 

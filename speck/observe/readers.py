@@ -166,8 +166,8 @@ class ReaderWatch:
         return (
             f"does not read its source: for {self.clock() - late.since:.0f} s, no reader has taken session "
             f"{late.record.attempt.session!r} at broker {address}{by} (either its engine does not reach the "
-            "broker: speck sites check --from-engines, speck logs; or its program reads by a client of its "
-            "own, and messages fill the session)"
+            "broker: speck sites check --from-engines, speck logs; or its program uses its own client, and "
+            "messages fill the session)"
         )
 
     @staticmethod

@@ -111,7 +111,7 @@ def _why_stays(problem: Problem, after: Placement, now: Figures, job: int) -> st
     taken = {after.sites[problem.units[other][0]] for other in problem.opponents[unit]}
     others = [site for site in problem.allowed(jobs) if site != place and site not in taken]
     if not others:
-        return "no other site may run it"
+        return "no other site is allowed"
     compared = [(evaluate(problem, _moved(problem, after, jobs, site)), site) for site in others]
     best, site = min(compared, key=lambda each: each[0].objective)
     name = problem.sites[site].name

@@ -30,7 +30,7 @@ class Head:
 class Revision:
     """An accepted version of a composition.  ``at`` is Unix time, s.
 
-    ``restored`` is the number of the revision that a rollback brought back (0: it is no rollback);
+    ``restored`` is the number of the revision that a rollback restored (0: it is no rollback);
     ``counts`` how many jobs it added, removed and changed against the one before.  ``placement`` and
     ``declared`` are as in :class:`~speck.core.job.Composition`.
     """

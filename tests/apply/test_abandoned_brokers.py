@@ -502,7 +502,7 @@ def test_it_is_told_and_forgotten_over_rest(tmp_path: Path) -> None:
         assert (copy["kind"], copy["address"], copy["attempt"]) == ("copy", site[0], 1)
         assert (session["kind"], session["address"], session["session"]) == ("session", site[1], named("a"))
         assert [(each["site"], each["fenced"]) for each in (copy, session)] == [("corner", False)] * 2
-        with pytest.raises(SpeckError, match="nothing was left behind at"):
+        with pytest.raises(SpeckError, match="nothing was abandoned at"):
             client.forget_left_behind(["other"])
         assert client.forget_left_behind(site[:1]) == [session]
         assert client.forget_left_behind(["corner"]) == []

@@ -101,7 +101,7 @@ def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Stores, wo
     world.brokers.clear()
     with (
         stores.open("new") as new,
-        pytest.raises(JobsOfAnother, match="by a store that its marks do not name"),
+        pytest.raises(JobsOfAnother, match="by an unknown store"),
     ):
         new.apply(composition(A))
 

@@ -92,7 +92,7 @@ def test_a_form_that_is_put_back_continues_with_its_state_whatever_upgrade_says(
     (old,) = world.running("a")
     world.fail("submit", REJECTED, name="a")
     operation = carry_out(coordinator, replace(STATELESS, trigger="1 second"))
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (back,) = world.running("a")
     assert back.job.trigger is None
     assert back.attempt.state is not None and back.attempt.state.location == checkpoint(old.attempt)

@@ -201,7 +201,7 @@ def test_a_stateless_form_that_dies_gives_way_to_the_one_before_with_its_state(
     (old,) = world.running("a")
     world.doomed = lambda job: job.trigger is not None
     operation = carry_out(coordinator, composition(replace(stateless, trigger="1 second")))
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (back,) = world.running("a")
     assert back.job.trigger is None
     assert back.attempt.state is not None
@@ -228,7 +228,7 @@ def test_a_stateless_form_that_a_crash_left_stopped_is_put_back_with_its_state(
             world.fail("submit", Rejected("no such class", address=ENGINE), name="a", times=2)
 
     operation = resumed(begin(arrange, startup=0.3))
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (back,) = world.running("a")
     assert back.job.trigger is None
     assert back.attempt.state is not None
@@ -251,7 +251,7 @@ def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_st
         assert "nor could the previous version be put back" in operation.actions["a"].error
         assert world.running("a") == []
         return
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (running,) = world.running("a")
     assert running.job.trigger == A.trigger
     assert running.attempt.state is not None
@@ -306,7 +306,7 @@ def watched(world: World, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 
 def assert_rolled_back(watched: Watched, coordinator: Coordinator, operation: Operation) -> None:
     assert operation.state == "failed"
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (running,) = watched.world.running("a")
     assert (running.job.trigger, running.attempt.state is not None) == (A.trigger, True)
     assert watched.before in running.attempt.state.location  # type: ignore[union-attr]

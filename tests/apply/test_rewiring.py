@@ -182,7 +182,7 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
     operation = carry_out(coordinator, composition(*desired))
     error = operation.actions["b"].error
     assert "wait at 't1' of tcp://b1:1883 that job 'b' leaves, and nothing has confirmed" in error
-    assert "the previous version was put back and runs" in error
+    assert "the previous version was restored and runs" in error
     assert [each.attempt.session for each in world.running("b")] == [named("b")]
     assert world.broker(BROKER).backlog[named("b")] == 24118
     operation = carry_out(coordinator, composition(*desired), give_up=True)
@@ -238,7 +238,7 @@ def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world
     world.doomed = lambda job: job.source_topic == "t1"
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "failed"}
-    assert "it was started as it was to process them, and died" in operation.actions["b"].error
+    assert "it was restarted in its old form to process them, and failed" in operation.actions["b"].error
     assert world.broker(BROKER).backlog[named("b")] == 7
     second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
     assert second.state == "succeeded"
@@ -410,7 +410,7 @@ def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, wor
     operation = carry_out(coordinator, composition(replace(A, trigger="1 second")))
     assert operation.actions["a"].error == (
         "job 'a' at sc://e1:1: it was started, and is failed: it died at once; "
-        "the previous version was put back and runs"
+        "the previous version was restored and runs"
     )
     (running,) = world.running("a")
     assert running.job.trigger is None

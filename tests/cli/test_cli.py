@@ -131,7 +131,7 @@ def test_jobs_show_drift_and_the_next_try(speck: Speck, two: str, rest: RestServ
     assert (job["wanted"], job["state"], job["drift"]) == ("running", "failed", "died")
     assert job["next_try"] > job["drift_since"]
     (line,) = [line for line in speck("jobs").out.splitlines() if line.startswith("a ")]
-    assert "waits for its next try; no such street" in line
+    assert "waits for its next attempt; no such street" in line
     assert "drift" in speck("events").out
 
 
@@ -324,7 +324,7 @@ def test_malformed_server_addresses(speck: Speck, address: str, words: str) -> N
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "is not a SpecK server"),
         (b'HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\n"no"', "is not a SpecK server"),
-        (b"", "does not answer (waited 0.2 s)"),
+        (b"", "does not respond (waited 0.2 s)"),
     ],
     ids=["text", "other JSON", "nothing"],
 )
@@ -480,7 +480,7 @@ def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: st
     losses.take("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
     said = speck("doctor")
     assert said.code == 1
-    assert "390 given up: the broker did not deliver them again" in said.out
+    assert "390 discarded: the broker did not deliver them again" in said.out
     assert "1 finding" in said.out
     assert speck("doctor", "--json").data[0]["finding"] == "messages lost"
     assert "390 given up" in speck("jobs").out

@@ -76,7 +76,7 @@ def test_a_change_that_destroys_nothing_is_not_asked_about(speck: Speck, rest: R
 
 def test_an_update_that_drops_state_is_destructive(speck: Speck, rest: RestServer, two: Path) -> None:
     two.write_text(yaml_of("a t0 t1 trigger: 2 seconds; upgrade: stateless", "b t1 t2"))
-    assert "  a starts without the state that it has (upgrade: stateless)" in speck("plan", str(two)).out
+    assert "  a starts without its present state (upgrade: stateless)" in speck("plan", str(two)).out
     refused = speck("apply", str(two))
     assert (refused.code, "this deletes the state of 1 job (a)" in refused.err) == (1, True)
     assert speck("apply", str(two), "--yes").code == 0
@@ -91,9 +91,7 @@ def test_a_user_is_asked_on_a_terminal(
     two.write_text(yaml_of("a t0 t1"))
     with terminal(rest.url, "apply", str(two)) as shown:
         shown.shows("- stop    b  no longer in the composition")
-        shown.shows(
-            "b stops for good when it has processed the messages that wait for it; its state is deleted"
-        )
+        shown.shows("b is permanently stopped after it has processed its backlog; its state is deleted")
         shown.shows("This permanently stops 1 job (b).  Continue? [y/N]")
         shown.type(typed)
         assert shown.end() == code

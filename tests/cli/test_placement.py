@@ -180,7 +180,7 @@ def test_wishes_of_a_request(speck: Speck, cloudy: str) -> None:
         (("--policy", "amnsi"), "there is no placement policy 'amnsi' (did you mean 'amnis'?"),
         (
             ("--site-constraints", "clean-a=E"),
-            "job 'clean-a': site 'E' is none of its sites (expected one of",
+            "job 'clean-a': site 'E' is not one of its sites (expected one of",
         ),
         (
             ("--site-constraints", "clean-a"),

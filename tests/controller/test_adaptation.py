@@ -63,7 +63,7 @@ def test_jobs_move_to_their_data_in_groups_and_then_stay(bench: Bench) -> None:
     before = bench.world.changes()
     bench.decide(30)
     assert bench.world.changes() == before
-    assert bench.reasons[-1] == "nothing is better"
+    assert bench.reasons[-1] == "no placement is better"
 
 
 def test_a_step_is_a_revision_with_its_figures(bench: Bench) -> None:
@@ -256,7 +256,7 @@ def test_never_beside_an_operation(bench: Bench) -> None:
     for _ in range(4):
         bench.conditions.now += 60
         bench.services.adaptation.round()
-    assert bench.reasons[-1] == "an operation is at work"
+    assert bench.reasons[-1] == "an operation is in progress"
     hold.release()
     assert operation.wait(30)
     assert bench.steps == []
@@ -270,13 +270,13 @@ def test_never_while_a_job_is_not_as_desired_nor_soon_after_it_was_healed(bench:
     assert hold.reached.wait(30)
     bench.conditions.now += 60
     bench.services.adaptation.round()
-    assert bench.reasons[-1] == "an operation is at work"
+    assert bench.reasons[-1] == "an operation is in progress"
     bench.conditions.now += 10
     hold.release()
     bench.finish()
     bench.services.coordinator.reconciler.round()
     bench.round(50)
-    assert bench.reasons[-1] == "the server started, or a job was healed, within the last minute"
+    assert bench.reasons[-1] == "the server started, or a job was repaired, within the last minute"
     bench.decide(3)
     assert bench.steps == ["pending"]
 
@@ -285,7 +285,7 @@ def test_never_in_the_minute_after_a_server_has_taken_it_over(bench: Bench) -> N
     """A heal of the minute before is unknown to it."""
     bench.restart()
     bench.round(50)
-    assert bench.reasons[-1] == "the server started, or a job was healed, within the last minute"
+    assert bench.reasons[-1] == "the server started, or a job was repaired, within the last minute"
     bench.decide(3)
     assert bench.steps == ["pending"]
 
@@ -300,7 +300,7 @@ def test_never_two_steps_of_a_composition_at_a_time(bench: Bench) -> None:
         bench.conditions.now += 400
         bench.services.adaptation.round()
     assert bench.steps == ["pending"]
-    assert bench.reasons[-1] == "a step is at work (running)"
+    assert bench.reasons[-1] == "a step is in progress (running)"
     hold.release()
     bench.finish()
 
@@ -329,7 +329,7 @@ def test_a_step_gives_way_to_a_user_who_waits(bench: Bench) -> None:
     with operations.exclusive(NAME):
         bench.decide(1)
     assert bench.steps == []
-    assert "an operation is at work" in bench.reasons[-1]
+    assert "an operation is in progress" in bench.reasons[-1]
 
 
 def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Bench) -> None:

@@ -136,7 +136,9 @@ def test_where_a_job_may_run_touches_no_engine_and_is_kept(
 def test_a_job_without_a_site_is_never_planned(coordinator: Coordinator, world: World) -> None:
     nowhere = replace(B, sites=("A", "D"), placed=("spe_address",), spe_address="")
     for change in (coordinator.plan, coordinator.apply):
-        with pytest.raises(InvalidInput, match=r"job 'b': no site can run it: A is no site here; D is no"):
+        with pytest.raises(
+            InvalidInput, match=r"job 'b': no site can run it: A is not a site of this inventory; D is no"
+        ):
             change(composition(A, nowhere))
     assert world.changes() == []
 
@@ -233,7 +235,7 @@ def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, w
     changed = composition(replace(A, **other))
     operation = carry_out(coordinator, changed)
     assert operation.actions["a"].error == (
-        "job 'a' at sc://e1:1: NameError in jobs.py:3; the previous version was put back and runs"
+        "job 'a' at sc://e1:1: NameError in jobs.py:3; the previous version was restored and runs"
     )
     (running,) = world.running("a")
     assert (running.job.code_hash, running.attempt.session) == (A.code_hash, named("a"))

@@ -408,7 +408,7 @@ def test_job_whose_state_cannot_come_along_stays(bench: Bench, monkeypatch: pyte
     assert next(each for each in advice["verdicts"] if each["job"] == "clean-a")["to"] == "D"
     refused = {each["site"]: each["why"] for each in advice["refused"] if each["job"] == "clean-a"}
     assert refused == dict.fromkeys("ABC", "its state is at storage of D alone")
-    assert why(advice, "clean-a") == "no other site may run it"
+    assert why(advice, "clean-a") == "no other site is allowed"
 
 
 def test_empty_composition_is_refused(bench: Bench) -> None:

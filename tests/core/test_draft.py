@@ -65,7 +65,7 @@ def test_candidates_are_the_sites_with_an_engine_of_the_kind() -> None:
 def test_candidates_are_only_those_that_the_file_allows() -> None:
     found = draft(first("first", "clean", "D", "Z"))
     assert found.candidates == {"first": {"D": "http://d:8081/"}}
-    assert found.refused == (Refusal("first", "Z", "is no site here"),)
+    assert found.refused == (Refusal("first", "Z", "is not a site of this inventory"),)
 
 
 def test_a_job_that_runs_keeps_its_engine_at_the_site() -> None:

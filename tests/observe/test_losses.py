@@ -112,7 +112,7 @@ def test_one_event_for_a_job_and_reason_in_a_minute(bench: Bench) -> None:
         bench.take({"lostMessages": count, "duplicatesDropped": 7}, seconds=5)
     assert bench.texts() == [
         "job 'a': 1 message lost by the reader",
-        "job 'a': 7 messages dropped as repetitions",
+        "job 'a': 7 messages dropped as duplicates",
     ]
     bench.now += EVENT_PERIOD
     bench.recorder.report()
@@ -177,7 +177,7 @@ def test_a_loss_is_seen_though_nobody_reads_the_rates(tmp_path: Path) -> None:
         operation, _ = coordinator.apply(composition(make_job("a")))
         assert operation.wait(30)
         world.metrics["a"] = JobMetrics(7.0, details={"lostMessages": 12, "lostSession": 12})
-        text = "job 'a': 12 messages lost with a session that the broker has no more"
+        text = "job 'a': 12 messages lost with a session that the broker no longer has"
         eventually(lambda: [each["message"] for each in queries.events(job="a")], lambda found: text in found)
         (loss,) = queries.job("a")["losses"]
         assert (loss["kind"], loss["count"], loss["alarm"]) == ("lost", 12, True)

@@ -84,8 +84,8 @@ def test_third_decision_for_the_same_step_takes_it() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"hold": "an operation is at work"}, "an operation is at work"),
-        ({"candidates": ()}, "nothing is better"),
+        ({"hold": "an operation is in progress"}, "an operation is in progress"),
+        ({"candidates": ()}, "no placement is better"),
         (
             {"candidates": (replace(GOOD, gain=0.1),), "gain": 0.1},
             "a gain of 10% of the objective is below 15%",
@@ -102,7 +102,7 @@ def test_third_decision_for_the_same_step_takes_it() -> None:
         ({"candidates": (replace(GOOD, refused="the link A-D is assumed"),)}, "the link A-D is assumed"),
         ({"candidates": (replace(GOOD, target="B"),)}, "is the best in 1 of 3 decisions"),
         ({"candidates": (replace(GOOD, jobs=("clean",)),)}, "is the best in 1 of 3 decisions"),
-        ({"moving": 2}, "2 other steps are at work"),
+        ({"moving": 2}, "2 other steps are in progress"),
         ({"revision": 4}, "is the best in 1 of 3 decisions"),
         ({"applied": True}, "is the best in 1 of 3 decisions"),
     ],
@@ -307,7 +307,7 @@ def test_a_trigger_has_lasted_for_three_samples(interval: float, lasting: float)
         (replace(REALISED, objective=math.nan), "it gains nan%"),
         (replace(REALISED, age_p95=0.23), "the age of results (p95) is 0.23 s, it was 0.2 s"),
         (replace(REALISED, multiplier=0.9), "the rates are not sustained (multiplier 0.9)"),
-        (replace(REALISED, lag_grows=True), "its jobs fall behind"),
+        (replace(REALISED, lag_grows=True), "its jobs are falling behind"),
     ],
 )
 def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realised, why: str) -> None:
@@ -339,7 +339,7 @@ def test_nothing_moves_while_a_job_works_off_a_backlog() -> None:
     for number in range(6):
         answer, memory = decide(memory, replace(SEEN, draining=["clean"]), NOW + 60 * number)
         assert isinstance(answer, Hold)
-        assert answer.reason == "job clean works off a backlog"
+        assert answer.reason == "job clean is processing a backlog"
     assert memory.streak is None
 
 

@@ -187,7 +187,7 @@ FREE = f"{READS}, sink_topic: clean"
         ),
         (
             one(f"site: any, {FREE}, with: two"),
-            "with 'two' is no job here (expected another job of this comp",
+            "with 'two' is not a job of this composition (expected another job of this comp",
         ),
         (one(f"site: any, {FREE}, with: one"), "with 'one' is the job itself (expected another job)"),
         (one(f"site: any, {FREE}, apart: [two]"), "apart.0 'two' is no job here"),
@@ -327,8 +327,11 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
             "mode: sometimes",
             "line 2: placement: mode 'sometimes' is not known (expected advise or auto or off)",
         ),
-        ("policy: spec", "line 2: placement: policy 'spec' is no placement policy (did you mean 'speck'?)"),
-        ("policy: magic", "policy 'magic' is no placement policy (known: "),
+        (
+            "policy: spec",
+            "line 2: placement: policy 'spec' is not a placement policy (did you mean 'speck'?)",
+        ),
+        ("policy: magic", "policy 'magic' is not a placement policy (known: "),
         ("polcy: speck", "placement: unknown field 'polcy' (did you mean 'policy'?)"),
         ("weights: {latency: -1}", "placement: weights.latency -1 is not a valid quantity"),
         (

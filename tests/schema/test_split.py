@@ -480,7 +480,7 @@ def test_a_job_with_the_name_of_a_part(root: Path) -> None:
 def test_the_parts_of_a_split_are_what_other_jobs_name(root: Path) -> None:
     other = JOB.replace("jobs:\n", "").replace("job_name: hot", "job_name: near")
     (found,) = faults_of(root, BLOCK + other + "  with: hot\n")
-    assert "with 'hot' is no job here (expected another job of this composition)" in found
+    assert "with 'hot' is not a job of this composition (expected another job of this composition)" in found
 
 
 def test_a_single_job_is_split_within_itself_alone(root: Path) -> None:

@@ -182,8 +182,8 @@ def test_a_loss_marks_its_job_and_a_repetition_does_not(at: tuple[RestServer, Pa
     assert "clean" in page.one(".wrong .chip", "running, lost messages").text
     assert "count" not in page.one(".wrong").text
     page.click("[data-job=clean]")
-    page.one(".job-panel .notice", "390 messages given up: the broker did not deliver them again")
-    page.one(".job-panel .facts", "7 messages dropped as repetitions")
+    page.one(".job-panel .notice", "390 messages discarded: the broker did not deliver them again")
+    page.one(".job-panel .facts", "7 messages dropped as duplicates")
     page.click("nav a", "Events")
     page.one(".log .badge.tone-bad", "lost")
     page.one(".log .badge.tone-still", "repeated")
@@ -259,7 +259,7 @@ def test_a_composition_is_deleted_after_saying_what_stops(at: tuple[RestServer, 
         page.job_is(name, "verdict-stop")
     page.click(".plan .panel-head button", "Delete")
     page.one(
-        "dialog .destroys li", "join stops for good; its state and the messages that wait for it are deleted"
+        "dialog .destroys li", "join is permanently stopped; its state and unprocessed messages are deleted"
     )
     deploy(rest, composition("clean A raw clean"))
     page.click("dialog button", "Delete")

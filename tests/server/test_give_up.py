@@ -37,7 +37,7 @@ def test_it_is_in_the_plan_and_allowed_by_a_parameter(rest: RestServer) -> None:
         "broker": BROKER,
         "topic": "t1",
         "waiting": 7,
-        "fate": "the job does not run, and is started once more as it was to process them first",
+        "fate": "the job is not running; it is restarted in its old form to process them first",
         "lossless": True,
     }
     (session,) = client.plan(REWIRED.encode(), "one", give_up=True)["leaves"]

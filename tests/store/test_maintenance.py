@@ -57,7 +57,7 @@ def test_backup_of_a_running_server_is_restored_to_the_same(
     file, place = tmp_path / "backup.tar.gz", tmp_path / "restored" / "store"
     hold = rest.world.hold("submit", "c")
     rest.client.apply(yaml_of("c x y").encode(), "other")
-    assert hold.reached.wait(30)  # an operation is at work meanwhile
+    assert hold.reached.wait(30)  # an operation is in progress meanwhile
     assert speck(monkeypatch, "--server", rest.url, "store", "backup", file) == 0
     hold.release()
     assert f"{file}: " in capsys.readouterr().err
@@ -187,7 +187,7 @@ def test_restore_writes_nowhere_else(tmp_path: Path, name: str) -> None:
         member.size = 4
         tar.addfile(member, io.BytesIO(b"evil"))
     archived.seek(0)
-    with pytest.raises(StoreError, match=r"does not belong into a backup|is not what was backed up"):
+    with pytest.raises(StoreError, match=r"does not belong in a backup|is not what was backed up"):
         restore(archived, "file", tmp_path / "again")
     assert list(tmp_path.iterdir()) == []
 
@@ -237,7 +237,7 @@ CHANGES: dict[str, tuple[str, bytes | None, list[str]]] = {
         ],
     ),
     "job gone": ("job/a", None, ["attempt 7 of job 'a': nothing is known of its job -> taken up"]),
-    "wanted job gone": ("job/b", None, ["job 'b': is wanted, and nothing is known of it"]),
+    "wanted job gone": ("job/b", None, ["job 'b': is desired, but nothing is known of it"]),
     "attempt garbled": ("attempt/a/0000000007", b"\xff\x00", ["attempt/a/0000000007: cannot be read"]),
     "job of nobody": (
         "job/z",

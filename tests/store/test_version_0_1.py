@@ -265,7 +265,7 @@ def test_the_reconciler_waits_for_what_version_0_1_waited_for(successor: Success
     successor.reconcile(3)
     assert {name for _, _, name in successor.world.changes()} <= {"watch"}
     jobs = successor.jobs()
-    assert (jobs["flaky"]["waits"], jobs["flaky"]["drift"]) == ("waits for its next try", "died")
+    assert (jobs["flaky"]["waits"], jobs["flaky"]["drift"]) == ("waits for its next attempt", "died")
     assert "NameError in other.py:3" in jobs["strict"]["waits"]
     assert "restart: never" in jobs["once"]["waits"]
     assert UNREACHABLE in jobs["last"]["waits"]

@@ -26,4 +26,4 @@ def code_lines(code: Data | None, most: int = _MOST) -> Iterator[Text]:
             shown = "".join(each if each.isprintable() or each == "\t" else "�" for each in line)
             yield Text(f"      {shown}", style=_STYLES.get(line[:1], "dim"))
         if len(lines) > most:
-            yield Text(f"      … {len(lines) - most} more lines (speck plan --json has them)", style="dim")
+            yield Text(f"      … {len(lines) - most} more lines (see speck plan --json)", style="dim")

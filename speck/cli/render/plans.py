@@ -110,9 +110,9 @@ def unreachable_line(place: Data) -> Text:
 
 def undrained_line(session: Data) -> Text:
     """Unprocessed messages at a source that a job no longer reads."""
-    many = "messages" if session["waiting"] is None else f"{session['waiting']} messages"
+    count = "" if session["waiting"] is None else f"{session['waiting']} "
     place = f"{session['topic']!r} of {session['broker']}"
-    text = f"  {session['job']} stops reading {place} with {many} unprocessed: {session['fate']}"
+    text = f"  {session['job']} leaves {count}unprocessed messages at {place}: {session['fate']}"
     return Text(text, style="" if session["lossless"] else "bold red")
 
 

@@ -308,11 +308,11 @@ class Adaptation:
         span = fresh_for(present.inputs.interval)
         fresh = "minute" if span == FRESH else f"{span:.0f} s"
         reasons = {
-            "an operation is at work": not self.operations.is_idle(name),
-            f"job {_few(drifted)} is not as desired": bool(drifted),
-            f"job {_few(waiting)} waits for its next try": bool(waiting),
-            "the server started, or a job was healed, within the last minute": since_heal < AFTER_HEAL,
-            "an engine of its jobs does not answer": bool(used & self._silent.keys()),
+            "an operation is in progress": not self.operations.is_idle(name),
+            f"job {_few(drifted)} is not in its desired state": bool(drifted),
+            f"job {_few(waiting)} waits for its next attempt": bool(waiting),
+            "the server started, or a job was repaired, within the last minute": since_heal < AFTER_HEAL,
+            "an engine of its jobs does not respond": bool(used & self._silent.keys()),
             f"the rate of job {_few(stale)} is not of the last {fresh}": bool(stale),
         }
         return next((reason for reason, applies in reasons.items() if applies), "")
@@ -387,7 +387,7 @@ class Adaptation:
         try:
             operation = self.mover.move(name, jobs, site, seen.revision, message)
         except (Busy, StaleRevision) as error:
-            self._withdraw(name, before, seen, f"a user or a healing came first: {error}")
+            self._withdraw(name, before, seen, f"a user's change or a repair came first: {error}")
         except SpeckError as error:
             self._withdraw(name, before, seen, f"the move was refused: {error}")
         else:
@@ -446,9 +446,7 @@ class Adaptation:
                 EventKind.BANNED, name, f"{jobs} at {ban.target} for {minutes} min: {ban.reason}"
             )
         if after.fell > before.fell:
-            yield self._event(
-                EventKind.FELL, name, "its placement is only advised for a while: " + answer.reason
-            )
+            yield self._event(EventKind.FELL, name, "placements are only advised for now: " + answer.reason)
 
     def _event(self, kind: EventKind, name: str, message: str) -> Event:
         return Event(self.clock(), kind, message, name, by_loop=True)

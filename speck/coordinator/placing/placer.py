@@ -301,7 +301,7 @@ class Placer:
     def alone(self) -> Iterator[None]:
         """Compute one placement at a time.  Raises :class:`~speck.errors.Overloaded`."""
         if not self._one.acquire(timeout=SECONDS):
-            raise Overloaded("another placement is being computed (try again when it is done)")
+            raise Overloaded("another placement is being computed (retry when it has finished)")
         try:
             yield
         finally:
@@ -369,7 +369,7 @@ def _wrong_constraints(draft: Draft, constraints: Mapping[str, Sequence[str]]) -
             if site not in draft.candidates[name]:
                 known = ", ".join(draft.candidates[name]) or "none"
                 near = nearest(site, draft.candidates[name])
-                message = f"site {site!r} is none of its sites{near} (expected one of: {known})"
+                message = f"site {site!r} is not one of its sites{near} (expected one of: {known})"
                 yield Fault(message, job=name, field="constraint", value=site)
 
 

@@ -66,7 +66,7 @@ class Builds:
             if isinstance(error, Rejected):
                 faults.append(Fault(_text(error, jobs), job=jobs[0].job_name, field="job_path"))
             elif isinstance(error, BinderError):
-                warnings.append(f"{_names(jobs)} could not be built beforehand: {error}")
+                warnings.append(f"{_names(jobs)} could not be built in advance: {error}")
             elif error is not None:
                 raise error
         warnings += [f"{_names(futures[each])} could not be built in {self.patience:g} s" for each in late]

@@ -40,7 +40,7 @@ EMERGENCY = 1.1  # least multiplier after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 AT_ONCE = 2  # steps at work on all compositions
 LONGEST_REASON = 300  # characters
-REWIRED = "a better placement moves topics, too, which is not done by itself: speck advise"
+REWIRED = "a better placement also moves topics, which is never automatic: speck advise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ def _silence(seen: Situation) -> str:
     names = ", ".join(seen.silent)
     options = " ".join(f"--leave-behind {name}" for name in seen.silent)
     return (
-        f"site {names} does not answer: speck apply FILE {options} moves its jobs, "
-        "and gives up their state and the messages that wait there"
+        f"site {names} does not respond: speck apply FILE {options} moves its jobs, "
+        "and discards their state and unprocessed messages there"
     )
 
 
@@ -131,11 +131,11 @@ def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tup
     if progress is None and seen.revision < step.revision:  # the server ended before it was begun
         return _begun_anew(memory, step)
     if progress is not None and progress.state in (OperationState.RUNNING, OperationState.WAITING):
-        return Hold(f"a step is at work ({progress.state.value})"), memory
+        return Hold(f"a step is in progress ({progress.state.value})"), memory
     failed = progress is not None and progress.state is OperationState.FAILED
     if step.back:
         outcome = Outcome.FAILED if failed else Outcome.KEPT
-        what = "the way back failed (see its operation)" if failed else "the step is taken back"
+        what = "the revert failed (see its operation)" if failed else "the step is reverted"
         return Hold(what), with_last(memory, replace(step, outcome=outcome))
     if failed and progress is not None:
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
@@ -150,32 +150,32 @@ def _begun_anew(memory: Memory, step: StepRecord) -> tuple[Answer, Memory]:
     bans = [each for each in memory.bans if each.jobs == step.jobs and each.target == step.source]
     if step.back and bans:
         return Back(bans[-1].reason, former, bans[-1]), memory
-    return Hold("the last step was not begun"), replace(memory, steps=memory.steps[:-1])
+    return Hold("the last step was not started"), replace(memory, steps=memory.steps[:-1])
 
 
 def _await(memory: Memory, step: StepRecord, progress: Progress | None, now: float) -> tuple[Answer, Memory]:
     """The step is carried out: note when it is judged."""
     ended = progress.ended if progress is not None and progress.ended else now
     when = verdict.due(ended, step.catch_up)
-    return Hold("the step settles"), with_last(memory, replace(step, due=when, looked=when))
+    return Hold("the step is settling"), with_last(memory, replace(step, due=when, looked=when))
 
 
 def _judge_window(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
     """Look at the step in one of its windows, and judge it in the last."""
     # Each window has samples of its own.
     if now < step.looked + max(verdict.WINDOW, seen.interval):
-        return Hold("the step settles" if now < step.due else "the step is judged"), memory
+        return Hold("the step is settling" if now < step.due else "the step is being evaluated"), memory
     if seen.hold or seen.realised is None:
-        return Hold(f"the step cannot be judged yet: {seen.hold or 'no fresh figures'}"), memory
+        return Hold(f"the step cannot be evaluated yet: {seen.hold or 'no fresh figures'}"), memory
     missing = verdict.shortfall(step, seen.realised)
     step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
     if step.windows < verdict.WINDOWS:
-        found = missing or "it holds its prediction"
+        found = missing or "it meets its prediction"
         return Hold(f"window {step.windows} of {verdict.WINDOWS}: {found}"), with_last(memory, step)
     if step.good >= verdict.NEEDED:
         memory = with_last(memory, replace(step, outcome=Outcome.KEPT))
         return Hold(f"the step is kept: it gains {seen.realised.gain:.0%} of the objective"), memory
-    return _back(memory, step, missing or "it did not hold in two windows of three", seen, now)
+    return _back(memory, step, missing or "it missed its prediction in two of three windows", seen, now)
 
 
 def _back(
@@ -213,7 +213,7 @@ def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory
     """Choose the first candidate without an objection, and take it if it is due."""
     if seen.draining and not seen.lag_grows:
         # Its rates are those of the backlog.
-        return Hold(f"job {', '.join(seen.draining)} works off a backlog"), replace(memory, streak=None)
+        return Hold(f"job {', '.join(seen.draining)} is processing a backlog"), replace(memory, streak=None)
     objections = [(each, _objection(memory, each, seen, now)) for each in seen.candidates]
     permitted = [each for each, why in objections if not why]
     # One that was the best before goes on: near-equal ones change places with every measurement.
@@ -224,10 +224,10 @@ def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory
         if seen.rewires >= seen.options.min_gain:
             return Advise(REWIRED), memory
         about = seen.candidates[0] if seen.candidates else None
-        return Hold(objections[0][1] if objections else "nothing is better", about), memory
+        return Hold(objections[0][1] if objections else "no placement is better", about), memory
     memory = _with_streak(memory, found)
     if memory.fell > now:
-        return Advise("the steps of this hour or day are made: speck advise", found), memory
+        return Advise("the limit of steps of this hour or day is reached: speck advise", found), memory
     return _time(memory, found, seen, now)
 
 
@@ -249,7 +249,7 @@ def _objection(memory: Memory, step: Candidate, seen: Situation, now: float) -> 
     # Where the rates are not sustained, results get older all the time: that is no time to save a move.
     relieves = seen.multiplier < SUSTAINED and step.multiplier >= seen.multiplier
     if not (relieves or step.pays_after <= seen.options.horizon / 2):
-        return f"it would pay back after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
+        return f"it would break even after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
     return ""
 
 
@@ -275,10 +275,10 @@ def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple
     if now < last + cooldown:
         return Hold(f"the last step is less than {cooldown:.0f} s ago", step), memory
     if seen.moving >= AT_ONCE:
-        return Hold(f"{AT_ONCE} other steps are at work", step), memory
+        return Hold(f"{AT_ONCE} other steps are in progress", step), memory
     if (until := limited_until(memory, seen.options, now)) > 0:
         hour = len(steps_since(memory, now - 3600.0))
-        reason = f"{hour} steps were made in an hour, {len(memory.steps)} in a day: only advises for a while"
+        reason = f"{hour} steps in an hour, {len(memory.steps)} in a day: advises only for now"
         return Advise(reason, step), replace(memory, fell=until, streak=None)
     return _taken(memory, step, seen, emergency, now)
 
@@ -321,7 +321,7 @@ def step_reason(step: Candidate, seen: Situation, emergency: bool) -> str:
         f"{_name(step)}: {why} ({seen.objective:.3g} to {step.objective:.3g}; "
         f"age p95 {seen.age_p95:.3g} s to {step.age_p95:.3g} s; "
         f"multiplier {seen.multiplier:.2g} to {step.multiplier:.2g}), "
-        f"standing still {step.standstill:.1f} s pays back after {step.pays_after:.0f} s"
+        f"downtime {step.standstill:.1f} s, break-even after {step.pays_after:.0f} s"
     )
 
 

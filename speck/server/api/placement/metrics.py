@@ -17,7 +17,7 @@ def placement_metrics(adaptation: Adaptation) -> Iterator[Metric]:
         ("multiplier", "Factor by which the sources may grow", _multipliers(sights.items())),
         (
             "gain_ratio",
-            "Realised gain over the predicted one, of the last step that was looked at",
+            "Realised gain over the predicted one, of the last step evaluated",
             [(each, sight.realised) for each, sight in sights.items()],
         ),
         (

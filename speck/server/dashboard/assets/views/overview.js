@@ -23,17 +23,17 @@ const total = (values) => {
 
 const Figures = ({ rows, sites }) => {
   const running = rows.filter(({ job }) => job.state === "running").length;
-  const wanted = rows.filter(({ job }) => job.wanted === "running").length;
+  const desired = rows.filter(({ job }) => job.wanted === "running").length;
   const wrong = rows.filter(({ job }) => troubled(job));
   const isBad = wrong.some(({ job }) => jobLook(job).tone === "bad");
-  const tone = isBad ? "bad" : wrong.length || running < wanted ? "warn" : "good";
+  const tone = isBad ? "bad" : wrong.length || running < desired ? "warn" : "good";
   const reaches = sites.map((site) => world.kinds.reach.get(site)).filter(Boolean);
   const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached));
-  const note = wrong.length ? `${wrong.length} ${wrong.length === 1 ? "needs" : "need"} attention` : running < wanted ? `${wanted - running} not running yet` : "all in the desired state";
+  const note = wrong.length ? `${wrong.length} ${wrong.length === 1 ? "needs" : "need"} attention` : running < desired ? `${desired - running} not running yet` : "all in the desired state";
   const waiting = total(rows.map(({ rates }) => rates?.waiting));
   return html`
     <dl class="figures">
-      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${note} tone=${tone} />
+      <${Figure} name="Jobs running" value="${running} / ${desired}" note=${note} tone=${tone} />
       <${Figure} name="Messages in" value=${rate(total(rows.map(({ rates }) => rates?.input_rate)))} note="read by all jobs" />
       <${Figure} name="Messages out" value=${rate(total(rows.map(({ rates }) => rates?.output_rate)))} note="written by all jobs" />
       <${Figure} name="Backlog" value=${amount(waiting)} note="messages not yet processed" />
