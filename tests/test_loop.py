@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from speck.loop import Loop
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 
 
 class Rounds:

@@ -23,7 +23,7 @@ from speck.core.runtime import JobState
 from speck.core.split import Split, expand
 from testbed import ROOT
 from testbed.benches.spark import SparkBench
-from testbed.contract.engines import attempt_of, await_state
+from testbed.contract.waiting import attempt_of, await_state
 from testbed.faults.flow import client
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.load.processes import Running, running
 from binders.spark.local.commands import java
-from speck.errors import LocalError
+from testbed.jdk import tool
 
 SOURCE = Path(__file__).with_name("Load.java")
 
@@ -66,11 +66,3 @@ def generator(port: int, directory: Path, quiet: int = 60) -> Iterator[Generator
     command = [java(), *_OPTIONS, "-cp", str(directory), "Load", str(port), str(quiet)]
     with running("generator", command, directory) as process:
         yield Generator(process)
-
-
-def tool(name: str) -> str:
-    """The path of a program of the JDK whose Java is used; raises :class:`~speck.errors.LocalError`."""
-    program = Path(java()).resolve().with_name(name)
-    if not program.exists():
-        raise LocalError(f"{program} is missing: the benchmark needs a whole JDK 17 or newer, not only a JRE")
-    return str(program)

@@ -31,7 +31,7 @@ from rich.table import Table
 
 import benchmarks
 from benchmarks.common import Figure
-from benchmarks.load.generator import Generator, generator, tool
+from benchmarks.load.generator import Generator, generator
 from benchmarks.load.processes import Running, running, server
 from binders.flink import FLINK
 from binders.mqtt import MqttBroker
@@ -43,6 +43,7 @@ from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, client_id
 from speck.core.runtime import Attempt, Handle
 from speck.core.trigger import parse_trigger
+from testbed.jdk import tool
 
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop

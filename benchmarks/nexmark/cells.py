@@ -26,7 +26,6 @@ from benchmarks.placement.gates import (
     predicted,
     predicted_objective,
 )
-from benchmarks.wan.measure import ROOT
 from benchmarks.wan.platform import Platform, Read
 from benchmarks.wan.servers import BROKER
 from binders.common.java import java
@@ -34,6 +33,7 @@ from speck.coordinator.placing.placer import Placed
 from speck.core.job import Composition
 from speck.placement.policies import policies
 from speck.placement.profile import Inputs
+from testbed import ROOT
 
 QUERIES = ("q0", "q1", "q2", "q3", "q4", "q5", "q7", "q8", "q11", "q12")
 EDGES, CLOUD = ("A", "B"), "D"

@@ -1,7 +1,7 @@
 """``python -m benchmarks.placement [--seeds N] [--policies NAMES] [--json]``: policies against the optimum.
 
 ``gates`` as the first argument has the cost model held against real runs: :mod:`benchmarks.placement.gates`;
-``data`` writes training data: :mod:`benchmarks.placement.training_data`.
+``data`` writes training data: :mod:`testbed.placement.training_data`.
 
 Small cases: 6 to 8 jobs at 4 sites, one seed each; the excess of the objective over the optimum.  Then 17
 jobs at 4 sites, and 1,003 at 50.  With ``--policies``, the small cases of these and the default policy alone,
@@ -18,12 +18,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.placement.random_problems import make
 from speck.errors import SpeckError
 from speck.placement.cost import Figures, evaluate
 from speck.placement.policies import Budget, place, policies, policy, solver_available
 from speck.placement.problem import Problem
 from speck_learned.predictor import predictors
+from testbed.placement.random_problems import make
 
 REGRET_IS_EXACT = 1e-6
 
@@ -35,7 +35,7 @@ def main() -> int:
 
         return gates.main(sys.argv[2:])
     if sys.argv[1:2] == ["data"]:
-        from benchmarks.placement import training_data
+        from testbed.placement import training_data
 
         return training_data.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="benchmarks.placement", description=__doc__)

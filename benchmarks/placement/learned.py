@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.placement.random_problems import make
-from benchmarks.placement.training_data import SECONDS, UNSEEN, WARM, simulated, world
-from benchmarks.simulate.agreement import by_fluid
 from benchmarks.simulate.intervals import interval, q_error
-from benchmarks.simulate.observed import mean_age, objective
-from benchmarks.simulate.worlds import scattered
 from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policy
 from speck.placement.problem import Placement, Problem
@@ -24,6 +19,11 @@ from speck_learned.candidates import candidates
 from speck_learned.predictor import predictors
 from speck_learned.records import Record
 from speck_learned.targets import PRESSED, offered
+from testbed.placement.random_problems import make
+from testbed.placement.training_data import SECONDS, UNSEEN, WARM, simulated, world
+from testbed.simulate.observed import mean_age, objective
+from testbed.simulate.runs import by_fluid
+from testbed.simulate.worlds import scattered
 
 PLACEMENTS = 200
 LARGER = 17  # jobs, more than in any training data

@@ -1,1 +1,1 @@
-"""Simulators of placed compositions, and of the loop that adapts them; not a part of the product."""
+"""Agreement of the simulators, and the loop that adapts placements, run in them; no part of the product."""

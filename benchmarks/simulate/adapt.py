@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.simulate.conditions import Scenario, Spell, Surge, changing
 from benchmarks.simulate.driving import INTERVAL, PERIOD, Driven, World, budget, observe, steps_of
 from benchmarks.simulate.intervals import mean
-from benchmarks.simulate.observed import objective
-from benchmarks.simulate.worlds import large
 from speck.placement.cost import evaluate, load_of
 from speck.placement.policies import Budget, place, policy
 from speck.placement.problem import Placement, Problem, Tier
+from testbed.simulate.conditions import Scenario, Spell, Surge, changing
+from testbed.simulate.observed import objective
+from testbed.simulate.worlds import large
 
 VARIANTS = ("never", "every-gain", "loop")
 HOUR = 3600.0

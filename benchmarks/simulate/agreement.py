@@ -9,35 +9,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.simulate.conditions import steady
-from benchmarks.simulate.fluid import Fluid
 from benchmarks.simulate.intervals import interval, q_error, spearman, summary
-from benchmarks.simulate.messages import Messages
-from benchmarks.simulate.observed import Observed, mean_age, objective
-from benchmarks.simulate.worlds import scattered, small
 from speck.placement.cost import evaluate
-from speck.placement.problem import Placement, Problem
+from testbed.simulate.observed import mean_age, objective
+from testbed.simulate.runs import by_fluid, by_messages
+from testbed.simulate.worlds import scattered, small
 
-WARM, SECONDS = 10.0, 20.0
 AIM = 1.2
-
-
-def by_fluid(
-    problem: Problem, placement: Placement, warm: float = WARM, seconds: float = SECONDS
-) -> Observed:
-    """Figures by simulator (a)."""
-    fluid, scenario = Fluid(problem, placement), steady(problem)
-    fluid.run(warm, scenario)
-    fluid.reset()
-    fluid.run(seconds, scenario)
-    return fluid.observed()
-
-
-def by_messages(
-    problem: Problem, placement: Placement, seed: int, warm: float = WARM, seconds: float = SECONDS
-) -> Observed:
-    """Figures by simulator (b)."""
-    return Messages(problem, placement, seed=seed).observe(warm, seconds)
 
 
 def compare(seeds: int) -> dict[str, Any]:

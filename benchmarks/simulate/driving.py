@@ -13,9 +13,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.simulate import engines
-from benchmarks.simulate.conditions import Floats, Scenario
-from benchmarks.simulate.fluid import Fluid
 from benchmarks.simulate.measuring import Meter, Part, modelled, parts
 from speck.controller.adaptation.mover import Advised, Present
 from speck.controller.adaptation.sight import Sight
@@ -31,6 +28,9 @@ from speck.placement.graph import Model
 from speck.placement.policies import Budget, Policy, place, policy
 from speck.placement.problem import EngineModel, Load, Placement, Problem
 from speck.placement.profile import Inputs, Known
+from testbed.simulate import engines
+from testbed.simulate.conditions import Floats, Scenario
+from testbed.simulate.fluid import Fluid
 
 INTERVAL = 10.0  # s between two looks at what is measured, as in the product
 PERIOD = 60.0  # s between two decisions

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.simulate.conditions import Floats
+from testbed.simulate.conditions import Floats
 
 _RESAMPLES = 2000
 

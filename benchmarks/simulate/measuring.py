@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from benchmarks.simulate.conditions import Floats
-from benchmarks.simulate.fluid import Fluid
 from speck.core import inventory
 from speck.core.draft import Draft
 from speck.core.inventory import Engine, Inventory, Uplink
@@ -23,6 +21,8 @@ from speck.placement.problem import Load, Placement, Problem
 from speck.placement.profile import Inputs, JobProfile, Known, LinkProfile, SiteProfile, Value
 from speck.placement.sites import site_table
 from speck.store.profiles import MeasuredLink
+from testbed.simulate.conditions import Floats
+from testbed.simulate.fluid import Fluid
 
 SPAN = 60.0  # s, of which rates are averages
 LEAST = 1e-3  # messages/s, below which a job counts as one without input

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.simulate.agreement import by_messages
 from benchmarks.simulate.intervals import q_error, summary
-from benchmarks.simulate.observed import Observed
 from speck.placement.problem import Placement, Problem
 from speck_learned.records import problem_of
+from testbed.simulate.observed import Observed
+from testbed.simulate.runs import by_messages
 
 AIMS = {"rate": 1.2, "wan": 1.2, "p95": 1.5, "utilisation": 1.25}
 BUSY = 0.1  # share of a site's cores, below which it is not judged

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.simulate.agreement import by_fluid
 from benchmarks.simulate.intervals import interval, mean, summary
-from benchmarks.simulate.observed import objective
-from benchmarks.simulate.worlds import large
 from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policy
 from speck.placement.problem import Placement, Problem
+from testbed.simulate.observed import objective
+from testbed.simulate.runs import by_fluid
+from testbed.simulate.worlds import large
 
 SMALL = (
     "cloud",

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wan.measure import bandwidth, endpoint, round_trip
 from speck.local.wan import Link, Network, unavailable
+from testbed.wan.measure import bandwidth, endpoint, round_trip
 
 MBIT = 1e6
 # Bandwidth (bit/s) and round trip (s) of each profile.

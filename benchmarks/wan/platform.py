@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.wan.measure import ROOT
 from benchmarks.wan.servers import BROKER, Place, Servers
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -25,6 +24,7 @@ from speck.local.wan.network import Link, Network
 from speck.placement.profile import Inputs, Known
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from testbed import ROOT
 
 _TRAFFIC = "benchmarks.wan.traffic"
 _PATIENCE = 300.0  # s, of an operation

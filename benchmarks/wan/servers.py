@@ -20,13 +20,13 @@ import psutil
 import requests
 
 from benchmarks.load.processes import running
-from benchmarks.wan.endpoint import accepts
 from binders.flink.local.cluster import LocalCluster
 from binders.mqtt.local import find_mosquitto, site_configuration
 from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
 from speck.core.inventory import Engine, Inventory, Site, Uplink
 from speck.local.wan.cgroup import CpuQuota
 from speck.local.wan.network import Network
+from testbed.wan.endpoint import accepts
 
 BROKER, REST, CONNECT = 1883, 8081, 15002
 _FLINK_PORTS = (REST, 6123, 6124, 6122, 6121)

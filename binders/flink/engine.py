@@ -28,6 +28,7 @@ from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
 from binders.flink.workers import workers_of
+from speck.binder import EngineBinder
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -57,7 +58,7 @@ _T = TypeVar("_T")
 
 
 @dataclass
-class FlinkEngine:
+class FlinkEngine(EngineBinder):
     """The engine at one ``http(s)://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
 
     address: str

@@ -39,7 +39,7 @@ from binders.mqtt.records import (
     writers_topic,
 )
 from binders.mqtt.retained import VERSION_TOPIC, retained
-from speck.binder import MOST_COUNTED, Feed, ForeignSession, OwnedSession
+from speck.binder import MOST_COUNTED, BrokerBinder, Feed, OwnedSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup, Complaint
 from speck.core.split import control_topic
@@ -90,7 +90,7 @@ def probe_topic() -> str:
     return f"speck/probe/{uuid.uuid4().hex}"
 
 
-class MqttBroker:
+class MqttBroker(BrokerBinder):
     """The :class:`~speck.binder.BrokerBinder` of one MQTT 5 broker.
 
     Each call takes ``timeout`` seconds a connection at most; requests that need no session share a
@@ -118,7 +118,7 @@ class MqttBroker:
         return self._address.text
 
     def take_owner(self, owner: str) -> None:
-        """See :meth:`speck.binder.OwnsSessions.take_owner`."""
+        """See :meth:`speck.binder.BrokerBinder.take_owner`."""
         self._owner = owner
 
     def check(self) -> None:
@@ -151,35 +151,35 @@ class MqttBroker:
         self._ensure(session, topic)
 
     def restore_session(self, session: str, topic: str) -> None:
-        """See :meth:`speck.binder.RestoresSessions.restore_session`; asks as a reader of the session does."""
+        """See :meth:`speck.binder.BrokerBinder.restore_session`; asks as a reader of the session does."""
         if self._ensure(session, topic):
             request = f"{_RESEND_REQUESTS}{uuid.uuid4().hex}"
             filters, expiry = topic.encode(), _REQUEST_SECONDS
             self._cache.run(lambda control: control.publish(request, filters, retain=True, expiry=expiry))
 
     def claim_session(self, session: str, topic: str) -> None:
-        """See :meth:`speck.binder.OwnsSessions.claim_session`."""
+        """See :meth:`speck.binder.BrokerBinder.claim_session`."""
         with self._lock(session):
             self._cache.run(lambda control: self._claim(control, session, topic))
 
     def fenced(self, session: str) -> int:
-        """See :meth:`speck.binder.OwnsSessions.fenced`."""
+        """See :meth:`speck.binder.BrokerBinder.fenced`."""
         return max(0, self._cache.run(lambda control: self._own_records(control, session)).fenced)
 
-    def foreign_sessions(self) -> list[ForeignSession]:
-        """See :meth:`speck.binder.OwnsSessions.foreign_sessions`."""
+    def foreign_sessions(self) -> list[OwnedSession]:
+        """See :meth:`speck.binder.BrokerBinder.foreign_sessions`."""
         if not self._owner:
             return []
         others = (each for each in self.owned_sessions() if each.owner != self._owner)
-        return [ForeignSession(each.session, each.owner, each.topics) for each in others]
+        return [OwnedSession(each.session, each.owner, each.topics) for each in others]
 
     def owned_sessions(self) -> list[OwnedSession]:
-        """See :meth:`speck.binder.AdoptsSessions.owned_sessions`."""
+        """See :meth:`speck.binder.BrokerBinder.owned_sessions`."""
         with self._control() as control:
             return owned_sessions(control, probe_topic())
 
     def adopt_session(self, session: str, former: str) -> None:
-        """See :meth:`speck.binder.AdoptsSessions.adopt_session`."""
+        """See :meth:`speck.binder.BrokerBinder.adopt_session`."""
         with self._lock(session):
             self._cache.run(lambda control: self._adopt(control, session, former))
 
@@ -211,7 +211,7 @@ class MqttBroker:
             self._cache.run(lambda control: self._raise_fence(control, session, attempt))
 
     def readers(self, sessions: Sequence[str]) -> dict[str, int]:
-        """See :meth:`speck.binder.KnowsReaders.readers`; by the claims in the fences."""
+        """See :meth:`speck.binder.BrokerBinder.readers`; by the claims in the fences."""
         parts = [sessions[at : at + MOST_FENCES] for at in range(0, len(sessions), MOST_FENCES)]
         records = [
             each
@@ -221,7 +221,7 @@ class MqttBroker:
         return {each.session: each.read_by for each in records if each.read_by is not None}
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
-        """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
+        """See :meth:`speck.binder.BrokerBinder.name_writers`; the list comes through the session."""
         with self._lock(session):
             self._cache.run(lambda control: self._name_writers(control, session, writers))
 
@@ -263,11 +263,11 @@ class MqttBroker:
         return self._counter(_STORED_BYTES_TOPIC)
 
     def dropped(self) -> int | None:
-        """See :meth:`speck.binder.CountsDropped.dropped`; Mosquitto counts from its start."""
+        """See :meth:`speck.binder.BrokerBinder.dropped`; Mosquitto counts from its start."""
         return self._counter(_DROPPED_TOPIC)
 
     def subscribe(self, topics: Sequence[str]) -> Feed:
-        """See :meth:`speck.binder.CarriesReports.subscribe`; QoS 0, over a connection of its own."""
+        """See :meth:`speck.binder.BrokerBinder.subscribe`; QoS 0, over a connection of its own."""
         for topic in topics:
             _check_filter(topic)
         connection = self._connection(f"speck-control-{uuid.uuid4().hex}", most_bytes=_MOST_FED)
@@ -280,21 +280,21 @@ class MqttBroker:
         return feed
 
     def send_control(self, session: str, message: bytes, seconds: float) -> None:
-        """See :meth:`speck.binder.CarriesReports.send_control`; QoS 1, not retained."""
+        """See :meth:`speck.binder.BrokerBinder.send_control`; QoS 1, not retained."""
         topic, expiry = control_topic(session), max(1, round(seconds))
         self._cache.run(lambda control: control.publish(topic, message, expiry=expiry))
 
     def send_probe(self, topic: str) -> None:
-        """See :meth:`speck.binder.TracesMessages.send_probe`."""
+        """See :meth:`speck.binder.BrokerBinder.send_probe`."""
         self._cache.run(lambda control: control.publish(topic, b""))
 
     def leave_client(self, client: str) -> None:
-        """See :meth:`speck.binder.TracesMessages.leave_client`; by a session without subscriptions."""
+        """See :meth:`speck.binder.BrokerBinder.leave_client`; by a session without subscriptions."""
         with self._connection(client, expiry=_CLIENT_SECONDS):
             pass
 
     def forget_client(self, client: str) -> bool:
-        """See :meth:`speck.binder.TracesMessages.forget_client`."""
+        """See :meth:`speck.binder.BrokerBinder.forget_client`."""
         with self._connection(client, clean_start=False) as connection:
             return connection.session_present
 

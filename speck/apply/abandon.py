@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from speck.apply.context import OperationContext
 from speck.apply.job_state import AttemptAbandoned, SessionsDetached
-from speck.binder import MOST_COUNTED, DisposableState, OfflineState
+from speck.binder import MOST_COUNTED, Capability
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, form_fingerprint
@@ -135,7 +135,7 @@ class Abandoner:
         self, engine: str, address: str, attempt: Attempt, handle: Handle | None
     ) -> State | None:
         binder = self.context.pool.engine_at(engine, address)
-        if handle is None or not isinstance(binder, OfflineState):
+        if handle is None or Capability.OFFLINE_STATE not in binder.capabilities:
             raise Rejected(
                 f"the state of job {attempt.job_name!r} cannot be found without {address} "
                 "(wait until it can be reached, or write 'upgrade: stateless' to start without the state)",
@@ -157,7 +157,7 @@ class Abandoner:
         message = f"job {form.job_name!r}: attempt {attempt.number} was abandoned at {form.spe_address}"
         sessions = self.lost_sessions(context.record(attempt.job_name))
         state = self.state_of(record, form) if keep_state else None
-        changing = keep_state and isinstance(context.pool.engine(form), DisposableState)
+        changing = keep_state and Capability.DISPOSE in context.pool.engine(form).capabilities
         gone = AttemptAbandoned(attempt, form_fingerprint(form), state, changing)
         events = gone, SessionsDetached(sessions)
         with context.advance(attempt.job_name, *events) as transaction:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from speck.apply.foreign import THREADS, abandoned_copies, is_new
 from speck.apply.job_state import CopyAdopted
-from speck.binder import AdoptsSessions, ListsRunning, OwnedSession
+from speck.binder import OwnedSession
 from speck.binder.pool import BinderPool
 from speck.binder.retry import with_retries
 from speck.core.attempt_number import HIGHEST
@@ -152,12 +152,10 @@ class Adoptions:
         )
 
     def _running(self, key: EngineKey) -> Sequence[Found]:
-        binder = self.pool.engine_at(*key)
-        return with_retries(binder.running) if isinstance(binder, ListsRunning) else ()
+        return with_retries(self.pool.engine_at(*key).running)
 
     def _sessions(self, address: str) -> Sequence[OwnedSession]:
-        binder = self.pool.broker(address)
-        return with_retries(binder.owned_sessions) if isinstance(binder, AdoptsSessions) else ()
+        return with_retries(self.pool.broker(address).owned_sessions)
 
     def handles(self, jobs: Mapping[str, Job], adoptions: Iterable[Adoption]) -> dict[str, Handle]:
         """The engines' handles of the copies, by job name; changes nothing.
@@ -177,7 +175,6 @@ class Adoptions:
         """Make the sessions of the copies this store's; those that are already stay so."""
         for each in adoptions:
             broker = self.pool.broker(each.broker)
-            assert isinstance(broker, AdoptsSessions)  # noqa: S101 - it has listed the session
             with_retries(partial(broker.adopt_session, each.session, each.owner))
 
 

@@ -26,7 +26,7 @@ from speck.apply.job_state import (
 from speck.apply.sessions import session_for
 from speck.apply.stamps import next_stamps
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
-from speck.binder import DisposableState, OwnsSessions, ProgressAware
+from speck.binder import Capability
 from speck.binder.retry import FIRST_PAUSE, TRIES, with_retries
 from speck.core.attempt_number import next_number
 from speck.core.job import Job, fence_topic, form_fingerprint
@@ -124,7 +124,7 @@ class Attempts:
         is an older one: copies of those attempts must not keep the new one out.
         """
         broker = self.context.pool.broker(session.broker)
-        fenced = with_retries(partial(broker.fenced, session.name)) if isinstance(broker, OwnsSessions) else 0
+        fenced = with_retries(partial(broker.fenced, session.name))
         topic = fence_topic(session.name)
         return next_number(record.name, record.attempts, fenced, topic=topic, broker=session.broker)
 
@@ -279,7 +279,7 @@ class Attempts:
             attempt,
             record.revision,
             state=at(state, form) if state else None,
-            retained=isinstance(engine, DisposableState),
+            retained=Capability.DISPOSE in engine.capabilities,
             reversible=reversible,
             restart_lineage=lineage,
             form=form_fingerprint(form),
@@ -314,7 +314,7 @@ class Attempts:
     def _restart_lineage(self, attempt: Attempt, form: Job, handle: Handle) -> tuple[str, str] | None:
         """The lineage and the form of a copy that kept nothing, if the next one repeats all of its work."""
         engine = self.context.pool.engine(form)
-        if not isinstance(engine, ProgressAware):
+        if Capability.PROGRESS not in engine.capabilities:
             return None
         if not self.context.call("kept_nothing", partial(engine.kept_nothing, handle)):
             return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from speck.binder import ForeignSession, ListsRunning, OwnsSessions
+from speck.binder import OwnedSession
 from speck.binder.pool import BinderPool
 from speck.core.job import Job, client_id
 from speck.core.plan import ForeignJob
@@ -30,7 +30,7 @@ THREADS = 16  # places that are asked at a time
 _Key = TypeVar("_Key")
 _Answer = TypeVar("_Answer")
 _Copies = Mapping[str, Sequence[Found]]  # of an engine, by the name of the job
-_Sessions = Mapping[str, Sequence[ForeignSession]]  # of a broker, by the client id of the job (client_id)
+_Sessions = Mapping[str, Sequence[OwnedSession]]  # of a broker, by the client id of the job (client_id)
 
 
 @dataclass
@@ -93,15 +93,13 @@ class ForeignJobs:
 
     def _running(self, key: EngineKey) -> _Copies:
         def listed() -> Sequence[Found]:
-            binder = self.pool.engine_at(*key)
-            return binder.running() if isinstance(binder, ListsRunning) else ()
+            return self.pool.engine_at(*key).running()
 
         return _by(lambda copy: copy.job_name, _unless_refused(listed))
 
     def _sessions(self, address: str) -> _Sessions:
-        def listed() -> Sequence[ForeignSession]:
-            binder = self.pool.broker(address)
-            return binder.foreign_sessions() if isinstance(binder, OwnsSessions) else ()
+        def listed() -> Sequence[OwnedSession]:
+            return self.pool.broker(address).foreign_sessions()
 
         # No client id of a job contains a colon.
         return _by(lambda each: each.session.partition(":")[0], _unless_refused(listed))
@@ -128,7 +126,7 @@ class ForeignJobs:
         listed = self._engines.get((job.engine, job.spe_address), {})
         return [each for each in listed.get(job.job_name, ()) if not self._is_abandoned(each)]
 
-    def sessions_of(self, job: Job) -> list[ForeignSession]:
+    def sessions_of(self, job: Job) -> list[OwnedSession]:
         """The sessions of other stores that a job of this name reads the same topic through."""
         listed = self._brokers.get(job.source_broker, {})
         return [
@@ -137,7 +135,7 @@ class ForeignJobs:
             if job.source_topic in (each.topics or (job.source_topic,))
         ]
 
-    def _is_foreign(self, copy: Found, session: ForeignSession | None) -> bool:
+    def _is_foreign(self, copy: Found, session: OwnedSession | None) -> bool:
         """True if another store has started a copy; one without any mark may be of anybody.
 
         A copy of this very store that it does not name is the reconciler's: the store is an older one.

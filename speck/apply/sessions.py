@@ -15,7 +15,6 @@ from itertools import chain, count
 from speck.apply.abandon import Abandoner, dropped_text, messages_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_state import SessionEnsured, SessionsDetached
-from speck.binder import AdoptsSessions, OwnsSessions, RestoresSessions
 from speck.binder.retry import with_retries
 from speck.core.job import Job, owner_in, session_name
 from speck.core.lifecycle import EventKind
@@ -49,17 +48,14 @@ class Sessions:
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
         # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
-        ensure = broker.ensure_session
-        if known and isinstance(broker, RestoresSessions):
-            ensure = broker.restore_session
+        ensure = broker.restore_session if known else broker.ensure_session
         with_retries(partial(ensure, session.name, session.topic))
 
     def _claim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session, which a power cut may have undone."""
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
-        if isinstance(broker, OwnsSessions):
-            with_retries(partial(broker.claim_session, session.name, session.topic))
+        with_retries(partial(broker.claim_session, session.name, session.topic))
 
     def _reclaim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session that it has adopted.
@@ -69,7 +65,7 @@ class Sessions:
         """
         former, own = owner_in(session.name), self.context.store.identity
         broker = self.context.pool.broker(session.broker)
-        if former not in ("", own) and isinstance(broker, AdoptsSessions):
+        if former not in ("", own):
             with_retries(partial(broker.adopt_session, session.name, former))
 
     @cached_property

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from speck.binder import BatchStatus, EngineBinder, ReadinessProbe
+from speck.binder import Capability, EngineBinder
 from speck.core.runtime import Handle, JobState, JobStatus
 from speck.errors import BinderError
 
@@ -50,8 +50,6 @@ class StartupProbe:
 
     def status(self, handle: Handle) -> JobStatus:
         """The status of a copy that is watched, as it was a moment ago at most."""
-        if not isinstance(self.engine, BatchStatus):
-            return self.engine.status(handle)
         with self._lock:
             if handle.engine_id not in self._seen or time.monotonic() > self._observed + _FRESH:
                 self._seen = self.engine.statuses(self._watched.values())
@@ -95,13 +93,13 @@ def _fault(probe: StartupProbe, handle: Handle, seconds: float, patience: float)
 def _pause(engine: EngineBinder, running_since: float | None, ran: float, seconds: float) -> float:
     if running_since is None:
         return _STARTING
-    if isinstance(engine, ReadinessProbe) and ran < seconds:
+    if Capability.READINESS in engine.capabilities and ran < seconds:
         return _WORKING
     return min(_RUNNING, max(seconds - ran, _STARTING))
 
 
 def _is_up(engine: EngineBinder, handle: Handle, ran: float, seconds: float) -> bool:
-    if ran > max(seconds, FIRST_WORK) or not isinstance(engine, ReadinessProbe):
+    if ran > max(seconds, FIRST_WORK) or Capability.READINESS not in engine.capabilities:
         return ran >= seconds
     try:
         worked = engine.has_worked(handle)

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 
 from speck.binder import (
     ENGINE_OF_SCHEME,
-    ChecksResumption,
-    DisposableState,
+    Capability,
+    EngineBinder,
     Snapshot,
-    StateLocator,
-    StateTransferable,
     scheme_of,
 )
 from speck.binder.pool import BinderPool
@@ -91,7 +89,7 @@ class StateTransfer:
         """Raise :class:`Rejected` if new code cannot continue from the state that the running copy writes."""
         engine = self.pool.engine(job)
         same = all(getattr(job, each) == getattr(former, each) for each in _BUILT_FROM)
-        if same or not isinstance(engine, ChecksResumption):
+        if same or Capability.RESUMPTION not in engine.capabilities:
             return
         self.count("resumption_fault")
         fault = engine.resumption_fault(job, state)
@@ -119,7 +117,7 @@ class StateTransfer:
     def deliver(self, job: Job, plan: TransferPlan) -> None:
         """Write the files of a transfer to its place."""
         target = self.pool.engine(job)
-        if plan.snapshot is not None and isinstance(target, StateTransferable):
+        if plan.snapshot is not None:
             self.count("write_state")
             target.write_state(plan.place, plan.snapshot)
 
@@ -128,9 +126,9 @@ class StateTransfer:
         try:
             engine = ENGINE_OF_SCHEME.get(scheme_of(state.address), "")
             holder = self.pool.engine_at(engine, state.address)
-            if isinstance(holder, StateTransferable):
+            if Capability.TRANSFER in holder.capabilities:
                 holder.delete_state(state)
-            elif isinstance(holder, DisposableState):
+            elif Capability.DISPOSE in holder.capabilities:
                 holder.dispose_state(state)
         except BinderError as error:
             _log.warning("a job's state is left at %s: %s", state.location, error)
@@ -138,18 +136,16 @@ class StateTransfer:
         return True
 
     def _place_of(self, handle: Handle, former: Job) -> State | None:
-        holder = self.pool.engine(former)
-        place = holder.state_of(handle) if isinstance(holder, StateLocator) else None
+        place = self.pool.engine(former).state_of(handle)
         return None if place is None else at(place, former)
 
     def _fault(self, job: Job, state: State) -> str | None:
-        target = self.pool.engine(job)
-        return target.state_fault(state) if isinstance(target, StateLocator) else None
+        return self.pool.engine(job).state_fault(state)
 
-    def _ends(self, job: Job, state: State, fault: str) -> tuple[StateTransferable, StateTransferable]:
+    def _ends(self, job: Job, state: State, fault: str) -> tuple[EngineBinder, EngineBinder]:
         """The binders at both ends of a transfer.  Raises :class:`~speck.errors.Rejected`."""
         source, target = self.pool.engine_at(job.engine, state.address), self.pool.engine(job)
-        if isinstance(source, StateTransferable) and isinstance(target, StateTransferable):
+        if all(Capability.TRANSFER in each.capabilities for each in (source, target)):
             return source, target
         raise Rejected(f"job {job.job_name!r}: {fault}", address=job.spe_address)
 
@@ -166,7 +162,7 @@ class StateTransfer:
         target.check_state_place(job.job_name)
 
 
-def _holds(engine: StateTransferable, place: State, snapshot: Snapshot) -> bool:
+def _holds(engine: EngineBinder, place: State, snapshot: Snapshot) -> bool:
     try:
         return engine.read_state(place).digest == snapshot.digest
     except BinderError:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from speck.apply.context import OperationContext
-from speck.binder import NamesWriters
 from speck.binder.retry import with_retries
 from speck.core.graph import Endpoint, sinks_of
 from speck.core.job import Job
@@ -124,9 +123,7 @@ class Writers:
             self._named[session] = names
 
     def _publish(self, session: SessionRecord, names: Collection[str]) -> None:
-        broker = self.context.pool.broker(session.broker)
-        if isinstance(broker, NamesWriters):
-            broker.name_writers(session.name, sorted(names))
+        self.context.pool.broker(session.broker).name_writers(session.name, sorted(names))
 
     def _present(self) -> Topics:
         store = self.context.store

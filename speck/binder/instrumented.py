@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
+from speck.binder.broker import BrokerBinder
 from speck.binder.contract import LONGEST_ACTION, LONGEST_QUERY
 from speck.binder.deadline import within
+from speck.binder.engine import EngineBinder
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import DrainTimeout, OutcomeUnknown, Rejected, SecretUnavailable, StateLost, Unreachable
 
@@ -82,7 +84,10 @@ def instrumented(binder: _T, kind: str, address: str, listener: Listener) -> _T:
 
 
 class _Instrumented:
-    """A proxy of a binder.  Its class has the binder's methods, for checks against the protocols."""
+    """A proxy of a binder, with the methods of the binder's class.
+
+    A default of the contract is run on the proxy: the calls that it makes are reported, and it is not.
+    """
 
     def __init__(self, binder: Any, kind: str, address: str, listener: Listener) -> None:
         self._binder, self._kind, self._address, self._listener = binder, kind, address, listener
@@ -114,9 +119,20 @@ def _log_call(call: Call) -> None:
 
 @cache
 def _class_of(binder: type) -> type[_Instrumented]:
-    methods = inspect.getmembers(binder, inspect.isfunction)
-    public = {name: _forwarding(name, method) for name, method in methods if not name.startswith("_")}
-    return type(f"Instrumented{binder.__name__}", (_Instrumented,), public)
+    base = EngineBinder if issubclass(binder, EngineBinder) else BrokerBinder
+    members: dict[str, Any] = {
+        name: _forwarding(name, method)
+        for name, method in inspect.getmembers(binder, inspect.isfunction)
+        if not name.startswith("_") and method is not getattr(base, name, None)
+    }
+    members["capabilities"] = _attribute("capabilities")
+    if base is EngineBinder:
+        members["log_about"] = _attribute("log_about")
+    return cast(type[_Instrumented], type(binder.__name__, (_Instrumented, base), members))
+
+
+def _attribute(name: str) -> property:
+    return property(lambda self: getattr(self._binder, name))
 
 
 def _forwarding(name: str, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, OwnsSessions, Registry
+from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry
 from speck.binder.instrumented import Call, Listener, instrumented
 from speck.binder.lane import Lane
 from speck.core.inventory import Inventory
@@ -49,7 +49,7 @@ class BinderPool:
         with self._lock:
             if (engine, address) not in self._engines:
                 binder = kind.connect(address, self.inventory)
-                if self.artifacts is not None and isinstance(binder, FetchesArtifacts):
+                if self.artifacts is not None:
                     binder.take_artifacts(self.artifacts)
                 self._engines[engine, address] = instrumented(binder, kind.name, address, self.listener)
             return self._engines[engine, address]
@@ -66,7 +66,7 @@ class BinderPool:
         with self._lock:
             if address not in self._brokers:
                 binder = kind.connect(address, self.inventory)
-                if self.owner and isinstance(binder, OwnsSessions):
+                if self.owner:
                     binder.take_owner(self.owner)
                 self._brokers[address] = instrumented(binder, kind.name, address, self.listener)
             return self._brokers[address]

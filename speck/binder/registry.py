@@ -9,8 +9,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from speck.binder.contract import BrokerBinder, EngineBinder
+from speck.binder.broker import BrokerBinder
 from speck.binder.devserver import LocalServer
+from speck.binder.engine import EngineBinder
 from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar

@@ -149,7 +149,7 @@ def workers(
 
 def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
     """Wait until the engine lists COUNT workers."""
-    from speck.binder import ENGINE_OF_SCHEME, ListsWorkers, installed, scheme_of
+    from speck.binder import ENGINE_OF_SCHEME, Capability, installed, scheme_of
     from speck.binder.pool import BinderPool
     from speck.local.workers import address_of
     from speck.schema.inventory import read_inventory
@@ -159,7 +159,8 @@ def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
     try:
         binder = pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
         deadline = time.monotonic() + _PATIENCE
-        while isinstance(binder, ListsWorkers) and (found := len(binder.workers())) != count:
+        lists = Capability.WORKERS in binder.capabilities
+        while lists and (found := len(binder.workers())) != count:
             if time.monotonic() > deadline:
                 raise LocalError(f"{address} lists {found} workers after {_PATIENCE:g} s (expected {count})")
             time.sleep(_POLL)

@@ -20,7 +20,7 @@ from functools import partial
 from speck.apply.abandon import addresses_of, dropped_text, shut_out
 from speck.apply.job_state import StateRecovered, lifecycle_of, write
 from speck.apply.operation import Operation
-from speck.binder import DisposableState, EngineBinder, OfflineState
+from speck.binder import Capability, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.lifecycle import BY_LOOP, EventKind
 from speck.core.runtime import JobState, State
@@ -270,8 +270,10 @@ class _Reaping:
         job = self.store.job(abandoned.attempt.job_name)
         if job is None or job.state_source != abandoned.key or abandoned.handle is None:
             return
+        if Capability.OFFLINE_STATE not in engine.capabilities:
+            return
         try:
-            state = engine.left_state(abandoned.handle) if isinstance(engine, OfflineState) else None
+            state = engine.left_state(abandoned.handle)
         except BinderError as error:
             _log.warning("the state of attempt %s cannot be found: %s", abandoned.key, error)
             return
@@ -314,7 +316,8 @@ class _Reaping:
         A stop that is repeated, after a crash or a lost answer, may answer the state that the copy itself
         began from: that one is not its own.
         """
-        if state is None or not isinstance(engine, DisposableState) or self._is_needed(abandoned, state):
+        disposes = Capability.DISPOSE in engine.capabilities
+        if state is None or not disposes or self._is_needed(abandoned, state):
             return
         if self._has_own_state(abandoned) or not self._keep(abandoned, state):
             self._drop(engine, abandoned, state)
@@ -327,7 +330,7 @@ class _Reaping:
             with suppress(BinderError):
                 engine = self.pool.engine_at(abandoned.engine, record.handle.address)
                 runs = engine.status(record.handle).state is JobState.RUNNING
-                if runs and isinstance(engine, OfflineState) and engine.left_state(record.handle):
+                if runs and engine.left_state(record.handle):
                     return True
         return False
 
@@ -342,7 +345,7 @@ class _Reaping:
             write(transaction, lifecycle_of(self.store, name, abandoned.composition), recovered)
         return True
 
-    def _drop(self, engine: DisposableState, abandoned: AbandonedAttempt, state: State) -> None:
+    def _drop(self, engine: EngineBinder, abandoned: AbandonedAttempt, state: State) -> None:
         self._count("dispose_state")
         try:
             engine.dispose_state(state)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
-from speck.binder import Feed, TracesMessages
+from speck.binder import BrokerBinder, Feed
 from speck.core.runtime import Complaint
 from speck.errors import BinderError
 from speck.store.deployments import Snapshot
@@ -45,7 +45,7 @@ def edges_of(snapshots: Iterable[Snapshot]) -> list[Edge]:
     return [Edge(name, form.source_broker, form.sink_broker) for name, form in sorted(forms.items())]
 
 
-def bridge_complaints(brokers: Mapping[str, TracesMessages]) -> dict[str, list[Complaint]]:
+def bridge_complaints(brokers: Mapping[str, BrokerBinder]) -> dict[str, list[Complaint]]:
     """The complaints about bridges and double names, by the address of the broker that got the message.
 
     ``brokers`` are those that answer, by address.
@@ -73,7 +73,7 @@ def _same(source: str, target: str) -> Complaint:
     )
 
 
-def _passed_on(brokers: Mapping[str, TracesMessages]) -> list[tuple[str, str]]:
+def _passed_on(brokers: Mapping[str, BrokerBinder]) -> list[tuple[str, str]]:
     """The pairs of brokers of which the second gets what is published at the first."""
     run, names = uuid.uuid4().hex, sorted(brokers)
     with ExitStack() as open_feeds:
@@ -89,13 +89,13 @@ def _passed_on(brokers: Mapping[str, TracesMessages]) -> list[tuple[str, str]]:
     return [(names[int(number)], name) for name, numbers in arrived.items() for number in sorted(numbers)]
 
 
-def _feed(broker: TracesMessages, run: str) -> Feed | None:
+def _feed(broker: BrokerBinder, run: str) -> Feed | None:
     with suppress(BinderError):  # its own check tells
         return broker.subscribe([f"{_TOPIC}/{run}/+"])
     return None
 
 
-def _send(broker: TracesMessages, topic: str) -> None:
+def _send(broker: BrokerBinder, topic: str) -> None:
     with suppress(BinderError):
         broker.send_probe(topic)
 
@@ -115,7 +115,7 @@ def _collect(feeds: Mapping[str, Feed], own: Mapping[str, str]) -> dict[str, set
     return {name: numbers - {own[name]} for name, numbers in arrived.items()}
 
 
-def _is_same(one: TracesMessages, other: TracesMessages) -> bool:
+def _is_same(one: BrokerBinder, other: BrokerBinder) -> bool:
     """True if both are one broker: a client that one of them knows is known to the other."""
     client = f"speck-probe-{uuid.uuid4().hex}"
     with suppress(BinderError):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from speck.binder import ENGINE_OF_SCHEME, ReachesBrokers, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory
 from speck.core.runtime import Complaint
@@ -60,8 +60,7 @@ def _reason(pool: BinderPool, address: str, broker: str) -> SpeckError | None:
     """The reason why the engine does not reach the broker; ``None`` if it does, or cannot tell."""
     try:
         engine = pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
-        if isinstance(engine, ReachesBrokers):
-            engine.reach(broker)
+        engine.reach(broker)
     except SpeckError as error:
         return error
     return None

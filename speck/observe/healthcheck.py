@@ -16,11 +16,9 @@ from typing import Any
 from speck.binder import (
     ENGINE_OF_SCHEME,
     BrokerBinder,
+    Capability,
     EngineBinder,
-    ForeignSession,
-    HealthCheckable,
-    OwnsSessions,
-    TracesMessages,
+    OwnedSession,
     scheme_of,
 )
 from speck.binder.pool import BinderPool
@@ -131,9 +129,9 @@ def _with(examined: Examined, complaints: Iterable[Complaint]) -> Examined:
     return replace(examined, found=replace(found, complaints=(*found.complaints, *complaints)))
 
 
-def _traced(addresses: Iterable[str], pool: BinderPool) -> dict[str, TracesMessages]:
+def _traced(addresses: Iterable[str], pool: BinderPool) -> dict[str, BrokerBinder]:
     brokers = {address: pool.broker(address) for address in addresses}
-    return {address: each for address, each in brokers.items() if isinstance(each, TracesMessages)}
+    return {address: each for address, each in brokers.items() if Capability.TRACING in each.capabilities}
 
 
 def _packet_bytes(checkup: Checkup) -> int | None:
@@ -177,20 +175,20 @@ def _examined(target: _Target) -> Examined:
 def engine_checkup(engine: EngineBinder) -> Checkup:
     """The checkup of an engine, with its capacity among its limits."""
     capacity = {name: value for name, value in asdict(engine.capacity()).items() if value is not None}
-    checkup = engine.checkup() if isinstance(engine, HealthCheckable) else Checkup()
+    checkup = engine.checkup()
     return replace(checkup, limits={**capacity, **checkup.limits})
 
 
 def broker_checkup(broker: BrokerBinder) -> Checkup:
     """The checkup of a broker, with the settings that lose messages among its complaints."""
     broker.check()
-    checkup = broker.checkup() if isinstance(broker, HealthCheckable) else Checkup()
+    checkup = broker.checkup()
     lossy = tuple(Complaint(each) for each in broker.warnings())
-    foreign = tuple(foreign_complaints(broker.foreign_sessions() if isinstance(broker, OwnsSessions) else ()))
+    foreign = tuple(foreign_complaints(broker.foreign_sessions()))
     return replace(checkup, complaints=(*checkup.complaints, *lossy, *foreign))
 
 
-def foreign_complaints(sessions: Iterable[ForeignSession]) -> Iterator[Complaint]:
+def foreign_complaints(sessions: Iterable[OwnedSession]) -> Iterator[Complaint]:
     """A remark for each other SpecK that has sessions at a broker."""
     by_owner = groupby(sorted(sessions, key=lambda each: each.owner), key=lambda each: each.owner)
     for owner, found in by_owner:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from speck.binder import ENGINE_OF_SCHEME, Profiles, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, Capability, scheme_of
 from speck.binder.pool import BinderPool
 from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory, Site, choose_site
@@ -136,7 +136,7 @@ class Measures:
         fault = MISSING
         try:
             binder = self.pool.engine_at(*key)
-            if isinstance(binder, Profiles):
+            if Capability.PROFILES in binder.capabilities:
                 answers = binder.profile([handle for _, handle in jobs])
             else:
                 fault = NO_PROFILE

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from speck.binder import BatchStatus, EngineBinder, ListsRunning
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
-from speck.core.runtime import Found, Handle, JobState, JobStatus
+from speck.core.runtime import Found, JobState, JobStatus
 from speck.errors import SpeckError
 from speck.store.deployments import Deployment, EngineKey, by_engine
 
@@ -159,7 +158,7 @@ class Observer:
     def _found(self, key: EngineKey) -> dict[str, Sequence[Found]]:
         binder = self.pool.engine_at(*key)
         try:
-            return {key[1]: binder.running()} if isinstance(binder, ListsRunning) else {}
+            return {key[1]: binder.running()}
         except SpeckError:
             return {}  # the other jobs there stay unknown
 
@@ -169,38 +168,9 @@ class Observer:
         except SpeckError as error:
             lost = JobStatus(JobState.UNKNOWN, self.clock(), str(error))
             return {job.job_name: lost for job, _ in jobs}
-        if isinstance(binder, BatchStatus):
-            statuses = binder.statuses([handle for _, handle in jobs])
-            return {job.job_name: statuses[handle.engine_id] for job, handle in jobs}
-        handles = {job.job_name: handle for job, handle in jobs}
-        return until_silent(
-            handles,
-            lambda handle: self._status(binder, handle),
-            lambda status: status.state is JobState.UNKNOWN,
-        )
-
-    def _status(self, binder: EngineBinder, handle: Handle) -> JobStatus:
-        try:
-            return binder.status(handle)
-        except SpeckError as error:
-            return JobStatus(JobState.UNKNOWN, self.clock(), str(error))
+        statuses = binder.statuses([handle for _, handle in jobs])
+        return {job.job_name: statuses[handle.engine_id] for job, handle in jobs}
 
 
 def _question(key: EngineKey, jobs: Iterable[Deployment]) -> _Question:
     return key, frozenset((job.job_name, handle.engine_id) for job, handle in jobs)
-
-
-def until_silent(
-    handles: Mapping[str, Handle], ask: Callable[[Handle], _Answer], is_silent: Callable[[_Answer], bool]
-) -> dict[str, _Answer]:
-    """The answers about each of an engine's jobs, asked one by one.
-
-    An engine that does not answer costs one call: its other jobs have that answer without being asked.
-    """
-    found: dict[str, _Answer] = {}
-    silence: list[_Answer] = []
-    for name, handle in handles.items():
-        found[name] = silence[0] if silence else ask(handle)
-        if not silence and is_silent(found[name]):
-            silence.append(found[name])
-    return found

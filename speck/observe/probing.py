@@ -15,7 +15,7 @@ from enum import StrEnum
 from math import sqrt
 from typing import TypeVar
 
-from speck.binder import ENGINE_OF_SCHEME, EngineBinder, Probes, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, Capability, EngineBinder, scheme_of
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.profile import CoreProbe
@@ -178,11 +178,11 @@ class Prober:
         self.measures.put_site(SiteProfile(name=probe.site, speed=measured))
         return f"speed {speed:.2f}"
 
-    def _first(self, site: Site, ask: Callable[[Probes], _Found]) -> _Found:
+    def _first(self, site: Site, ask: Callable[[EngineBinder], _Found]) -> _Found:
         """The answer of the first engine of a site that can run a probe."""
         refusals: list[str] = []
         for address, engine in self._engines(site):
-            if not isinstance(engine, Probes):
+            if Capability.PROBES not in engine.capabilities:
                 refusals.append(f"the engine at {address} has no probe")
                 continue
             try:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from speck.binder import KnowsReaders
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -123,14 +122,14 @@ class ReaderWatch:
     def _ask(self, address: str, attempts: Sequence[_Attempt]) -> None:
         try:
             broker = self.pool.broker(address)
-            if not isinstance(broker, KnowsReaders):
-                return
             found = broker.readers([each.record.attempt.session for each in attempts])
         except SpeckError as error:
             _log.debug("%s does not report its readers: %s", address, error)
             return
         except Exception:
             _log.exception("the request to %s for its readers failed", address)
+            return
+        if found is None:
             return
         try:
             self._take(attempts, found)

@@ -24,16 +24,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
 
-from speck.binder import BatchMetrics, CountsDropped, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
-from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.errors import SpeckError
 from speck.loop import Loop
 from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder, receives_qos0
 from speck.observe.measures import CAPACITY_PERIOD, WRITE_PERIOD, Measures
-from speck.observe.observer import until_silent
 from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
 
@@ -343,13 +341,15 @@ class Sampler:
         The processor time counts as measuring, but for what somebody reads at the moment.
         """
         begun, used = self.now(), self.processor()
+        measured: Measured = {}
+        fault: SpeckError = MISSING
         try:
-            measured, fault = _measured(self.pool.engine_at(*key), [handle for _, handle in jobs]), MISSING
+            measured = self.pool.engine_at(*key).measure([handle for _, handle in jobs])
         except SpeckError as error:
-            measured, fault = {}, error
+            fault = error
         except Exception as error:
             _log.exception("the request to %s for the rates of its jobs failed", key[1])
-            measured, fault = {}, SpeckError(f"internal error: {error!r}")
+            fault = SpeckError(f"internal error: {error!r}")
         with self._lock:
             for job, handle in jobs:
                 self._note(job.job_name, handle.engine_id, measured.get(handle.engine_id, fault))
@@ -377,10 +377,10 @@ class Sampler:
         begun = self.now()
         try:
             broker = self.pool.broker(address)
-            if isinstance(broker, CountsStored) and (count := broker.stored()) is not None:
+            if (count := broker.stored()) is not None:
                 with self._lock:
                     self._stored[address] = (self.now(), count)
-            dropped = broker.dropped() if isinstance(broker, CountsDropped) else None
+            dropped = broker.dropped()
             if dropped is not None and self.losses is not None:
                 self.losses.take_dropped(address, dropped)
         except SpeckError as error:
@@ -401,24 +401,6 @@ class Sampler:
             self._tracks[name] = track.with_next(measured)
         if self.curves is not None:
             self.curves.add(name, rates_of(self._tracks[name]))
-
-
-def _measured(binder: EngineBinder, handles: Sequence[Handle]) -> Measured:
-    if isinstance(binder, BatchMetrics):
-        return binder.measure(handles)
-    return until_silent(
-        {each.engine_id: each for each in handles},
-        lambda handle: _metrics(binder, handle),
-        lambda answer: isinstance(answer, Unreachable | OutcomeUnknown),
-    )
-
-
-def _metrics(binder: EngineBinder, handle: Handle) -> JobMetrics | SpeckError:
-    try:
-        metrics: JobMetrics = binder.metrics(handle)
-        return metrics
-    except BinderError as error:
-        return error
 
 
 def _one_line(error: SpeckError) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from speck.binder import CarriesReports, Feed
+from speck.binder import Capability, Feed
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.split import SPLIT_TOPICS, Part, Role, part_of, split_topic
@@ -197,7 +197,7 @@ class SplitWatch:
         address, place = min(due, key=lambda each: each[1].retry_at)
         try:
             broker = self.pool.broker(address)
-            if not isinstance(broker, CarriesReports):
+            if Capability.REPORTS not in broker.capabilities:
                 place.retry_at = float("inf")
                 return
             place.feed, place.pause = broker.subscribe(place.topics), LEAST_PAUSE
@@ -238,7 +238,7 @@ class SplitWatch:
         address, session = split.control
         try:
             broker = self.pool.broker(address)
-            if isinstance(broker, CarriesReports):
+            if Capability.REPORTS in broker.capabilities:
                 broker.send_control(session, window.control(), window.seconds)
         except SpeckError as error:
             _log.info("split %r was not sent its measured work: %s", split.part.of, error)

@@ -1,61 +1,37 @@
-"""A coordinator over engines and brokers in memory, which a test may end and begin again."""
+"""A coordinator over engines and brokers in memory, which may be ended and begun again on one store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
-from speck.coordinator import Coordinator, Queries, Services, build
+from speck.coordinator import Coordinator, Services, build
 from speck.core.settings import Settings
 from speck.store import Store
 from testbed.benches.jobs_by_hand import write_code
 from testbed.doubles.binders import World, double_kinds
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
+class Restarts:
+    """One coordinator after the other on the store in ``directory``."""
 
+    def __init__(self, directory: Path, world: World) -> None:
+        self._directory, self._world = directory, world
+        self._running: list[tuple[Coordinator, Store]] = []
 
-@pytest.fixture(name="begin")
-def begin_fixture(tmp_path: Path, world: World) -> Iterator[Callable[[], Services]]:
-    """Starts a coordinator on the same store; the one before is closed, as at a restart."""
-    running: list[tuple[Coordinator, Store]] = []
-
-    def end() -> None:
-        while running:
-            coordinator, store = running.pop()
-            world.heal()
-            coordinator.close()
-            store.close()
-
-    def start() -> Services:
-        end()
-        store = Store(tmp_path / "store")
-        settings = Settings(roots=(write_code(tmp_path),), period=0)
-        services = build(store, double_kinds(world), settings=settings)
-        running.append((services.coordinator, store))
+    def start(self) -> Services:
+        """Start a coordinator; the one before is closed, as at a restart."""
+        self.end()
+        store = Store(self._directory / "store")
+        settings = Settings(roots=(write_code(self._directory),), period=0)
+        services = build(store, double_kinds(self._world), settings=settings)
+        self._running.append((services.coordinator, store))
         services.coordinator.start()
         return services
 
-    yield start
-    end()
-
-
-@pytest.fixture(name="services")
-def services_fixture(begin: Callable[[], Services]) -> Services:
-    return begin()
-
-
-@pytest.fixture(name="coordinator")
-def coordinator_fixture(services: Services) -> Coordinator:
-    return services.coordinator
-
-
-@pytest.fixture(name="queries")
-def queries_fixture(services: Services) -> Queries:
-    return services.queries
+    def end(self) -> None:
+        """Close the coordinator that runs, if one does."""
+        while self._running:
+            coordinator, store = self._running.pop()
+            self._world.heal()
+            coordinator.close()
+            store.close()

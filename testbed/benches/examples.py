@@ -10,9 +10,6 @@ from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind, Reg
 from speck.core.inventory import Engine, Inventory, Login, Site
 from speck.core.job import Job
 from testbed import ROOT
-from tests.support.properties import tries
-
-property_test = tries(60)
 
 PIPELINES = ROOT / "pipelines"
 

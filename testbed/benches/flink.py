@@ -18,7 +18,7 @@ from speck.core.runtime import Handle, JobState
 from testbed import ROOT
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend, place_emptied
-from testbed.contract.engines import attempt_of, await_state, eventually
+from testbed.contract.waiting import attempt_of, await_state, eventually
 from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import free_port
 from testbed.servers.flink import FlinkServer

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from speck.apply.operation import Operation
 from speck.controller.backoff import Backoff
@@ -17,7 +14,7 @@ from speck.core.settings import HistoryBounds, Settings
 from speck.store import Store
 from testbed.benches.jobs_by_hand import composition, write_code
 from testbed.benches.sessions import named
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.doubles.binders import World, double_kinds
 
 WAITS = 10.0  # s, that a job waits after its first healing; twice as long after the second
@@ -126,10 +123,3 @@ class Bench:
 def copy_of(job: Job, world: World, number: int = 9) -> Attempt:
     """An attempt that no store knows."""
     return Attempt(id=f"{number:032x}", job_name=job.job_name, number=number, session=named(job.job_name))
-
-
-@pytest.fixture(name="bench")
-def bench_fixture(tmp_path: Path, world: World, known_owner: None) -> Iterator[Bench]:
-    bench = Bench.begin(world, tmp_path)
-    yield bench
-    bench.close()

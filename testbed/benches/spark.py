@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import paho.mqtt.client as paho
-import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from binders.mqtt import MqttBroker
@@ -69,9 +69,11 @@ class SparkBench:
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
-        with BrokenServer(trouble) as server, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(grpc_client, "QUICK", 0.5)
-            patch.setattr(grpc_client, "SLOW", 0.5)
+        with (
+            BrokenServer(trouble) as server,
+            patch.object(grpc_client, "QUICK", 0.5),
+            patch.object(grpc_client, "SLOW", 0.5),
+        ):
             engine = self._binder(f"sc://127.0.0.1:{server.port}")
             engine.build_timeout = 10.0
             yield engine

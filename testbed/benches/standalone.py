@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
+from unittest.mock import patch
 
 from binders.mqtt import MqttBroker
 from binders.spark.standalone import master
@@ -53,8 +52,7 @@ class StandaloneBench:
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[StandaloneEngine]:
-        with BrokenServer(trouble) as server, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(master, "ANSWER_TIMEOUT", 0.5)
+        with BrokenServer(trouble) as server, patch.object(master, "ANSWER_TIMEOUT", 0.5):
             yield self.at(server.port, rest_port=server.port, ui_port=server.port)
 
     @contextmanager

@@ -22,23 +22,13 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from speck.binder import (
-    AcceptsJobs,
-    BatchMetrics,
-    BatchStatus,
-    BuildsJobs,
+    Capability,
     EngineBinder,
-    HealthCheckable,
-    ListsRunning,
-    ListsWorkers,
-    LogReader,
-    PlanReader,
-    Profiles,
-    ReadinessProbe,
 )
 from speck.core.engine_plan import EnginePlan, OperatorClass
-from speck.core.job import Job, client_id, form_fingerprint, session_fingerprint
+from speck.core.job import Job, form_fingerprint, session_fingerprint
 from speck.core.profile import JobSample
-from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
+from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, State
 from speck.errors import (
     BinderError,
     NoCapacity,
@@ -48,10 +38,9 @@ from speck.errors import (
     StateLost,
     Unreachable,
 )
-from testbed.benches.sessions import OWNER
+from testbed.contract.waiting import PATIENCE, attempt_of, await_state, eventually
 from testbed.contract.wire_trouble import Trouble
 
-PATIENCE = 60.0
 # s, in which each call of an engine in trouble ends: the binders of the benches wait half a second for an
 # answer, and 10 s for the process that starts a query.
 IN_TROUBLE = 20.0
@@ -115,32 +104,9 @@ class EngineBench(Protocol):
         """The file and line at which ``fails_at_build`` fails; empty if the engine does not report it."""
 
 
-def attempt_of(job: Job, number: int = 1, state: State | None = None) -> Attempt:
-    """A new attempt at a job."""
-    return Attempt(
-        id=uuid.uuid4().hex,
-        job_name=job.job_name,
-        number=number,
-        session=client_id(job.job_name),
-        state=state,
-        owner=OWNER,
-    )
-
-
-def await_state(engine: EngineBinder, handle: Handle, *states: JobState) -> JobStatus:
-    """Wait until the engine says one of these states."""
-    return eventually(lambda: engine.status(handle), lambda status: status.state in states)
-
-
-def eventually(ask: Callable[[], T], desired: Callable[[T], bool], patience: float = PATIENCE) -> T:
-    """Ask until the answer is as wanted: at first often, since doubles in memory answer at once."""
-    deadline = time.monotonic() + patience
-    pause = 0.002
-    while not desired(answer := ask()):
-        assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
-    return answer
+def overrides(engine: EngineBinder, method: str) -> bool:
+    """True if a binder has this method itself, and not by a default of the contract."""
+    return getattr(type(engine), method) is not getattr(EngineBinder, method)
 
 
 def assert_useless(
@@ -150,8 +116,7 @@ def assert_useless(
     status = engine.status(handle)
     assert status.state is JobState.UNKNOWN
     assert status.message
-    if isinstance(engine, BatchStatus):
-        assert engine.statuses([handle])[handle.engine_id].state is JobState.UNKNOWN
+    assert engine.statuses([handle])[handle.engine_id].state is JobState.UNKNOWN
     calls: dict[str, Callable[[], object]] = {
         "check": lambda: engine.check(job, None),
         "submit": lambda: engine.submit(job, attempt_of(job)),
@@ -160,26 +125,19 @@ def assert_useless(
         "metrics": lambda: engine.metrics(handle),
         "capacity": engine.capacity,
     }
-    if isinstance(engine, BatchMetrics):
-        calls["measure"] = lambda: engine.measure([handle])
-    if isinstance(engine, Profiles):
-        calls["profile"] = lambda: engine.profile([handle])
-    if isinstance(engine, ListsRunning):
-        calls["running"] = engine.running
-    if isinstance(engine, ListsWorkers):
-        calls["workers"] = engine.workers
-    if isinstance(engine, LogReader):
-        calls["log_tail"] = lambda: engine.log_tail(handle, 10)
-    if isinstance(engine, PlanReader):
-        calls["engine_plan"] = lambda: engine.engine_plan(handle)
-    if isinstance(engine, HealthCheckable):
-        calls["checkup"] = engine.checkup
-    if isinstance(engine, ReadinessProbe):
-        calls["has_worked"] = lambda: engine.has_worked(handle)
-    if isinstance(engine, BuildsJobs):
-        calls["build_job"] = lambda: engine.build_job(job)
-    if isinstance(engine, AcceptsJobs):
-        calls["check_acceptance"] = engine.check_acceptance
+    further: dict[str, Callable[[], object]] = {
+        "measure": lambda: engine.measure([handle]),
+        "profile": lambda: engine.profile([handle]),
+        "running": engine.running,
+        "workers": engine.workers,
+        "log_tail": lambda: engine.log_tail(handle, 10),
+        "engine_plan": lambda: engine.engine_plan(handle),
+        "checkup": engine.checkup,
+        "has_worked": lambda: engine.has_worked(handle),
+        "build_job": lambda: engine.build_job(job),
+        "check_acceptance": engine.check_acceptance,
+    }
+    calls |= {method: call for method, call in further.items() if overrides(engine, method)}
     for method, call in calls.items():
         begun = time.monotonic()
         with pytest.raises(errors) as caught:
@@ -191,7 +149,7 @@ def assert_useless(
         assert "\n" not in str(caught.value)
 
 
-def assert_log_contains(engine: LogReader, handle: Handle, *words: str) -> None:
+def assert_log_contains(engine: EngineBinder, handle: Handle, *words: str) -> None:
     """The job's log holds these words, in lines, and no more lines than are asked for."""
     lines = eventually(
         lambda: engine.log_tail(handle, 1000),
@@ -225,15 +183,15 @@ def assert_forgotten(engine: EngineBinder, handle: Handle) -> None:
     status = engine.status(handle)
     assert status.state is JobState.LOST
     assert status.message
-    if isinstance(engine, LogReader):
+    if overrides(engine, "log_tail"):
         with pytest.raises(Rejected):
             engine.log_tail(handle, 10)
-    if isinstance(engine, PlanReader):
+    if Capability.PLANS in engine.capabilities:
         with pytest.raises(Rejected):
             engine.engine_plan(handle)
 
 
-def assert_listed(engine: ListsRunning, started: Sequence[tuple[Job, Attempt, Handle]], prefix: str) -> None:
+def assert_listed(engine: EngineBinder, started: Sequence[tuple[Job, Attempt, Handle]], prefix: str) -> None:
     """The jobs that run are listed as they were submitted; of all that are, those of this prefix."""
     found = {each.job_name: each for each in engine.running() if each.job_name.startswith(prefix)}
     assert sorted(found) == [job.job_name for job, _, _ in started]
@@ -248,7 +206,7 @@ def assert_listed(engine: ListsRunning, started: Sequence[tuple[Job, Attempt, Ha
             assert stamps == (attempt.incarnation, attempt.origin, attempt.lineage)
 
 
-def profile_of(engine: Profiles, handle: Handle) -> JobSample:
+def profile_of(engine: EngineBinder, handle: Handle) -> JobSample:
     """The counts of one job."""
     sample = engine.profile([handle])[handle.engine_id]
     assert isinstance(sample, JobSample), sample
@@ -256,7 +214,7 @@ def profile_of(engine: Profiles, handle: Handle) -> JobSample:
     return sample
 
 
-def has_worked(engine: ReadinessProbe, handle: Handle) -> bool | None:
+def has_worked(engine: EngineBinder, handle: Handle) -> bool | None:
     """The engine's answer, ``None`` also for a job that it cannot be asked about."""
     try:
         return engine.has_worked(handle)
@@ -383,16 +341,15 @@ class EngineContract:
         handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
         for handle in handles:
             await_state(engine, handle, JobState.RUNNING)
-        if isinstance(engine, ListsRunning):
+        if overrides(engine, "running"):
             assert_listed(engine, list(zip(jobs, attempts, handles, strict=True)), name)
         engine.stop(handles[0], keep_state=False)
         assert engine.status(handles[0]).state in GONE
         await_state(engine, handles[1], JobState.RUNNING)
-        if isinstance(engine, BatchStatus):
-            answers = engine.statuses(handles)
-            assert answers[handles[0].engine_id].state in GONE
-            assert answers[handles[1].engine_id].state is JobState.RUNNING
-        if isinstance(engine, ListsRunning):
+        answers = engine.statuses(handles)
+        assert answers[handles[0].engine_id].state in GONE
+        assert answers[handles[1].engine_id].state is JobState.RUNNING
+        if overrides(engine, "running"):
             assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
                 jobs[1].job_name
             ]
@@ -527,7 +484,7 @@ class EngineContract:
     def test_a_job_is_built_without_a_start(
         self, bench: EngineBench, engine: EngineBinder, name: str
     ) -> None:
-        if not isinstance(engine, BuildsJobs):
+        if not overrides(engine, "build_job"):
             pytest.skip("this engine builds no job without starting it")
         engine.build_job(bench.job(name))
         with pytest.raises(Rejected, match="no such street") as caught:
@@ -561,7 +518,7 @@ class EngineContract:
         assert "\n" not in status.message
         assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
         assert engine.status(handle).message == status.message
-        if isinstance(engine, LogReader):
+        if overrides(engine, "log_tail"):
             assert_log_contains(engine, handle, "no such street", *bench.log_words())
         engine.stop(handle, keep_state=False)
         assert engine.status(handle).state in GONE | {JobState.FAILED}
@@ -606,7 +563,7 @@ class EngineContract:
         assert time.time() - 3600 < metrics.observed_at <= time.time()  # s
         for number in (metrics.input_rate, metrics.processing_rate, metrics.batch_duration_ms):
             assert number is None or number >= 0
-        if isinstance(engine, BatchMetrics):
+        if overrides(engine, "measure"):
             unknown = replace(handle, engine_id=uuid.uuid4().hex)
             measured = engine.measure([handle, unknown])
             assert isinstance(measured[handle.engine_id], JobMetrics)
@@ -614,7 +571,7 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
 
     def test_profile(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        if not isinstance(engine, Profiles):
+        if Capability.PROFILES not in engine.capabilities:
             pytest.skip("this engine reports no counts of the work of jobs")
         job = bench.passing_job(name)
         handle = engine.submit(job, attempt_of(job))
@@ -639,7 +596,7 @@ class EngineContract:
         assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
 
     def test_first_work(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        if not isinstance(engine, ReadinessProbe):
+        if Capability.READINESS not in engine.capabilities:
             pytest.skip("this engine does not tell when a job has completed its first work")
         job = bench.job(name)
         handle = engine.submit(job, attempt_of(job))
@@ -649,7 +606,7 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
 
     def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        if not isinstance(engine, PlanReader):
+        if Capability.PLANS not in engine.capabilities:
             pytest.skip("this engine reports no plan")
         job = bench.passing_job(name)
         handle = engine.submit(job, attempt_of(job))
@@ -667,7 +624,7 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
 
     def test_checkup(self, engine: EngineBinder) -> None:
-        if not isinstance(engine, HealthCheckable):
+        if not overrides(engine, "checkup"):
             pytest.skip("this engine has no health check")
         checkup = engine.checkup()
         assert checkup.version
@@ -686,12 +643,12 @@ class EngineContract:
             assert 0 <= capacity.slots_free <= capacity.slots
 
     def test_acceptance(self, engine: EngineBinder) -> None:
-        if not isinstance(engine, AcceptsJobs):
+        if not overrides(engine, "check_acceptance"):
             pytest.skip("this engine does not tell if it accepts jobs")
         engine.check_acceptance()
 
     def test_workers(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        if not isinstance(engine, ListsWorkers):
+        if Capability.WORKERS not in engine.capabilities:
             pytest.skip("this engine does not consist of workers")
         before, job = engine.workers(), bench.job(name)
         assert len({each.id for each in before}) == len(before) >= 1

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from binders.common.python_reach import reached_code
-from speck.binder import BrokerKind, EngineKind, ForeignSession, OwnedSession, Registry
+from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind, OwnedSession, Registry
 from speck.core.engine_plan import EnginePlan, OperatorClass, PlanEdge, PlanNode, ShipStrategy
 from speck.core.inventory import Inventory
 from speck.core.job import Job, form_fingerprint, session_fingerprint
@@ -441,7 +441,7 @@ def checkpoint(attempt: Attempt) -> str:
     return attempt.state.location if attempt.state else f"memory:/{attempt.job_name}/{attempt.id}"
 
 
-class InMemoryEngine:
+class InMemoryEngine(EngineBinder):
     """The engine binder of one address of a world."""
 
     def __init__(self, world: World, address: str, kind: str = "spark") -> None:
@@ -628,7 +628,7 @@ class InMemoryEngine:
             running.state, running.message = JobState.FAILED, f"taken over by attempt {fence}"
 
 
-class InMemoryBroker:
+class InMemoryBroker(BrokerBinder):
     """The broker binder of one address of a world."""
 
     def __init__(self, world: World, address: str) -> None:
@@ -696,10 +696,10 @@ class InMemoryBroker:
             self._reject_foreign(session)
             return self._named(session)
 
-    def foreign_sessions(self) -> list[ForeignSession]:
+    def foreign_sessions(self) -> list[OwnedSession]:
         with self._call("foreign_sessions", ""):
             return [
-                ForeignSession(session, owner, (self._state.sessions.get(session, ""),))
+                OwnedSession(session, owner, (self._state.sessions.get(session, ""),))
                 for session, owner in sorted(self._state.owners.items())
                 if self._owner and owner != self._owner
             ]

@@ -1,8 +1,8 @@
-"""The measurements of links and cores that every engine with :class:`~speck.binder.Probes` passes."""
+"""The measurements of links and cores that every engine with ``Capability.PROBES`` passes."""
 
 from __future__ import annotations
 
-from speck.binder import EngineBinder, Probes
+from speck.binder import EngineBinder
 from testbed.benches.spark import MqttFriend
 from testbed.contract.wire_trouble import Relay
 from testbed.servers.mosquitto import MosquittoServer
@@ -11,7 +11,6 @@ from testbed.servers.mosquitto import MosquittoServer
 def check_links(engine: EngineBinder, broker: MosquittoServer) -> None:
     """Measure the link to a broker, and one that is farther, by the messages that arrive."""
     friend = MqttFriend(broker.port, "speck/probe/#")
-    assert isinstance(engine, Probes)
     near = engine.probe_link(broker.address)
     with Relay(broker.port, delay=0.05) as relay:
         far = engine.probe_link(f"tcp://127.0.0.1:{relay.port}")
@@ -28,7 +27,6 @@ def check_links(engine: EngineBinder, broker: MosquittoServer) -> None:
 
 def check_core(engine: EngineBinder) -> None:
     """Measure a core."""
-    assert isinstance(engine, Probes)
     probe = engine.probe_core()
     assert 1e4 < probe.keyed < 1e9  # readings/s: from a slow core to an impossible one
     assert 1e4 < probe.stateless < 1e9

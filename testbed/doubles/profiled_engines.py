@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from speck.binder import Registry
+from speck.binder import Capability, Registry
 from speck.core.inventory import Inventory
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import Capacity, Handle
@@ -91,5 +91,4 @@ class ProfilingEngine(InMemoryEngine):
 class SilentEngine(InMemoryEngine):
     """An engine whose binder has no method ``profile``, as one of another package."""
 
-    profile = None  # type: ignore[assignment]
-    probe_link = None
+    capabilities = InMemoryEngine.capabilities - {Capability.PROFILES, Capability.PROBES}

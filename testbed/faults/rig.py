@@ -240,6 +240,8 @@ class Rig:
     ``settings`` are lines of the middle broker's configuration.
     """
 
+    period = 0  # s between two rounds of the reconciler; 0: an apply alone starts jobs again
+
     def __init__(self, directory: Path, settings: str = "autosave_interval 5") -> None:
         self.directory = directory
         self.edge = MosquittoServer(directory / "edge")
@@ -258,7 +260,7 @@ class Rig:
             store = stack.enter_context(Store(self.directory / "store"))
             port = free_port()
             url = f"http://127.0.0.1:{port}"
-            settings = Settings(roots=(ROOT,), period=0, advertise=url)
+            settings = Settings(roots=(ROOT,), period=self.period, advertise=url)
             services = build(store, installed(), self._inventory(), settings)
             self.coordinator, self.losses = services.coordinator, services.queries.losses
             stack.callback(self.coordinator.close)

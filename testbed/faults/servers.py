@@ -22,7 +22,6 @@ from typing import Any, Self
 import paho.mqtt.client as paho
 import yaml
 
-from benchmarks.load.generator import tool
 from binders.flink.local.cluster import CONNECTOR, flink_home
 from binders.mqtt.local import site_configuration
 from speck.client import RequestRefused
@@ -31,6 +30,7 @@ from testbed.faults.flow import Sender
 from testbed.faults.mixed import BRANCHES, A, Counts, Ends, Form, Mixed, account
 from testbed.faults.rig import Account, Link, await_that, paho_client
 from testbed.faults.served import Served
+from testbed.jdk import tool
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer

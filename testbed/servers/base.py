@@ -17,6 +17,10 @@ from speck.local.state import free_ports
 _STOP_TIMEOUT = 30.0  # s from SIGTERM to SIGKILL
 
 
+class NotInstalled(Exception):
+    """A program or file that a server needs is missing; the message names it.  Tests are skipped by it."""
+
+
 def free_port() -> int:
     """A loopback TCP port without a listener, as of :func:`speck.local.state.free_ports`."""
     (port,) = free_ports(1, (), set())

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -59,6 +61,7 @@ class Authority:
     def stores(self, certificate: Certificate) -> tuple[Path, Path]:
         """PKCS#12 files for Java: one of a certificate with its key, one of the trusted authority."""
         key = load_pem_private_key(certificate.key.read_bytes(), None)
+        assert isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey)
         own = load_pem_x509_certificate(certificate.file.read_bytes())
         trusted = load_pem_x509_certificate(self.file.read_bytes())
         key_store, trust_store = certificate.file.with_suffix(".p12"), self.file.with_suffix(".p12")
@@ -66,7 +69,7 @@ class Authority:
         key_store.write_bytes(
             pkcs12.serialize_key_and_certificates(
                 b"own", key, own, [trusted], BestAvailableEncryption(secret)
-            )  # type: ignore[arg-type]
+            )
         )
         entry = pkcs12.PKCS12Certificate(trusted, b"authority")
         trust_store.write_bytes(pkcs12.serialize_java_truststore([entry], BestAvailableEncryption(secret)))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.by import By
 
@@ -64,18 +63,6 @@ def start(directory: Path) -> Chrome:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
-
-
-@pytest.fixture(scope="session", name="chrome")
-def chrome_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    """The browser of a whole run."""
-    if why := missing():
-        pytest.skip(why)
-    chrome = start(tmp_path_factory.mktemp("chromium"))
-    try:
-        yield chrome
-    finally:
-        chrome.quit()
 
 
 @dataclass(frozen=True)

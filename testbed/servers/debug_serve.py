@@ -10,7 +10,7 @@ from speck.cli import main
 _configure = speck.logs.configure
 
 
-def _all(form: str, _level: str) -> None:
+def _all(form: str, level: str) -> None:
     _configure(form, "debug")
     logging.getLogger().setLevel(logging.DEBUG)  # of libraries too
 

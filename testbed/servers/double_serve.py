@@ -27,9 +27,9 @@ def _submit_when_allowed(engine: InMemoryEngine, job: Job, attempt: Attempt) -> 
 
 def main() -> None:
     """Run the command line."""
-    InMemoryEngine.submit = _submit_when_allowed  # type: ignore[method-assign]
+    InMemoryEngine.submit = _submit_when_allowed  # type: ignore[assignment, method-assign]
     kinds = double_kinds(World())
-    process.installed = lambda: kinds
+    process.installed = lambda: kinds  # type: ignore[attr-defined]
     cli.main()
 
 

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import zipfile
@@ -21,12 +20,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from binders.common.java import java
 from binders.flink.local.cluster import CONNECTOR, PORTS, LocalCluster, flink_home
 from binders.flink.local.server import FLINK_CLUSTER
-from speck.errors import LocalError
 from testbed import ROOT
 from testbed.servers.base import RealServer, free_port
 
@@ -152,26 +148,3 @@ def compile_jobs(directory: Path) -> Path:
         for file in sorted(classes.rglob("*.class")):
             archive.write(file, file.relative_to(classes))
     return jar
-
-
-@pytest.fixture(name="flink_jobs", scope="session")
-def flink_jobs_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The jar of the test programs."""
-    if shutil.which("javac") is None:
-        pytest.skip("javac is not installed")
-    try:
-        return compile_jobs(tmp_path_factory.mktemp("flink-jobs"))
-    except LocalError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(name="flink_server", scope="session")
-def flink_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
-    """One cluster for the whole test session (use job names of your own)."""
-    try:
-        java("Flink")
-        flink_home()
-    except LocalError as error:
-        pytest.skip(str(error))
-    with FlinkServer(tmp_path_factory.mktemp("flink")) as server:
-        yield server

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from testbed.servers.base import free_port
+from testbed.servers.base import NotInstalled, free_port
 from testbed.servers.certificates import Authority, Certificate
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
@@ -51,7 +49,7 @@ class GuardedBroker:
 def guarded_broker(directory: Path, password: str) -> Iterator[GuardedBroker]:
     """Run one until the block ends; its only user is :data:`USER`, with this password."""
     if PROGRAM is None or _PASSWORDS is None:
-        pytest.skip("mosquitto is not installed (apt-get install mosquitto)")
+        raise NotInstalled("mosquitto is not installed (apt-get install mosquitto)")
     authority, other = Authority(directory), Authority(directory, "other")
     good = authority.certificate("broker", "127.0.0.1", "localhost")
     expired = authority.certificate("broker-expired", "127.0.0.1", days=-1)

@@ -17,11 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-
-import pytest
 
 from testbed import ROOT
 from testbed.servers.base import RealServer, free_port
@@ -93,24 +89,3 @@ class MosquittoServer(RealServer):
             lines.append(f"listener {self.port} 127.0.0.1")
         # The options of a listener stand below its line, so the settings of the test come last.
         return "\n".join([*lines, *own, ""])
-
-
-@pytest.fixture(name="mosquitto")
-def mosquitto_fixture(tmp_path: Path) -> Iterator[MosquittoServer]:
-    """A broker for one test, in the configuration that SpecK ships."""
-    if PROGRAM is None:
-        pytest.skip("mosquitto is not installed (apt-get install mosquitto)")
-    with MosquittoServer(tmp_path / "mosquitto") as broker:
-        yield broker
-
-
-@pytest.fixture(name="site_brokers", scope="session")
-def site_brokers_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, MosquittoServer]]:
-    """Four brokers, for the sites A, B, C and D, for the whole test session (use topics of your own)."""
-    if PROGRAM is None:
-        pytest.skip("mosquitto is not installed (apt-get install mosquitto)")
-    with ExitStack() as running:
-        yield {
-            name: running.enter_context(MosquittoServer(tmp_path_factory.mktemp(f"mosquitto-{name}")))
-            for name in ("A", "B", "C", "D")
-        }

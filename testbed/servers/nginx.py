@@ -1,4 +1,4 @@
-"""A real nginx before a server, with the blocks of the documentation and the ports and files of a test."""
+"""A real nginx before a server, of a configuration in which its ports and files replace those written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from testbed import ROOT
-from testbed.servers.base import RealServer, accepts, free_port
+from testbed.servers.base import NotInstalled, RealServer, accepts, free_port
 from testbed.servers.https_proxy import HttpsProxy
 from testbed.servers.tls_proxy import certificate
-from tests.support.docs_blocks import blocks
 
 PROGRAM = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
 
@@ -36,41 +32,40 @@ _PLACES = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 @contextmanager
 def nginx_before_flink(
-    directory: Path, target: str, username: str, password: str, trusted: None = None, shown: None = None
+    block: str, directory: Path, target: str, username: str, password: str
 ) -> Iterator[HttpsProxy]:
-    """Stand before ``target``, a Flink; parameters as of :func:`testbed.servers.https_proxy.https_proxy`."""
-    assert (trusted, shown) == (None, None)
+    """Stand before ``target``, a Flink, with the block that docs/flink.md shows."""
     hashed = subprocess.run(["openssl", "passwd", "-6", password], check=True, capture_output=True, text=True)
     (directory / "users").write_text(f"{username}:{hashed.stdout}")
     own = {"http://127.0.0.1:8081": target.rstrip("/"), "/etc/flink/users": str(directory / "users")}
-    with _nginx(directory, "flink.md", "8443", own) as proxy:
+    with _nginx(directory, block, "8443", own) as proxy:
         yield proxy
 
 
 @contextmanager
-def nginx_before_speck(directory: Path, target: str) -> Iterator[HttpsProxy]:
-    """Stand before ``target``, a server of SpecK."""
-    with _nginx(directory, "security.md", "443", {"http://127.0.0.1:8180": target}) as proxy:
+def nginx_before_speck(block: str, directory: Path, target: str) -> Iterator[HttpsProxy]:
+    """Stand before ``target``, a server of SpecK, with the block that docs/security.md shows."""
+    with _nginx(directory, block, "443", {"http://127.0.0.1:8180": target}) as proxy:
         yield proxy
 
 
 class NginxServer(RealServer):
-    """An nginx with the block of a page of the documentation, in which ``own`` replaces texts by others."""
+    """An nginx with this block of configuration, in which ``own`` replaces texts by others."""
 
     log_name = "error.log"
     start_timeout = 30.0
 
-    def __init__(self, directory: Path, page: str, listens: str, own: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, block: str, listens: str, own: Mapping[str, str]) -> None:
         super().__init__(directory)
         self.port = free_port()
         self.signed, key = certificate(directory, "proxy")
-        (self._block,) = (each.text for each in blocks(ROOT / "docs" / page) if each.language == "nginx")
         own = {f"listen {listens} ssl": f"listen 127.0.0.1:{self.port} ssl", **own}
         own |= {"/etc/flink/proxy.pem": str(self.signed), "/etc/flink/proxy.key": str(key)}
         own |= {"/etc/speck/cert.pem": str(self.signed), "/etc/speck/key.pem": str(key)}
         for text, replacement in own.items():
-            self._block = self._block.replace(text, replacement)
-        assert "/etc/" not in self._block
+            block = block.replace(text, replacement)
+        assert "/etc/" not in block
+        self._block = block
 
     def commands(self) -> list[list[str]]:
         assert PROGRAM is not None
@@ -86,8 +81,8 @@ class NginxServer(RealServer):
 
 
 @contextmanager
-def _nginx(directory: Path, page: str, listens: str, own: Mapping[str, str]) -> Iterator[HttpsProxy]:
+def _nginx(directory: Path, block: str, listens: str, own: Mapping[str, str]) -> Iterator[HttpsProxy]:
     if PROGRAM is None:
-        pytest.skip("nginx is not installed (apt-get install nginx)")
-    with NginxServer(directory, page, listens, own) as server:
+        raise NotInstalled("nginx is not installed (apt-get install nginx)")
+    with NginxServer(directory, block, listens, own) as server:
         yield HttpsProxy(f"https://127.0.0.1:{server.port}", server.signed)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 from binders.common.java import java
 from testbed import ROOT
@@ -53,21 +51,3 @@ class HiveMQServer(OtherBroker):
         classes = os.pathsep.join((str(HIVEMQ / "lib" / "*"), str(HIVEMQ / "classes")))
         options = ["-Xmx400m", "-XX:TieredStopAtLevel=1", "-cp", classes]
         return [[java("HiveMQ"), *options, "Broker", str(self.port), str(self.directory / "home")]]
-
-
-@pytest.fixture(name="mochi", scope="session")
-def mochi_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherBroker]:
-    """A mochi-mqtt for all tests of the session (use sessions and topics of your own)."""
-    if not MOCHI.exists():
-        pytest.skip("mochi-mqtt is not built (make interop, which needs Go)")
-    with MochiServer(tmp_path_factory.mktemp("mochi")) as broker:
-        yield broker
-
-
-@pytest.fixture(name="hivemq", scope="session")
-def hivemq_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherBroker]:
-    """A HiveMQ for all tests of the session (use sessions and topics of your own)."""
-    if not (HIVEMQ / "classes").exists():
-        pytest.skip("HiveMQ CE is not built (make interop, which needs Maven and 100 MB of packages)")
-    with HiveMQServer(tmp_path_factory.mktemp("hivemq")) as broker:
-        yield broker

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from flask import Flask
 
 from speck.binder import Registry
@@ -104,13 +103,6 @@ def rest_server(
             server.end()
             thread.join()
     assert world.violations == []
-
-
-@pytest.fixture(name="rest")
-def rest_fixture(tmp_path: Path) -> Iterator[RestServer]:
-    """One server for one test."""
-    with rest_server(tmp_path) as server:
-        yield server
 
 
 def yaml_of(*jobs: str) -> str:

@@ -13,10 +13,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
 
 from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
 from testbed.servers.base import RealServer, accepts, free_port
@@ -64,37 +62,3 @@ class SparkServer(RealServer):
         if not copy.exists():
             shutil.copyfile(jar, copy)
         return copy
-
-
-_shared: list[SparkServer] = []  # the server of the session, once it is up
-
-
-@pytest.fixture(name="spark_server", scope="session")
-def spark_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkServer]:
-    """One server for the whole test session (use job names and topics of your own)."""
-    if not CONNECTOR.exists():
-        pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")
-    with SparkServer(tmp_path_factory.mktemp("spark")) as server:
-        _shared.append(server)
-        yield server
-        _shared.remove(server)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forget_queries() -> Iterator[None]:
-    """Forget after each module the marks of the queries that it leaves to the shared server.
-
-    To the stores of later modules these would be jobs of another store, which are refused by their names.
-    """
-    yield
-    for server in _shared:
-        # Quick tests import no client of Spark.
-        from binders.spark.connect.grpc_client import ConnectClient, Endpoint
-        from binders.spark.connect.probe import ServerProbe
-        from binders.spark.connect.running import RunningQueries
-
-        client = ConnectClient(server.address, Endpoint("127.0.0.1", server.port))
-        queries = RunningQueries(server.address, ServerProbe(server.address, client))
-        for each in queries.list():
-            queries.forget(each.engine_id)
-        client.close()

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
-from binders.spark.local.commands import CONNECTOR
 from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
 from binders.spark.standalone.master import Master
 from speck.core.inventory import Engine
@@ -105,12 +103,3 @@ class LooseCluster(StandaloneServer):
         worker = self._processes.pop(1)
         worker.kill()
         worker.wait()
-
-
-@pytest.fixture(name="standalone_server", scope="session")
-def standalone_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneServer]:
-    """One cluster for the whole test session (use job names and topics of your own)."""
-    if not CONNECTOR.exists():
-        pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")
-    with StandaloneServer(tmp_path_factory.mktemp("standalone")) as server:
-        yield server

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-import pytest
+from typing import Protocol
 
 from testbed.servers.http import Handler, http_server
+
+
+class Environment(Protocol):
+    """The environment of a process, whose variables can be set; a test's ``monkeypatch`` is one."""
+
+    def setenv(self, name: str, value: str) -> None:
+        """Set a variable."""
 
 
 @dataclass
@@ -24,12 +30,12 @@ class WebProxy:
         names = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy", "mqtt_proxy")
         return {each: self.url for name in names for each in (name, name.upper())}
 
-    def install(self, patch: pytest.MonkeyPatch, exceptions: str = "") -> None:
-        """Name it in the environment of this process, with ``exceptions`` as of ``no_proxy``."""
+    def install(self, environment: Environment, exceptions: str = "") -> None:
+        """Name it in an environment, with ``exceptions`` as of ``no_proxy``."""
         for name, value in self.variables.items():
-            patch.setenv(name, value)
+            environment.setenv(name, value)
         for name in ("no_proxy", "NO_PROXY"):
-            patch.setenv(name, exceptions)
+            environment.setenv(name, exceptions)
 
 
 @contextmanager

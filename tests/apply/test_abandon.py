@@ -13,17 +13,10 @@ from speck.core.job import Composition
 from speck.core.runtime import State
 from speck.core.split import Place, Split, expand
 from speck.errors import InvalidInput, SpeckError
-from testbed.benches.coordinator import (  # noqa: F401
-    begin_fixture,
-    coordinator_fixture,
-    queries_fixture,
-    services_fixture,
-    world_fixture,
-)
 from testbed.benches.jobs_by_hand import chain, composition, make_job
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World
-from testbed.servers.rest import RestServer, rest_fixture, yaml_of  # noqa: F401
+from testbed.servers.rest import RestServer, yaml_of
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

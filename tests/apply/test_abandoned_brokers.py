@@ -21,13 +21,6 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
 from speck.store.abandoned import AbandonedSession
-from testbed.benches.coordinator import (  # noqa: F401
-    begin_fixture,
-    coordinator_fixture,
-    queries_fixture,
-    services_fixture,
-    world_fixture,
-)
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World, double_kinds

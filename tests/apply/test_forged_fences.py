@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.benches.coordinator import world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import chain
-from testbed.benches.reconciler import Bench, bench_fixture  # noqa: F401
+from testbed.benches.reconciler import Bench
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World
 

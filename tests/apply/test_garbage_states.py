@@ -10,7 +10,7 @@ import pytest
 
 from speck.apply.job_state import RETAINED_STATES
 from speck.apply.operation import Operation
-from speck.binder import DisposableState, EngineBinder, ProgressAware, Registry
+from speck.binder import Capability, EngineBinder, Registry
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -100,9 +100,8 @@ def retained(coordinator: Coordinator) -> JobRecord:
     return record
 
 
-def test_the_double_keeps_the_protocols(world: World) -> None:
-    assert isinstance(SavingEngine(world, ENGINE), DisposableState)
-    assert isinstance(SavingEngine(world, ENGINE), ProgressAware)
+def test_the_double_leaves_a_state_with_each_stop() -> None:
+    assert {Capability.DISPOSE, Capability.PROGRESS} <= SavingEngine.capabilities
 
 
 # --- states that were left

@@ -10,12 +10,6 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Job
 from speck.errors import Rejected, StateLost
-from testbed.benches.coordinator import (  # noqa: F401
-    begin_fixture,
-    coordinator_fixture,
-    services_fixture,
-    world_fixture,
-)
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World, checkpoint

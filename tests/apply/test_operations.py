@@ -14,9 +14,8 @@ from speck.core.adaptation import Memory
 from speck.core.settings import Quotas
 from speck.errors import StoreError
 from speck.store import DeletedComposition, Head
-from testbed.benches.coordinator import world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import chain, composition
-from testbed.benches.reconciler import Bench, bench_fixture  # noqa: F401
+from testbed.benches.reconciler import Bench
 from testbed.doubles.binders import World, double_kinds
 from testbed.doubles.delayed_store import DelayedStore
 

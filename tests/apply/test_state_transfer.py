@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from speck.apply.operation import Operation
-from speck.binder import EngineBinder, Registry, Snapshot, StateLocator, StateTransferable
+from speck.binder import Capability, EngineBinder, Registry, Snapshot
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -170,10 +170,9 @@ def carried(operation: Operation) -> Mapping[str, int]:
     return {name: count for name, count in operation.calls.items() if name.endswith("_state")}
 
 
-def test_the_doubles_keep_the_protocols(world: World, disks: Disks) -> None:
-    assert isinstance(CarryingEngine(world, HERE, disks), StateTransferable)
-    assert isinstance(ApartEngine(world, HERE, disks), StateLocator)
-    assert not isinstance(ApartEngine(world, HERE, disks), StateTransferable)
+def test_one_double_transfers_states() -> None:
+    assert Capability.TRANSFER in CarryingEngine.capabilities
+    assert Capability.TRANSFER not in ApartEngine.capabilities
 
 
 def test_a_state_goes_along_and_back_and_leaves_no_copy(begin: Begin, world: World, disks: Disks) -> None:

@@ -28,7 +28,7 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches.examples import PIPELINES, one_site
 from testbed.benches.spark import MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 

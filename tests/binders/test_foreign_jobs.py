@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.binder import ListsRunning, installed
+from speck.binder import installed
 from speck.client import RequestRefused
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Found
 from testbed.benches.examples import one_site
 from testbed.benches.spark import JOBS, MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
@@ -135,7 +135,6 @@ def _refused(server: RestServer, text: bytes, owner: str) -> None:
 def _seen(server: RestServer, place: Place, broker: MosquittoServer) -> tuple[list[Found], list[object]]:
     """The jobs that the engine lists, and the sessions that the broker has."""
     engine = server.coordinator.pool.engine_at(place.engine, place.site.engines[0].spe_address)
-    assert isinstance(engine, ListsRunning)
     return list(engine.running()), _sessions(broker)
 
 

@@ -28,7 +28,7 @@ from binders.spark.local.commands import CONNECTOR
 from binders.spark.standalone import driver_registry
 from binders.spark.standalone import engine as standalone
 from binders.spark.standalone.engine import StandaloneEngine
-from speck.binder import EngineBinder, HealthCheckable
+from speck.binder import EngineBinder
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
@@ -300,7 +300,6 @@ def test_a_token_that_no_header_can_carry(scheme: str, token: str, monkeypatch: 
         ports = {"rest_port": port, "ui_port": port} if scheme == "spark" else {}
         site = one_site("A", address, BROKER, None, engine_login=login, **ports)
         engine = CONNECT[scheme](address, Inventory({"A": site}))
-        assert isinstance(engine, HealthCheckable)
         with pytest.raises(
             Unreachable, match=r"is not a bearer token \(expected one line of printable ASCII\)$"
         ) as caught:

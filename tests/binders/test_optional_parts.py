@@ -1,7 +1,7 @@
-"""The optional protocols of each shipped engine binder, by name.
+"""The optional parts of each shipped binder, by name.
 
-The contract's cases for a protocol skip an engine without it, so that a method lost by accident stops no test
-but this one.
+The contract's cases for an optional part skip a binder without it, so that a method lost by accident stops no
+test but this one.
 """
 
 from __future__ import annotations
@@ -9,50 +9,44 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from typing_extensions import get_protocol_members
 
 from binders.flink.engine import FlinkEngine
+from binders.mqtt.broker import MqttBroker
 from binders.spark.connect.engine import ConnectEngine
 from binders.spark.standalone.engine import StandaloneEngine
-from speck.binder import contract
-from testbed.doubles.binders import InMemoryEngine
+from speck.binder import BrokerBinder, Capability, EngineBinder
+from testbed.doubles.binders import InMemoryBroker, InMemoryEngine
 
-COMMON = {
-    "BatchStatus",
-    "HealthCheckable",
-    "ListsRunning",
-    "LogReader",
-    "OfflineState",
-    "PlanReader",
-    "Profiles",
-    "ReachesBrokers",
+COMMON = {Capability.OFFLINE_STATE, Capability.PLANS, Capability.PROFILES}
+REAL = COMMON | {Capability.PROBES}
+CAPABILITIES = {
+    FlinkEngine: REAL | {Capability.DISPOSE, Capability.PROGRESS, Capability.READINESS, Capability.WORKERS},
+    ConnectEngine: REAL | {Capability.READINESS, Capability.RESUMPTION, Capability.TRANSFER},
+    StandaloneEngine: REAL | {Capability.WORKERS},
+    InMemoryEngine: COMMON | {Capability.READINESS, Capability.WORKERS},
+    MqttBroker: {Capability.REPORTS, Capability.TRACING},
+    InMemoryBroker: {Capability.REPORTS, Capability.TRACING},
 }
-REAL = COMMON | {"Probes", "StateLocator"}
-PARTS = {
-    FlinkEngine: REAL
-    | {
-        "AcceptsJobs",
-        "BatchMetrics",
-        "BuildsJobs",
-        "DisposableState",
-        "ListsWorkers",
-        "ProgressAware",
-        "ReadinessProbe",
-    },
-    ConnectEngine: REAL | {"BuildsJobs", "ChecksResumption", "ReadinessProbe", "StateTransferable"},
-    StandaloneEngine: REAL
-    | {"AcceptsJobs", "BatchMetrics", "BuildsJobs", "FetchesArtifacts", "ListsWorkers"},
-    InMemoryEngine: COMMON | {"BuildsJobs", "ListsWorkers", "ReadinessProbe"},
+# The methods that have the default of the contract.
+DEFAULTS = {
+    FlinkEngine: {"take_artifacts"},
+    ConnectEngine: {"check_acceptance", "measure", "take_artifacts"},
+    StandaloneEngine: set[str](),
+    InMemoryEngine: {"check_acceptance", "measure", "state_fault", "state_of", "take_artifacts"},
+    MqttBroker: set[str](),
+    InMemoryBroker: {"checkup"},
 }
 
 
-@pytest.mark.parametrize("binder", PARTS, ids=lambda binder: binder.__name__)
-def test_a_binder_has_all_its_optional_protocols(binder: type) -> None:
-    known = set(dir(binder)) | set(inspect.get_annotations(binder))
-    classes = inspect.getmembers(contract, inspect.isclass)
-    assert {name for name, each in classes if _optional(each, known)} == PARTS[binder]
+@pytest.mark.parametrize("binder", CAPABILITIES, ids=lambda binder: binder.__name__)
+def test_a_binder_has_all_its_capabilities(binder: type[EngineBinder] | type[BrokerBinder]) -> None:
+    assert binder.capabilities == CAPABILITIES[binder]
 
 
-def _optional(protocol: type, known: set[str]) -> bool:
-    """True if these members make an object of an optional protocol."""
-    return getattr(protocol, "_is_runtime_protocol", False) and get_protocol_members(protocol) <= known
+@pytest.mark.parametrize("binder", DEFAULTS, ids=lambda binder: binder.__name__)
+def test_a_binder_leaves_no_more_to_the_defaults(binder: type[EngineBinder] | type[BrokerBinder]) -> None:
+    base = EngineBinder if issubclass(binder, EngineBinder) else BrokerBinder
+    optional = {method for each in Capability for method in each.value}
+    methods = [name for name, _ in inspect.getmembers(base, inspect.isfunction) if not name.startswith("_")]
+    inherited = {each for each in methods if getattr(binder, each) is getattr(base, each)}
+    assert inherited - optional == DEFAULTS[binder]

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.benches.decisions import BAN, HOLDING, STEPPED, deciding_server
 from testbed.servers.rest import RestServer
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 
 @pytest.fixture(name="rest")

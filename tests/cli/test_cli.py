@@ -16,9 +16,9 @@ import pytest
 
 from docs.generate.commands import tree
 from speck import cli, client
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 TWO = yaml_of("a t0 t1", "b t1 t2")
 

@@ -13,7 +13,7 @@ import requests
 from speck.errors import Rejected, Unreachable
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.servers.rest import RestServer, rest_server, yaml_of
-from testbed.servers.speck_command import Output, Speck
+from tests.fixtures.speck_command import Output, Speck
 
 AIR = """LIMIT = 30
 

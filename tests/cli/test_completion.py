@@ -17,8 +17,8 @@ from speck.cli import cli
 from speck.cli.completion import PROGRAM, VARIABLE
 from testbed.servers.base import free_port
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
 from testbed.servers.terminal import Terminal, environment
+from tests.fixtures.speck_command import Speck
 
 SPECK = Path(sys.executable).with_name(PROGRAM)
 SCRIPTS = {"bash": "speck.bash", "zsh": "_speck", "fish": "fish/completions/speck.fish"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
 from testbed.servers.terminal import terminal
+from tests.fixtures.speck_command import Speck
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 
 def test_a_deleted_composition_is_listed_and_brought_back(

@@ -23,7 +23,7 @@ from speck.cli.local import demo
 from speck.errors import LocalError
 from testbed import ROOT
 from testbed.benches.decisions import STEP, STEPPED
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
 
 JARS = list((ROOT / "binders" / "jars").glob("spark-mqtt*.jar"))

@@ -25,7 +25,7 @@ from testbed import ROOT
 from testbed.doubles.binders import PASSING
 from testbed.doubles.samples import flink_stream
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 JOIN = EnginePlan.of(
     [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from speck.cli import SECTIONS, cli
 from testbed.servers.speck_command import Speck
+
+from speck.cli import SECTIONS, cli
 
 FIRST = ("plan", "apply", "jobs", "show", "logs", "history", "rollback", "delete", "serve")
 

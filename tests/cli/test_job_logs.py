@@ -13,8 +13,8 @@ import pytest
 from speck.cli.logs import new_lines
 from speck.errors import OutcomeUnknown
 from testbed.servers.rest import RestServer, rest_server, yaml_of
-from testbed.servers.speck_command import Speck
 from testbed.servers.terminal import started
+from tests.fixtures.speck_command import Speck
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from speck.errors import Rejected
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 
 def test_an_atomic_apply_is_followed_back(speck: Speck, rest: RestServer, tmp_path: Path) -> None:

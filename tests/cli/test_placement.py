@@ -14,7 +14,7 @@ from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, engine_at, in
 from testbed.doubles.binders import World
 from testbed.servers.base import free_port
 from testbed.servers.rest import RestServer, rest_server
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 MOVED = [f"{job}-{edge}" for edge in "abc" for job in ("clean", "local")]
 ROWS = (

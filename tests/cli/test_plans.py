@@ -9,7 +9,7 @@ import pytest
 from speck.coordinator import plans
 from speck.errors import Rejected
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 
 @pytest.fixture

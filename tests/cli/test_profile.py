@@ -19,7 +19,7 @@ from testbed.doubles.profiled_engines import Profiled
 from testbed.doubles.samples import flink_stream
 from testbed.servers import rest as rest_module
 from testbed.servers.rest import RestServer, rest_server, yaml_of
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
 

@@ -20,7 +20,7 @@ from speck.cli import cli
 from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
 from testbed.benches.spark import MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer

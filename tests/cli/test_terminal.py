@@ -21,12 +21,12 @@ from speck import cli
 from speck.cli.watch import Observation, view
 from speck.client import Client
 from speck.errors import Rejected
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from testbed.servers.served_process import served
-from testbed.servers.speck_command import Speck
 from testbed.servers.terminal import COLOUR, command, environment, piped, started, terminal
+from tests.fixtures.speck_command import Speck
 
 
 @pytest.fixture

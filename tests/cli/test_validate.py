@@ -13,7 +13,7 @@ import pytest
 from speck import cli
 from testbed.servers.base import free_port
 from testbed.servers.rest import yaml_of
-from testbed.servers.speck_command import Output
+from tests.fixtures.speck_command import Output
 
 Validate = Callable[..., Output]
 

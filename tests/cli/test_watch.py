@@ -20,8 +20,8 @@ from speck.errors import ServerError
 from testbed.contract.wire_trouble import Relay
 from testbed.servers.forked import Forked
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck
 from testbed.servers.terminal import started, terminal
+from tests.fixtures.speck_command import Speck
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
 QUICK = ("--interval", "0.1")

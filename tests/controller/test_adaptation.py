@@ -16,7 +16,7 @@ from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
 from testbed.benches.placement import broker_at, engine_at, road_traffic
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 
 GROUP = {"clean-a", "count-a"}
 PROBES = {"probe_link", "probe_core"}

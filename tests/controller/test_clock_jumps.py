@@ -15,9 +15,8 @@ from speck.placement.adaptation import limits
 from speck.placement.adaptation.verdict import LONGEST_DELAY
 from speck.store import Event
 from speck.store.retention import deletion_order
-from testbed.benches.coordinator import world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import chain
-from testbed.benches.reconciler import WAITS, Bench, Clock, bench_fixture  # noqa: F401
+from testbed.benches.reconciler import WAITS, Bench, Clock
 from testbed.doubles.binders import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")

@@ -15,7 +15,7 @@ from speck.loop import Loop
 from speck.server.api import create_app
 from speck.store import Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.doubles.binders import World, double_kinds
 
 

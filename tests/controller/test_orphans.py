@@ -13,9 +13,8 @@ from speck.core.runtime import Attempt
 from speck.errors import OutcomeUnknown
 from speck.store.maintenance.backup import restore
 from speck.store.maintenance.integrity import LEAP
-from testbed.benches.coordinator import world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import chain
-from testbed.benches.reconciler import Bench, bench_fixture, copy_of  # noqa: F401
+from testbed.benches.reconciler import Bench, copy_of
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World
 

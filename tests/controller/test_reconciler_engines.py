@@ -23,7 +23,7 @@ from speck.store import Store
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.password_broker import VARIABLE, PasswordBroker

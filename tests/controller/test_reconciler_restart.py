@@ -12,9 +12,8 @@ from speck.controller.backoff import JITTER, LONGEST, Backoff
 from speck.core.settings import HistoryBounds
 from speck.errors import OutcomeUnknown, Rejected, StoreError
 from speck.store import RetryState, Store
-from testbed.benches.coordinator import world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import chain, code_hash
-from testbed.benches.reconciler import WAITS, Bench, bench_fixture  # noqa: F401
+from testbed.benches.reconciler import WAITS, Bench
 from testbed.doubles.binders import World
 
 ENGINE = "sc://e1:1"

@@ -14,9 +14,9 @@ from speck.client import RequestRefused
 from speck.core.inventory import Inventory
 from speck.observe.split_watch import IDLE_PERIOD, LEAST_PAUSE, SplitWatch
 from speck.server.api.exposition import exposition
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.rest import RestServer, rest_server, yaml_of
-from testbed.servers.speck_command import Speck, speck_fixture  # noqa: F401
+from tests.fixtures.speck_command import Speck
 
 E1, E2 = "{spe_address: sc://e1:15002}", "{spe_address: sc://e2:15002}"
 

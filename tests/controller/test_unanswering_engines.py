@@ -19,10 +19,9 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.observe import observer
 from speck.store import Store
-from testbed.benches.coordinator import world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import composition, make_job
-from testbed.benches.reconciler import Bench, bench_fixture  # noqa: F401
-from testbed.contract.engines import eventually
+from testbed.benches.reconciler import Bench
+from testbed.contract.waiting import eventually
 from testbed.doubles.binders import Hold, World, double_kinds
 
 STUCK, OTHER = "sc://stuck:1", "sc://e2:1"

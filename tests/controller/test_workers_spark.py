@@ -14,7 +14,7 @@ from speck import local
 from speck.client import Client
 from speck.schema.inventory import read_inventory
 from testbed.benches.spark import JOBS, MqttFriend, gone
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.faults.served import Served
 from testbed.servers.mosquitto import PROGRAM
 from tests.support.trials import trial

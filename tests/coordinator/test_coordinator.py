@@ -15,13 +15,6 @@ from speck.core.placement import Expects
 from speck.core.settings import Settings
 from speck.errors import Busy, InvalidInput, NotFound, OutcomeUnknown, Rejected, StaleRevision
 from speck.store import Store
-from testbed.benches.coordinator import (  # noqa: F401
-    begin_fixture,
-    coordinator_fixture,
-    queries_fixture,
-    services_fixture,
-    world_fixture,
-)
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World, double_kinds

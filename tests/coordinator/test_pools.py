@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from speck.binder import Capability
 from speck.controller.workers.group import JobLoad
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
@@ -20,7 +21,7 @@ from speck.errors import Conflict
 from speck.store import Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
 FIRST, SECOND, THIRD = ADDRESSES = [f"http://e{number}:8081/" for number in (1, 2, 3)]
 
@@ -183,7 +184,8 @@ def test_the_engines_are_shown_as_workers(bench: Bench) -> None:
 
 
 def test_an_engine_without_workers_is_its_own(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speck.controller.workers.controller.ListsWorkers", type("None", (), {}))
+    less = InMemoryEngine.capabilities - {Capability.WORKERS}
+    monkeypatch.setattr(InMemoryEngine, "capabilities", less)
     bench.apply(*pooled(0, 1))
     found = bench.round()
     assert (found["state"], found["workers"][0]["slots"], found["workers"][0]["slots_free"]) == ("idle", 8, 6)

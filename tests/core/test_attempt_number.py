@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from speck.core.attempt_number import FURTHEST, HIGHEST, is_believed, next_number
 from speck.errors import Rejected
-from testbed.benches.examples import property_test
+from tests.support.properties import property_test
 
 
 def number(known: int, fenced: int) -> int:

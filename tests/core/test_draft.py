@@ -14,7 +14,8 @@ from speck.core.job import Composition, Job, changed_fields, form_fingerprint
 from speck.core.placement import Expects, PlacementOptions
 from speck.core.topic import matches
 from speck.errors import InvalidInput
-from testbed.benches.examples import REGISTRY, job, property_test
+from testbed.benches.examples import REGISTRY, job
+from tests.support.properties import property_test
 
 
 def site(name: str, *engines: str) -> Site:

@@ -11,7 +11,8 @@ from speck.core.graph import Endpoint, Graph
 from speck.core.job import Job
 from speck.core.topic import filter_fault, matches, name_fault
 from speck.errors import InvalidInput
-from testbed.benches.examples import job, property_test
+from testbed.benches.examples import job
+from tests.support.properties import property_test
 
 
 def chain(*names: str) -> list[Job]:

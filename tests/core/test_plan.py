@@ -16,7 +16,8 @@ from speck.core.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Upd
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
-from testbed.benches.examples import PIPELINES, REGISTRY, job, make_jar, property_test
+from testbed.benches.examples import PIPELINES, REGISTRY, job, make_jar
+from tests.support.properties import property_test
 
 
 def by_name(*jobs: Job) -> dict[str, Job]:

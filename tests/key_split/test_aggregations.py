@@ -18,8 +18,8 @@ from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.aggregations import CountSumMinMax, Percentiles, WordCount
 from jars_and_apps.road_traffic.hot_towns import SpeedPercentiles, towns_of
 from testbed import ROOT
-from testbed.benches.examples import property_test
 from tests.support.docs_blocks import blocks
+from tests.support.properties import property_test
 
 SHIPPED = {
     "jars_and_apps/key_split/aggregations.py": ["WordCount", "CountSumMinMax", "Percentiles"],

@@ -15,11 +15,11 @@ from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Complaint
 from speck.observe.between import BRIDGE_REMEDY, Edge, bridge_complaints, packet_complaints
 from testbed.benches.examples import one_site
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.doubles.binders import InMemoryBroker, World
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 A, B, C = "tcp://a:1883", "tcp://b:1883", "tcp://c:1883"
 

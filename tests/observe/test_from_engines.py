@@ -13,7 +13,7 @@ from speck.errors import NoCapacity
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.servers.rest import RestServer, rest_server
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 E1, E2 = "sc://e1:1", "sc://e2:1"
 B1, B2 = "tcp://b1:1883", "tcp://b2:1883"

@@ -17,7 +17,7 @@ from testbed.benches.examples import one_site
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
 
 NEAR, FAR = "sc://near:15002", "http://far:8081/"
 BROKERS = {NEAR: "tcp://near:1883", FAR: "tcp://far:1883"}

@@ -18,7 +18,7 @@ from speck.observe.losses import EVENT_PERIOD, MOST_JOBS, RECENT, LossRecorder, 
 from speck.server.api.exposition import exposition
 from speck.store import Event, Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.doubles.binders import World, double_kinds
 
 

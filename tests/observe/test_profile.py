@@ -27,8 +27,8 @@ from speck.placement.profile import (
     combined,
     with_expected,
 )
-from testbed.benches.examples import property_test
 from testbed.doubles.samples import BEGIN, PERIOD, flink_stream, odd_stream, series_of, spark_stream
+from tests.support.properties import property_test
 
 
 def estimated(samples: list[JobSample], **options: Any) -> JobProfile:

@@ -11,7 +11,7 @@ from speck.core.lifecycle import EventKind
 from speck.core.runtime import JobMetrics, JobState
 from speck.errors import Unreachable
 from testbed.benches.jobs_by_hand import make_job
-from testbed.benches.reconciler import Bench, bench_fixture  # noqa: F401
+from testbed.benches.reconciler import Bench
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World
 

@@ -22,7 +22,7 @@ from speck.store import Store
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
 pytestmark = pytest.mark.usefixtures("known_owner")

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.placement.random_problems import make
 from speck.placement.cost import evaluate, load_of
 from speck.placement.explain import busiest, verdicts
 from speck.placement.forecast import AHEAD, forecast, forecast_greedy, holt
@@ -20,6 +19,7 @@ from speck.placement.policies import Budget, place, policies, policy
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site, Tier
 from speck.placement.search import LARGEST_GROUP, neighbours
 from speck.placement.state import State
+from testbed.placement.random_problems import make
 from tests.support.properties import tries
 
 problems = st.builds(

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.placement.random_problems import make
 from speck.errors import InvalidInput
 from speck.placement.cost import evaluate
 from speck.placement.exhaustive import exhaustive, gray_code
 from speck.placement.policies import Budget, Policy, place, policies, policy, solver_available
 from speck.placement.problem import Channel, PlacedJob, Placement, Problem, Site, Tier
 from speck.placement.state import State
+from testbed.placement.random_problems import make
 from tests.support.properties import tries
 
 problems = st.builds(

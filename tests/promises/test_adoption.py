@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.binder import ListsRunning, installed
+from speck.binder import installed
 from speck.binder.pool import BinderPool
 from speck.client import Client, RequestRefused
 from speck.schema.inventory import load_inventory
@@ -137,7 +137,6 @@ class Deployment:
         inventory = load_inventory((self.directory / "sites.yaml").read_text())
         pool = BinderPool(installed(), inventory)
         binder = pool.engine_at(self.kind.engine, self.engine.address)
-        assert isinstance(binder, ListsRunning)
         try:
             return {each.job_name: each.engine_id for each in binder.running()}
         finally:

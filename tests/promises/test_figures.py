@@ -20,7 +20,7 @@ from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from speck.store import Store
 from testbed import ROOT
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.faults.flow import Listener, Sender, client
 from tests.support.requirements import needs
 

@@ -21,7 +21,7 @@ from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
 from speck.schema.compositions import load_composition
 from testbed import ROOT
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.faults.flow import Listener, Sender, client
 from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, Sites, Trial, coordinator_on
 from testbed.servers.flink import FlinkServer

@@ -22,7 +22,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT as PROJECT
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.faults.flow import Listener, Sender, client
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer

@@ -16,7 +16,8 @@ from speck.core.job import changed_fields
 from speck.core.placement import Expects, PlacementOptions
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition, load_job
-from testbed.benches.examples import REGISTRY, make_jar, property_test
+from testbed.benches.examples import REGISTRY, make_jar
+from tests.support.properties import property_test
 
 
 def site(name: str, *engines: Engine) -> Site:

@@ -14,7 +14,7 @@ from speck.schema.fault_report import FaultReport
 from speck.schema.fields import StrictSchema
 from speck.schema.schemas import JobSchema, LinkSchema, PlacementSchema
 from speck.schema.validation import validate_fields
-from testbed.benches.examples import property_test
+from tests.support.properties import property_test
 
 WHOLE: dict[str, Any] = {
     "job_name": "clean",

@@ -15,10 +15,11 @@ from speck.client import Client
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition, read_document
 from speck.schema.yaml.variables import expand, substitute
-from testbed.benches.examples import REGISTRY, property_test
-from testbed.servers.rest import RestServer, rest_fixture, yaml_of  # noqa: F401
+from testbed.benches.examples import REGISTRY
+from testbed.servers.rest import RestServer, yaml_of
 from testbed.servers.served_process import served
-from testbed.servers.speck_command import Speck
+from tests.fixtures.speck_command import Speck
+from tests.support.properties import property_test
 
 TEXT = """\
 # not ${THIS}

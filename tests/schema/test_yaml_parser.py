@@ -14,7 +14,7 @@ from speck.errors import InvalidInput
 from speck.schema.yaml import parser
 from speck.schema.yaml.lines import LinedDict, line_of
 from speck.schema.yaml.parser import parse
-from testbed.benches.examples import property_test
+from tests.support.properties import property_test
 
 scalars = (
     some.none()

@@ -12,7 +12,7 @@ from speck.client import RequestRefused
 from speck.core.job import session_name
 from testbed.doubles.binders import CHANGES, World
 from testbed.servers.rest import RestServer, rest_server, yaml_of
-from testbed.servers.speck_command import Speck, speck_fixture  # noqa: F401
+from tests.fixtures.speck_command import Speck
 
 BROKER, ENGINE = "tcp://b1:1883", "sc://e1:15002"
 TWO = yaml_of("a t0 t1 arguments: {least: 3}", "b t1 t2")

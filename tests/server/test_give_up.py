@@ -8,8 +8,8 @@ import pytest
 
 from speck.client import RequestRefused
 from speck.core.job import session_name
-from testbed.servers.rest import RestServer, rest_fixture, yaml_of  # noqa: F401
-from testbed.servers.speck_command import Speck, speck_fixture  # noqa: F401
+from testbed.servers.rest import RestServer, yaml_of
+from tests.fixtures.speck_command import Speck
 
 BROKER = "tcp://b1:1883"
 FIRST, REWIRED = yaml_of("a t0 t1", "b t1 t2"), yaml_of("a t0 x1", "b x1 t2")

@@ -22,7 +22,7 @@ from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.request_parser import LONGEST_LINE, StrictParser
 from speck.server.wsgi import MAX_HEADER, THREADS, _Accepting
 from testbed.benches.examples import one_site
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}

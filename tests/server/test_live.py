@@ -21,9 +21,10 @@ from speck.errors import StoreError
 from speck.server.api import live
 from speck.server.api.feed import Feed
 from speck.server.api.live import Live, Part, Watcher, lines
-from testbed.benches.examples import one_site, property_test
-from testbed.contract.engines import eventually
+from testbed.benches.examples import one_site
+from testbed.contract.waiting import eventually
 from testbed.servers.rest import RestServer, rest_server, yaml_of
+from tests.support.properties import property_test
 
 YAML = {"Content-Type": "application/yaml"}
 SITES = Inventory({"A": one_site("A", "sc://e1:15002", "tcp://b1:1883", slots=4)})

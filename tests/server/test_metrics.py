@@ -27,7 +27,7 @@ from speck.server.api.exposition import FRESH, MOST_JOBS, _rates
 from speck.store.profiles import MeasuredLink
 from testbed import ROOT
 from testbed.benches.examples import one_site
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.doubles.samples import flink_stream
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.server.test_http import raw

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed import ROOT
-from testbed.servers.rest import RestServer, rest_fixture, yaml_of  # noqa: F401
+from testbed.servers.rest import RestServer, yaml_of
 from tests.support.docs_blocks import blocks
 
 

@@ -11,7 +11,7 @@ import requests
 from speck.client import RequestRefused
 from speck.core.job import Job
 from testbed.servers.rest import RestServer, yaml_of
-from testbed.servers.speck_command import Speck, speck_fixture  # noqa: F401
+from tests.fixtures.speck_command import Speck
 
 E1, E2 = "{spe_address: sc://e1:15002}", "{spe_address: sc://e2:15002, weight: 2}"
 PARTS = ["hot.partitioner", "hot.combiner-0", "hot.combiner-1", "hot.reducer"]

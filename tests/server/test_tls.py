@@ -35,6 +35,7 @@ from testbed.servers.served_process import served
 from testbed.servers.tls_proxy import certificate
 from tests.server.test_http import YAML, problem_of, read_all
 from tests.server.test_security import refused, speck
+from tests.support.docs_blocks import only_block
 
 CLIENTS = int(os.environ.get("SPECK_CLIENTS", "100"))
 
@@ -123,7 +124,8 @@ def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
     """Requests and streams come through at once."""
-    with rest_server(tmp_path, token="right") as rest, nginx_before_speck(tmp_path, rest.url) as proxy:
+    block = only_block("security.md", "nginx")
+    with rest_server(tmp_path, token="right") as rest, nginx_before_speck(block, tmp_path, rest.url) as proxy:
         ca = str(proxy.certificate)
         problem_of(requests.get(f"{proxy.address}/jobs", verify=ca, timeout=120), 401)
         known = {"Authorization": "Bearer right"}

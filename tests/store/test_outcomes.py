@@ -11,7 +11,6 @@ from speck.apply.operation import Operation
 from speck.coordinator import Services
 from speck.core.job import Composition
 from speck.errors import Rejected
-from testbed.benches.coordinator import begin_fixture, world_fixture  # noqa: F401
 from testbed.benches.jobs_by_hand import chain, composition
 from testbed.doubles.binders import World
 

@@ -16,8 +16,8 @@ from speck.store import JobRecord, Store
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.repair import check, repair
 from speck.store.profiles import MeasuredLink, decode_job_profile, encode_job_profile
-from testbed.benches.examples import property_test
 from testbed.benches.jobs_by_hand import make_job
+from tests.support.properties import property_test
 
 NOW = 1_767_225_600.0
 FORM = "0123456789abcdef"

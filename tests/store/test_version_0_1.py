@@ -31,7 +31,7 @@ from speck.server.api import Protection, create_app
 from speck.store import Store
 from speck.store.maintenance.backup import restore
 from speck.store.maintenance.repair import check, check_directory
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.doubles.binders import InMemoryEngine, RunningJob, World, double_kinds
 
 FIXTURES = Path(__file__).parent / "fixtures"

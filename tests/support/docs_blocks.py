@@ -63,6 +63,12 @@ def blocks(page: Path) -> list[Block]:
     return list(_blocks(page, page.read_text(encoding="utf-8").splitlines()))
 
 
+def only_block(page: str, language: str) -> str:
+    """The text of the one block of a page of ``docs`` that is in this language."""
+    (found,) = (each.text for each in blocks(ROOT / "docs" / page) if each.language == language)
+    return found
+
+
 def _blocks(page: Path, lines: list[str]) -> Iterator[Block]:
     notes: dict[str, str] = {}
     heading = ""

@@ -18,3 +18,7 @@ def tries(examples: int, **others: Any) -> settings:
     Hypothesis.
     """
     return settings(deadline=None, max_examples=max(1, round(examples * SHARE)), **others)
+
+
+# Of the pure parts.
+property_test = tries(60)

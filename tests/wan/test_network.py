@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.wan.endpoint import round_trip as round_trip_from_here
-from benchmarks.wan.measure import PORT, ROOT, bandwidth, endpoint, round_trip
 from speck.local.wan import Link, Network
+from testbed import ROOT
+from testbed.wan.endpoint import round_trip as round_trip_from_here
+from testbed.wan.measure import PORT, bandwidth, endpoint, round_trip
 
 _TRIP = 0.16  # s
 _BANDWIDTH = 2e6  # bit/s

@@ -35,7 +35,7 @@ from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_o
 from binders.spark.query.progress import failure_line, metrics_of, report_line
 from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import status_text
-from speck.binder import Snapshot
+from speck.binder import EngineBinder, Snapshot
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -62,7 +62,7 @@ _WAITING = ("Waiting for data",)  # beginnings of a query's status message
 _STARTING = ("Initializing",)
 
 
-class ConnectEngine:
+class ConnectEngine(EngineBinder):
     """The engine at one ``sc://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
 
     log_about = (
@@ -308,7 +308,7 @@ class ConnectEngine:
         """See :func:`binders.spark.connect.healthcheck.connect_checkup`."""
         return connect_checkup(self._client, self._probe)
 
-    # -- state for other engines (speck.binder.StateTransferable)
+    # -- state for other engines (Capability.TRANSFER)
 
     def state_of(self, handle: Handle) -> State | None:
         """The query's checkpoint."""

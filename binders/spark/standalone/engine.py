@@ -34,7 +34,7 @@ from binders.spark.standalone.rehearsals import Rehearsals
 from binders.spark.standalone.room import Room
 from binders.spark.standalone.submission import Submitter
 from binders.spark.standalone.workers import slots_of, workers_of
-from speck.binder import ArtifactServer
+from speck.binder import ArtifactServer, EngineBinder
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -65,7 +65,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _T = TypeVar("_T")
 
 
-class StandaloneEngine:
+class StandaloneEngine(EngineBinder):
     """The engine at one ``spark://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
 
     log_about = (
@@ -90,7 +90,7 @@ class StandaloneEngine:
         self._stopped: set[str] = set()  # attempts that were stopped here, which the master may still list
 
     def take_artifacts(self, server: ArtifactServer) -> None:
-        """See :class:`speck.binder.FetchesArtifacts`."""
+        """See :meth:`speck.binder.EngineBinder.take_artifacts`."""
         self._submitter.server = server
 
     # -- the contract

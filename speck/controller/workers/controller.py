@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.apply.operations import Operations
-from speck.binder import ENGINE_OF_SCHEME, EngineBinder, ListsWorkers, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, Capability, EngineBinder, scheme_of
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
 from speck.controller.workers.group import DEPARTURE, JobLoad, WorkerGroup
@@ -143,7 +143,7 @@ class WorkerController:
     def _workers_at(self, address: str) -> Sequence[Worker]:
         """The workers of an engine of a pool; one that lists none is its own."""
         engine = self._engine_at(address)
-        if isinstance(engine, ListsWorkers):
+        if Capability.WORKERS in engine.capabilities:
             return engine.workers()
         room = engine.capacity()
         free = room.slots is not None and room.slots == room.slots_free
@@ -169,7 +169,7 @@ class WorkerController:
     ) -> None:
         try:
             engine = self._engine_at(group.address)
-            if not isinstance(engine, ListsWorkers):
+            if Capability.WORKERS not in engine.capabilities:
                 raise SpeckError(f"{group.address} is of a kind of engine without workers")
             workers = engine.workers()
             with self._lock:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from speck.binder.contract import Profiles
+from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.coordinator.placing.choices import Choices
 from speck.coordinator.placing.pools import EnginePools
@@ -279,7 +279,7 @@ class Placer:
             job = draft.jobs[name]
             with suppress(BinderError):
                 engine = self.pool.engine_at(job.engine, draft.candidates[name][site])
-                if not isinstance(engine, Profiles):
+                if Capability.PROFILES not in engine.capabilities:
                     yield name
 
     # --- checks and bounds

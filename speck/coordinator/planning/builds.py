@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from speck.binder import BuildsJobs
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.plan import Move, Plan, Start, Stop, Update
@@ -80,7 +79,7 @@ class Builds:
             places.setdefault(job.spe_address, job)
         for job in places.values():
             engine, path = self.pool.engine(job), self.artifacts.readable(job)
-            if not isinstance(engine, BuildsJobs) or path is None:
+            if path is None:
                 return
             try:
                 engine.build_job(replace(job, job_path=str(path)))

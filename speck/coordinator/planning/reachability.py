@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from speck.binder import AcceptsJobs
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, UnreachablePlace, Update
@@ -60,7 +59,7 @@ class Reachability:
             return
         engine = self.pool.engine_at(name, address)
         engine.capacity()
-        if starts and isinstance(engine, AcceptsJobs):
+        if starts:
             engine.check_acceptance()
 
     def _error(self, answer: Future[None]) -> tuple[str, bool] | None:

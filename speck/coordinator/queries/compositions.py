@@ -10,7 +10,6 @@ from typing import Any
 
 import speck
 from speck.apply.operations import Operations
-from speck.binder import LogReader
 from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.planning.code_changes import CodeChanges
@@ -124,8 +123,6 @@ class Queries:
         if attempt is None or attempt.handle is None:
             return answer | {"about": "the job is at no engine, so it has no log", "lines": []}
         engine = self.pool.engine(snapshot.forms[name])
-        if not isinstance(engine, LogReader):
-            return answer | {"about": "this kind of engine provides no logs", "lines": []}
         return answer | {
             "about": engine.log_about,
             "lines": list(engine.log_tail(attempt.handle, lines)),

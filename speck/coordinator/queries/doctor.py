@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from speck.binder import CountsDropped, OfflineState, StateLocator
+from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory
@@ -103,8 +103,6 @@ class Doctor:
 
     def _sessions(self, address: str) -> Iterator[Diagnosis]:
         broker = self.pool.broker(address)
-        if not isinstance(broker, CountsDropped):
-            return
         dropped, stored = broker.dropped(), broker.stored_bytes()
         if dropped:
             yield Diagnosis(
@@ -132,11 +130,11 @@ class Doctor:
         if form.upgrade == "stateless":
             return
         engine = self.pool.engine(form)
-        fault = None
+        if Capability.OFFLINE_STATE not in engine.capabilities:
+            return
         try:
-            state = engine.left_state(handle) if isinstance(engine, OfflineState) else None
-            if state is not None and isinstance(engine, StateLocator):
-                fault = engine.state_fault(state)
+            state = engine.left_state(handle)
+            fault = None if state is None else engine.state_fault(state)
         except Rejected as error:
             fault = str(error)
         if fault:

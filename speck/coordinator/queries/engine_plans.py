@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from speck.binder import PlanReader
+from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.coordinator.shared_calls import SharedCalls
 from speck.errors import Conflict
@@ -47,7 +47,7 @@ class EnginePlans:
         if attempt is None or attempt.handle is None:
             raise Conflict(f"job {name!r} runs at no engine, so there is no plan of it (start it first)")
         engine = self.pool.engine(form)
-        if not isinstance(engine, PlanReader):
+        if Capability.PLANS not in engine.capabilities:
             raise Conflict(f"job {name!r}: the binder for {form.engine} does not report the engine's plan")
         plan = engine.engine_plan(attempt.handle)
         self.sampler.measure()

@@ -90,7 +90,9 @@ def _jobs(
     text = "Jobs by their desired and their observed state"
     return sites, [
         _counts("speck_jobs", text, ("site", "wanted", "state"), states),
-        _counts("speck_jobs_drifted", "Jobs that differ from their desired state, by drift", ("drift",), drifted),
+        _counts(
+            "speck_jobs_drifted", "Jobs that differ from their desired state, by drift", ("drift",), drifted
+        ),
     ]
 
 

@@ -22,7 +22,7 @@ from speck.store import Store
 from speck.store.maintenance.backup import restore
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 

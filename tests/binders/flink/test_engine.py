@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -47,6 +48,7 @@ from testbed.servers.https_proxy import HttpsProxy, https_proxy
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.nginx import nginx_before_flink
 from testbed.servers.web_proxy import web_proxy
+from tests.support.docs_blocks import only_block
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
 
@@ -646,7 +648,9 @@ def padded(job: Job, path: Path) -> Job:
     return replace(job, job_path=str(path))
 
 
-@pytest.mark.parametrize("before", [https_proxy, nginx_before_flink])
+@pytest.mark.parametrize(
+    "before", [https_proxy, partial(nginx_before_flink, only_block("flink.md", "nginx"))]
+)
 def test_tls_and_a_password(
     flink_bench: FlinkBench,
     job_name: str,

@@ -15,7 +15,7 @@ from binders.mqtt.connection import Connection
 from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.errors import Rejected
 from testbed import ROOT
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.engine

@@ -29,7 +29,7 @@ from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
 from testbed.benches.examples import one_site
 from testbed.contract.brokers import OWNER, BrokerContract
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer

@@ -18,12 +18,7 @@ from speck.core.inventory import Inventory, Login
 from speck.errors import SessionOfAnother
 from speck.observe.healthcheck import broker_checkup
 from testbed.servers.mosquitto import MosquittoServer
-from testbed.servers.other_brokers import (
-    HiveMQServer,
-    OtherBroker,
-    hivemq_fixture,  # noqa: F401
-    mochi_fixture,  # noqa: F401
-)
+from testbed.servers.other_brokers import HiveMQServer, OtherBroker
 
 pytestmark = pytest.mark.engine
 

@@ -13,7 +13,7 @@ from binders.mqtt import MqttBroker
 from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.errors import BinderError, Rejected, SecretUnavailable, Unreachable
 from testbed import ROOT
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.certificates import Certificate
 from testbed.servers.guarded_broker import USER, GuardedBroker, guarded_broker

@@ -15,7 +15,7 @@ from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from testbed.benches.examples import one_site
 from testbed.benches.spark import JOBS, MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.rest import rest_server
 from testbed.servers.spark import SparkServer

@@ -21,7 +21,7 @@ from binders.spark.connect.engine import ConnectEngine
 from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.options import settings
 from speck.apply.operation import Operation
-from speck.binder import Snapshot, StateTransferable, installed
+from speck.binder import Snapshot, installed
 from speck.coordinator import build
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job
@@ -33,7 +33,7 @@ from speck.store import Store
 from testbed import ROOT as PROJECT
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 
@@ -190,7 +190,6 @@ def engine_at(server: SparkServer, directory: str) -> ConnectEngine:
 
 
 def test_what_is_written_is_read_again(engine: ConnectEngine, other_server: SparkServer) -> None:
-    assert isinstance(engine, StateTransferable)
     place = engine.state_place("a", "1-ab")
     files = {
         "metadata": b"{}",

@@ -20,7 +20,7 @@ from speck.store import Store
 from testbed import ROOT as PROJECT
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
-from testbed.contract.engines import eventually
+from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 

@@ -17,7 +17,6 @@ from binders.spark.standalone import measurements, one_time_drivers, rehearsals
 from binders.spark.standalone.driver_bootstrap import VARIABLE
 from binders.spark.standalone.engine import StandaloneEngine
 from binders.spark.standalone.master import Master
-from speck.binder import Probes
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, LinkProbe
@@ -102,7 +101,6 @@ def bench_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[B
 
 
 def test_figures_are_those_of_the_driver_which_ends_by_itself(bench: Bench) -> None:
-    assert isinstance(bench.engine, Probes)
     bench.cluster.status = {"kind": "finished", "figures": LINK}
     assert bench.engine.probe_link(BROKER) == LinkProbe(rtt=0.02, bandwidth=1e6, bytes_sent=4096)
     bench.cluster.states, bench.cluster.status = (

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.placement.random_problems import make
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Problem, Site, Tier
 from speck_learned.features import FLAT, GRAPH, JOB, JobClass, flat, graph, job_class, nodes
+from testbed.placement.random_problems import make
 
 EDGE, CLOUD = 0, 1
 

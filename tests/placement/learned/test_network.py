@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.placement.random_problems import make
-from benchmarks.placement.training_data import main as write_data
-from benchmarks.placement.training_data import world
-from benchmarks.simulate.worlds import scattered
 from speck.errors import InvalidInput
 from speck_learned import network_training, train
 from speck_learned.graphs import JOB_WIDTH, SITE_WIDTH, batch_of, graph_of
 from speck_learned.network import SHAPES, Numpy, Weights, forward
 from speck_learned.network_predictor import MODELS, NetworkPredictor, save
 from speck_learned.targets import TARGETS
+from testbed.placement.random_problems import make
+from testbed.placement.training_data import main as write_data
+from testbed.placement.training_data import world
+from testbed.simulate.worlds import scattered
 from tests.placement.learned.test_features import line
 
 SHIPPED = NetworkPredictor("costream")

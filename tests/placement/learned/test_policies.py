@@ -13,20 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.placement import __main__ as benchmark
-from benchmarks.placement.random_problems import make
-from benchmarks.placement.training_data import UNSEEN, offered, simulated, world
 from speck.errors import InvalidInput
 from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policies, policy
 from speck.placement.problem import Channel, PlacedJob, Problem, Site
-from speck_learned import extra, predictor
 from speck_learned.candidates import COUNT, candidates, returns
 from speck_learned.features import FLAT, flat
 from speck_learned.network_predictor import NetworkPredictor
 from speck_learned.policies import COSTREAM, FLATVEC, TREES, LearnedPolicy, choose
 from speck_learned.predictor import Predictor, predictors, trees
 from speck_learned.targets import Prediction
+from testbed.placement.random_problems import make
+from testbed.placement.training_data import UNSEEN, offered, simulated, world
 from tests.placement.learned.test_features import line
 from tests.support.properties import tries
 
@@ -226,20 +224,7 @@ def test_a_model_of_other_features_is_refused(tmp_path: Path) -> None:
 # --- without the extra
 
 
-@pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import as if LightGBM were not installed."""
-
-    def lacking(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    monkeypatch.setattr(extra, "import_module", lacking)
-    monkeypatch.setattr(extra, "find_spec", lambda name: None)
-    unloaded = {"flatvec": Predictor("flatvec", FLAT, flat, relative=False)}
-    monkeypatch.setattr(predictor, "predictors", lambda: predictors() | unloaded)
-
-
-@pytest.mark.usefixtures("without")
+@pytest.mark.usefixtures("without_lightgbm")
 def test_without_the_extra_the_answer_is_the_command_that_installs_it() -> None:
     problem = line()
     with pytest.raises(InvalidInput, match=r"policy 'flatvec' needs .*pip install 'speck\[learned\]'"):
@@ -248,25 +233,8 @@ def test_without_the_extra_the_answer_is_the_command_that_installs_it() -> None:
     assert TREES.about.endswith("needs pip install 'speck[learned]'")
 
 
-@pytest.mark.usefixtures("without")
+@pytest.mark.usefixtures("without_lightgbm")
 def test_the_network_predicts_without_any_extra() -> None:
     problem = line()
     assert "pip" not in COSTREAM.about
     assert not problem.faults(place(problem, problem.all_in_cloud, COSTREAM, Budget()).sites)
-
-
-@pytest.mark.usefixtures("without")
-def test_without_the_extra_the_benchmark_measures_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["benchmarks.placement", "--policies", "flatvec"])
-    assert benchmark.main() == 1
-    assert "pip install 'speck[learned]'" in capsys.readouterr().err
-
-
-def test_the_benchmark_names_an_unknown_policy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["benchmarks.placement", "--policies", "costeam"])
-    assert benchmark.main() == 1
-    assert "did you mean 'costream" in capsys.readouterr().err

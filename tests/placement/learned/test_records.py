@@ -11,11 +11,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from benchmarks.placement.training_data import FIRST, offered, records, world
-from benchmarks.placement.training_data import main as write_data
 from speck.errors import InvalidInput
 from speck_learned.records import Record, json_schema, main, read
 from speck_learned.targets import labels
+from testbed.placement.training_data import FIRST, offered, records, world
+from testbed.placement.training_data import main as write_data
 from tests.placement.learned.test_features import line
 
 

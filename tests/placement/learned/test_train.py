@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.placement.training_data import main as write_data
 from speck_learned import train
 from speck_learned.network_predictor import MODELS
 from speck_learned.predictor import trees
 from speck_learned.records import read
 from speck_learned.targets import TARGETS
 from speck_learned.train import FOLDS, main, scored
+from testbed.placement.training_data import main as write_data
 
 
 @pytest.fixture(scope="module")

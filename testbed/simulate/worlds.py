@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from benchmarks.placement.random_problems import make
-from benchmarks.simulate.conditions import channel_compositions
 from speck.placement.problem import Channel, Placement, Problem, Tier
+from testbed.placement.random_problems import make
+from testbed.simulate.conditions import channel_compositions
 
 REGIONS = 4
 

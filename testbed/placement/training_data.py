@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.placement.random_problems import make
-from benchmarks.simulate.agreement import by_fluid
-from benchmarks.simulate.observed import Observed, mean_age
-from benchmarks.simulate.worlds import scattered
 from speck.placement.baselines import at_source
 from speck.placement.problem import Placement, Problem
 from speck_learned.candidates import candidates
 from speck_learned.records import Record
 from speck_learned.targets import offered
+from testbed.placement.random_problems import make
+from testbed.simulate.observed import Observed, mean_age
+from testbed.simulate.runs import by_fluid
+from testbed.simulate.worlds import scattered
 
 FIRST = 1_000_000  # the seeds below are those of the benchmarks
 UNSEEN = 2_000_000  # the first seed of problems that no model is trained on

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.simulate import engines
-from benchmarks.simulate.batches import Batches
-from benchmarks.simulate.conditions import Conditions, Floats, Scenario
-from benchmarks.simulate.observed import Observed
-from benchmarks.simulate.queues import Indices, Queue, divided, totals
 from speck.placement.problem import EngineModel, Placement, Problem
+from testbed.simulate import engines
+from testbed.simulate.batches import Batches
+from testbed.simulate.conditions import Conditions, Floats, Scenario
+from testbed.simulate.observed import Observed
+from testbed.simulate.queues import Indices, Queue, divided, totals
 
 _BROKER_CORES = 1.0  # a broker has one thread
 _FULL = 0.9  # share of a window that counts as a full one

@@ -6,13 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from speck.local.wan import Network
+from testbed import ROOT
 
-ROOT = Path(__file__).parents[2]
 PORT = 7
-_MODULE = "benchmarks.wan.endpoint"
+_MODULE = "testbed.wan.endpoint"
 
 
 @contextmanager

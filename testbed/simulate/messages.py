@@ -12,9 +12,9 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-from benchmarks.simulate import engines
-from benchmarks.simulate.observed import Observed
 from speck.placement.problem import EngineModel, PlacedJob, Placement, Problem
+from testbed.simulate import engines
+from testbed.simulate.observed import Observed
 
 Call = Callable[[], None]
 _INSTANT = 1e-9  # s: tasks that end within this end together, as a clock of floats tells no less apart

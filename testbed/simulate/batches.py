@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.simulate import engines
-from benchmarks.simulate.conditions import Floats
-from benchmarks.simulate.queues import Queue
 from speck.placement.problem import PlacedJob
+from testbed.simulate import engines
+from testbed.simulate.conditions import Floats
+from testbed.simulate.queues import Queue
 
 
 class Batches:

@@ -11,18 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.simulate import engines, real
-from benchmarks.simulate.agreement import AIM, by_fluid, by_messages
-from benchmarks.simulate.conditions import changing, steady
-from benchmarks.simulate.fluid import Fluid
+from benchmarks.simulate import real
+from benchmarks.simulate.agreement import AIM
 from benchmarks.simulate.intervals import interval, q_error, spearman
-from benchmarks.simulate.messages import Messages
-from benchmarks.simulate.observed import Observed, objective
-from benchmarks.simulate.queues import divided
-from benchmarks.simulate.worlds import large, scattered, small
 from speck.placement.cost import evaluate
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site
 from speck_learned.records import described, problem_of
+from testbed.simulate import engines
+from testbed.simulate.conditions import changing, steady
+from testbed.simulate.fluid import Fluid
+from testbed.simulate.messages import Messages
+from testbed.simulate.observed import Observed, objective
+from testbed.simulate.queues import divided
+from testbed.simulate.runs import by_fluid, by_messages
+from testbed.simulate.worlds import large, scattered, small
 from tests.support.properties import tries
 
 RATE, SIZE, OVERHEAD = 400.0, 155.0, 95.0  # 250 bytes on the wire

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.simulate.conditions import Floats
+from testbed.simulate.conditions import Floats
 
 Indices = NDArray[np.intp]
 _LEAST = 1e-12  # of a mass, messages

@@ -1,0 +1,45 @@
+"""Waiting for an answer of an engine, and the attempts that benches submit."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+from speck.binder import EngineBinder
+from speck.core.job import Job, client_id
+from speck.core.runtime import Attempt, Handle, JobState, JobStatus, State
+from testbed.benches.sessions import OWNER
+
+PATIENCE = 60.0  # s
+
+T = TypeVar("T")
+
+
+def attempt_of(job: Job, number: int = 1, state: State | None = None) -> Attempt:
+    """An attempt at a job with a new id, of the store :data:`OWNER`."""
+    return Attempt(
+        id=uuid.uuid4().hex,
+        job_name=job.job_name,
+        number=number,
+        session=client_id(job.job_name),
+        state=state,
+        owner=OWNER,
+    )
+
+
+def await_state(engine: EngineBinder, handle: Handle, *states: JobState) -> JobStatus:
+    """Wait until the engine reports one of these states."""
+    return eventually(lambda: engine.status(handle), lambda status: status.state in states)
+
+
+def eventually(ask: Callable[[], T], desired: Callable[[T], bool], patience: float = PATIENCE) -> T:
+    """Ask until the answer is as desired: at first often, since doubles in memory answer at once."""
+    deadline = time.monotonic() + patience
+    pause = 0.002
+    while not desired(answer := ask()):
+        assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return answer

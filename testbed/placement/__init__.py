@@ -1,0 +1,1 @@
+"""Random placement problems, and training data made of them by simulation."""

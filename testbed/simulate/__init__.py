@@ -1,0 +1,1 @@
+"""Two simulators of placed compositions: in continuous flows, and message by message."""

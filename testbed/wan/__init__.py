@@ -1,0 +1,1 @@
+"""Measurements of a network of given quality, from within its sites."""
