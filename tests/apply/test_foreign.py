@@ -42,7 +42,7 @@ def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Stores, world: Wo
         assert new.store.heads() == []
         assert new.store.jobs() == []
     first, second = str(raised.value).splitlines()
-    for part in ("job 'a'", ENGINE, lost, new.store.identity, "backup", "another name"):
+    for part in ("job 'a'", ENGINE, lost, new.store.identity, "backup", "rename the job"):
         assert part in first
     assert "job 'b'" in second
     assert_untouched(world, before)

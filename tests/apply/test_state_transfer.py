@@ -236,7 +236,7 @@ def test_a_state_over_the_limit_is_refused_before_the_old_copy_is_stopped(
     before = world.changes()
     disks.size = (1 << 20) + 200_000
     operation = carry_out(coordinator, MOVED)
-    assert "its state of 1.2 MiB is more than is carried over (expected at most 1.0 MiB" in fault(operation)
+    assert "its state of 1.2 MiB exceeds the transfer limit (at most 1.0 MiB" in fault(operation)
     assert world.changes() == before
     assert world.where() == {"a": HERE}
     disks.size = 1 << 20

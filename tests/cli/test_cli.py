@@ -54,7 +54,7 @@ def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
     lines = speck("plan", two).out.splitlines()
     new_incarnation = (
         "its stamps, if they are counted, begin a new incarnation: messages written since its last state may "
-        "come twice, and none is lost"
+        "be delivered twice; none are lost"
     )
     assert lines[1:] == [
         "  ~ update  a  trigger changed",
@@ -231,7 +231,7 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     options = [word for address in site for word in ("--leave-behind", address)]
     said = speck("apply", two, *options)
     assert said.code == 1
-    assert "source_broker tcp://b1:1883 is to be left behind (write another broker for it" in said.err
+    assert "source_broker tcp://b1:1883 is treated as lost (choose another broker" in said.err
     assert speck("delete", "two", "--yes", *options).code == 0
     lines = speck("left-behind").out.splitlines()
     head = ["JOB", "COMPOSITION", "KIND", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
@@ -483,4 +483,4 @@ def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: st
     assert "390 discarded: the broker did not deliver them again" in said.out
     assert "1 finding" in said.out
     assert speck("doctor", "--json").data[0]["finding"] == "messages lost"
-    assert "390 given up" in speck("jobs").out
+    assert "390 discarded" in speck("jobs").out

@@ -219,7 +219,7 @@ def test_every_fault_of_the_windows_is_named() -> None:
     assert found.differences() == [
         "2 of 10 windows did not come out",
         "1 of 10 windows are wrong",
-        "3 of 10 windows came out once more",
+        "3 of 10 windows came out twice",
         "4 rows were dropped as late",
     ]
     assert hot_counts(awaited=0, windows=0).differences() == ["the input has no vehicle, and so no window"]

@@ -263,7 +263,7 @@ def test_unknown_outcome_is_settled_by_the_next_apply(
     world.fail("submit", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None, after=True)
     world.fail("find", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None)
     operation = carry_out(coordinator, composition(A))
-    assert "whether it started is not known" in operation.actions["a"].error
+    assert "it may or may not have started" in operation.actions["a"].error
     assert queries.job("a")["state"] == "starting"
     world.heal()
     submits = world.counts()["submit"]
@@ -386,7 +386,7 @@ def test_second_apply_to_one_composition_is_refused_while_another_works(
 
 def test_job_name_of_another_composition_is_refused(coordinator: Coordinator) -> None:
     carry_out(coordinator, composition(A))
-    with pytest.raises(InvalidInput, match="'a' is a job of composition 'traffic' already") as caught:
+    with pytest.raises(InvalidInput, match="'a' is already a job of composition 'traffic'") as caught:
         coordinator.plan(composition(make_job("a", "p", "q"), name="other"))
     (fault,) = caught.value.faults
     assert "to change that composition, give this one its name: 'name: traffic'" in fault.message

@@ -246,7 +246,7 @@ def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
     assert bench.services.proposals.data(advice["id"])["state"] == "expired"
     fresh = bench.advise()
     bench.accept(fresh)
-    with pytest.raises(Conflict, match="was accepted already"):
+    with pytest.raises(Conflict, match="was already accepted"):
         bench.services.proposals.accept(fresh["id"])
     with pytest.raises(NotFound, match="there is no placement 'other'"):
         bench.services.proposals.accept("other")
@@ -284,7 +284,7 @@ def test_pins_and_constraints_are_kept(bench: Bench) -> None:
     [
         (Wishes(pins=("clean-aa",)), "there is no job 'clean-aa' (did you mean 'clean-a'"),
         (Wishes(explain=("globel",)), "there is no job 'globel' (did you mean 'global'?)"),
-        (Wishes(constraints={"clean-a": ("E",)}), "site 'E' is none of its sites"),
+        (Wishes(constraints={"clean-a": ("E",)}), "site 'E' is not one of its sites"),
         (Wishes(policy="spek"), "there is no placement policy 'spek' (did you mean 'speck'?"),
     ],
 )

@@ -97,8 +97,8 @@ def test_third_decision_for_the_same_step_takes_it() -> None:
         ({"candidates": (replace(GOOD, gain=math.nan),)}, "not finite"),
         ({"candidates": (replace(GOOD, utilisation=0.61),)}, "A would be at 61% of its cores"),
         ({"candidates": (replace(GOOD, utilisation=math.nan),)}, "not finite"),
-        ({"candidates": (replace(GOOD, pays_after=1900.0),)}, "pay back after 1900 s (at most 1800 s)"),
-        ({"candidates": (replace(GOOD, pays_after=math.nan),)}, "pay back after"),
+        ({"candidates": (replace(GOOD, pays_after=1900.0),)}, "break even after 1900 s (at most 1800 s)"),
+        ({"candidates": (replace(GOOD, pays_after=math.nan),)}, "break even after"),
         ({"candidates": (replace(GOOD, refused="the link A-D is assumed"),)}, "the link A-D is assumed"),
         ({"candidates": (replace(GOOD, target="B"),)}, "is the best in 1 of 3 decisions"),
         ({"candidates": (replace(GOOD, jobs=("clean",)),)}, "is the best in 1 of 3 decisions"),
@@ -223,7 +223,7 @@ def test_silent_site_is_advised_upon_and_nothing_else() -> None:
     answer, memory = decide(READY, replace(SEEN, silent={"C": "no answer"}), NOW)
     assert isinstance(answer, Advise)
     assert "--leave-behind C" in answer.reason
-    assert "gives up" in answer.reason
+    assert "discards" in answer.reason
     assert memory.streak is None
 
 
@@ -365,7 +365,7 @@ def test_a_step_is_not_judged_without_fresh_figures() -> None:
     _, memory = judged(None, windows=30)
     assert memory.pending is not None
     assert memory.pending.windows == 0
-    assert "cannot be judged yet: no fresh figures" in memory.entries[-1].reason
+    assert "cannot be evaluated yet: no fresh figures" in memory.entries[-1].reason
 
 
 @pytest.mark.parametrize(("catch_up", "seconds"), [(0.0, 30.0), (40.0, 80.0), (1000.0, 300.0)])

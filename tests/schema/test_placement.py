@@ -191,7 +191,7 @@ FREE = f"{READS}, sink_topic: clean"
             "with 'two' is not a job of this composition (expected another job of this comp",
         ),
         (one(f"site: any, {FREE}, with: one"), "with 'one' is the job itself (expected another job)"),
-        (one(f"site: any, {FREE}, apart: [two]"), "apart.0 'two' is no job here"),
+        (one(f"site: any, {FREE}, apart: [two]"), "apart.0 'two' is not a job of this composition"),
         (one(f"site: any, {FREE}, pin: 1"), "pin 1 is a number (expected true or false)"),
         (one(f"site: any, {FREE}, expects: {{rate: -3}}"), "expects.rate -3 is not a valid quantity"),
         (one(f"site: any, {FREE}, expects: {{rate: .nan}}"), "expects.rate nan is not a valid quantity"),
@@ -384,7 +384,7 @@ def test_auto_warns_of_a_state_that_cannot_go_along(
     }
     text = one(f"site: any, {FREE}, upgrade: {upgrade}", kind=JAR, top=f"placement: {{mode: {mode}}}\n")
     warnings = [str(each) for each in read(root, text, Inventory(sites)).warnings]
-    shown = "line 3: job 'one': site 'any' has engines without a common savepoint_dir: with its state "
+    shown = "line 3: job 'one': site 'any' has engines without a common savepoint_dir, so the job "
     assert any(shown in each for each in warnings) is warned
 
 

@@ -405,7 +405,7 @@ def test_faults_of_a_split_in_one_job(root: Path, block: str, fault: str) -> Non
         ("job_name: hot", f"job_name: {'h' * 81}", "is too long for combiners at sites (expected at most 80"),
         ("site: D", "site: any\n  engine: spark", "site 'any' does not fit combiners at sites"),
         ("site: D", "sites: [Aarhus, B]", "sites ['Aarhus', 'B'] does not fit combiners at sites"),
-        ("site: D", "site: D\n  apart: x", "apart 'x' is no job here"),
+        ("site: D", "site: D\n  apart: x", "apart 'x' is not a job of this composition"),
         ("site: D", "site: D\n  parallelism: 2", "parallelism 2 does not fit combiners at sites"),
         ("site: D", "site: D\n  output_mode: update", "output_mode 'update' does not fit key_split"),
         ("site: D", "site: D\n  trigger: real-time", "trigger 'real-time' does not fit a job that is split"),

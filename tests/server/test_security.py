@@ -306,7 +306,7 @@ def test_what_no_server_begins_with(tmp_path: Path) -> None:
         "is not valid (expected one line": refused(tmp_path, SPECK_TOKEN_FILE=str(two)),
         "cannot be used: No such file": refused(tmp_path, "--token-file", "nowhere"),
         "exclude each other": refused(tmp_path, "--token-file", two, "--tokens", two),
-        "belong together": refused(tmp_path, "--tls-cert", two),
+        "must be given together": refused(tmp_path, "--tls-cert", two),
     }
     for said, line in cases.items():
         assert said in line

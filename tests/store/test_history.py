@@ -238,7 +238,7 @@ def test_a_deleted_composition_comes_back_with_new_jobs(
     plan, restored = coordinator.plan_rollback("traffic")
     assert (restored, [type(each).__name__ for each in plan.actions]) == (2, ["Start", "Start"])
     (warning,) = coordinator.rollback_warnings("traffic")
-    assert warning.endswith("the state that they had and the messages that waited are gone")
+    assert warning.endswith("their former state and unprocessed messages are gone")
     operation = roll_back(coordinator)
     assert (operation.state, operation.revision, operation.warnings) == ("succeeded", 3, [warning])
     assert set(world.where()) == {"a", "b"}
@@ -524,7 +524,7 @@ def test_name_that_two_compositions_want_at_once_goes_to_one(coordinator: Coordi
         first, second = threads.map(send, ("one", "two"))
     refused, accepted = sorted((first, second), key=lambda each: isinstance(each, Operation))
     assert isinstance(accepted, Operation)
-    assert "is a job of composition" in str(refused)
+    assert "is already a job of composition" in str(refused)
     assert accepted.wait(30)
 
 
@@ -535,7 +535,7 @@ def test_busy_and_stale_are_told_of_a_rollback_too(coordinator: Coordinator, wor
         coordinator.rollback("traffic", 1, base_revision=1)
     hold = world.hold("stop")
     operation, _ = coordinator.rollback("traffic", 1, base_revision=2)
-    with pytest.raises(Busy, match=rf"operation {operation.id} \(rollback, revision 3\) is at work"):
+    with pytest.raises(Busy, match=rf"operation {operation.id} \(rollback, revision 3\) is in progress"):
         coordinator.rollback("traffic", 2)
     hold.release()
     assert operation.wait(30)

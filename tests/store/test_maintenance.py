@@ -160,11 +160,11 @@ def test_backup_keeps_the_code_that_is_forgotten_meanwhile(rest: RestServer) -> 
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (lambda data: data[: len(data) // 2], "is no whole backup"),
-        (lambda data: data[:-1], "is no whole backup"),
-        (lambda data: data[:-20] + bytes(20), "is no whole backup"),
-        (lambda data: b"", "is no whole backup"),
-        (lambda data: b"something else\n", "is no whole backup"),
+        (lambda data: data[: len(data) // 2], "is not a complete backup"),
+        (lambda data: data[:-1], "is not a complete backup"),
+        (lambda data: data[:-20] + bytes(20), "is not a complete backup"),
+        (lambda data: b"", "is not a complete backup"),
+        (lambda data: b"something else\n", "is not a complete backup"),
     ],
     ids=["half", "cut", "garbled", "empty", "other"],
 )
@@ -195,7 +195,7 @@ def test_restore_writes_nowhere_else(tmp_path: Path, name: str) -> None:
 def test_restore_goes_over_nothing(tmp_path: Path) -> None:
     records = _sample(tmp_path)
     data = b"".join(archive(records, tmp_path / "store", 1.0, "x"))
-    with pytest.raises(StoreError, match="holds a store, or something else, already"):
+    with pytest.raises(StoreError, match="is not empty, so nothing was restored"):
         restore(io.BytesIO(data), "file", tmp_path / "store")
     assert check_directory(tmp_path / "store") == check(records, tmp_path / "store")
 
@@ -368,7 +368,7 @@ def test_store_commands_tell_what_is_wrong(
     assert speck(monkeypatch, "--server", rest.url, "store", "backup", taken) == 1
     assert f"error: {taken} exists already" in capsys.readouterr().err
     assert speck(monkeypatch, "store", "restore", taken, "--data-dir", tmp_path / "new") == 1
-    assert "is no whole backup" in capsys.readouterr().err
+    assert "is not a complete backup" in capsys.readouterr().err
     for command in ("check", "repair", "backup"):
         file = [tmp_path / "file"] if command == "backup" else []
         assert speck(monkeypatch, "store", command, *file, "--data-dir", tmp_path / "none") == 1
