@@ -15,14 +15,21 @@ from speck.apply.operation import Operation, end_state, outcome_at_end, summary_
 from speck.binder.pool import BinderPool
 from speck.core.change import Request
 from speck.core.job import Job
-from speck.core.lifecycle import BY_LOOP, ActionState, EventKind, OperationKind, OperationState, RevisionState
+from speck.core.lifecycle import (
+    AUTOMATIC,
+    ActionState,
+    EventKind,
+    OperationKind,
+    OperationState,
+    RevisionState,
+)
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
-from speck.store import DeletedComposition, Event, Intent, Outcome, Store, Transaction
+from speck.store import DeletedComposition, Event, Intent, RevisionOutcome, Store, Transaction
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.retention import Retention
 
@@ -125,15 +132,15 @@ class Operations:
         :class:`~speck.errors.Busy`.
         """
         with self._lock:
-            if kind in BY_LOOP:
+            if kind in AUTOMATIC:
                 self.refuse_waiting(composition)
             self._users[composition] += 1
             planning = self._planning.setdefault(composition, threading.RLock())
         try:
-            if kind not in BY_LOOP:
+            if kind not in AUTOMATIC:
                 self._await_loop(composition)
             with planning:
-                if kind not in BY_LOOP:  # a step may have begun while this one waited for its plan
+                if kind not in AUTOMATIC:  # a step may have begun while this one waited for its plan
                     self._await_loop(composition)
                 self.refuse_busy(composition)
                 yield
@@ -145,7 +152,7 @@ class Operations:
 
     def _await_loop(self, composition: str) -> None:
         at_work = self._at_work.get(composition)
-        if at_work is not None and at_work.kind in BY_LOOP:
+        if at_work is not None and at_work.kind in AUTOMATIC:
             at_work.wait(self.settings.heal_patience)
 
     @contextmanager
@@ -155,7 +162,7 @@ class Operations:
         Raises as :meth:`refuse_busy`.
         """
         with self._lock:
-            if kind in BY_LOOP:
+            if kind in AUTOMATIC:
                 self.refuse_waiting(composition, own=1)
             self.refuse_busy(composition)
             yield
@@ -197,7 +204,7 @@ class Operations:
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
                 f"{at_work.revision}) is in progress (retry when it has finished)"
             )
-        users = [each for each in list(self._at_work.values()) if each.kind not in BY_LOOP]
+        users = [each for each in list(self._at_work.values()) if each.kind not in AUTOMATIC]
         refuse_operation(self.settings.quotas, len(users))
 
     def new(
@@ -234,7 +241,7 @@ class Operations:
                 author=operation.request.author,
                 cause=operation.request.message,
                 intents=intents,
-                by_loop=operation.kind in BY_LOOP,
+                automatic=operation.kind in AUTOMATIC,
             )
         )
 
@@ -335,7 +342,7 @@ class Operations:
         """Write the end of an operation, and the end of its composition if it was deleted."""
         kind, name, state = data["kind"], data["composition"], data["state"]
         message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-        end = Event(self.clock(), state, message, name, operation=data["id"], by_loop=kind in BY_LOOP)
+        end = Event(self.clock(), state, message, name, operation=data["id"], automatic=kind in AUTOMATIC)
         with self.store.transaction() as transaction:
             transaction.put_operation(data["id"], data)
             for each in skipped:
@@ -361,7 +368,7 @@ class Operations:
         if outcome is not None and number:
             transaction.put_outcome(name, number, outcome)
 
-    def put_replaced(self, transaction: Transaction, outcome: Outcome, by: str) -> None:
+    def put_replaced(self, transaction: Transaction, outcome: RevisionOutcome, by: str) -> None:
         """Write that the operation of this outcome has been replaced by another one."""
         data = self.store.operation(outcome.operation)
         if data is not None:
@@ -373,7 +380,7 @@ class Operations:
         """The record of a deletion that this operation ends: the deletion itself, or a healing after it."""
         name = data["composition"]
         asked = data
-        if data["kind"] in BY_LOOP:
+        if data["kind"] in AUTOMATIC:
             deletions = self.store.last_operations(
                 1, accept=lambda each: (each["composition"], each["kind"]) == (name, OperationKind.DELETE)
             )
@@ -433,7 +440,7 @@ class Operations:
 
     def may_heal(self) -> bool:
         """True if the loops run fewer operations than the limit, which is that of users."""
-        loops = [each for each in list(self._at_work.values()) if each.kind in BY_LOOP]
+        loops = [each for each in list(self._at_work.values()) if each.kind in AUTOMATIC]
         return len(loops) < self.settings.quotas.operations
 
     def heal(self, snapshot: Snapshot, plan: Plan, generation: int) -> Operation | None:

@@ -129,7 +129,7 @@ class Orphans:
         return self.store.job(job) is None and job not in abandoned
 
     def _event(self, kind: EventKind, job: str, message: str, composition: str = "") -> Event:
-        return Event(self.clock(), kind, message, composition, job, by_loop=True)
+        return Event(self.clock(), kind, message, composition, job, automatic=True)
 
     def _report(self, event: Event) -> None:
         with self.store.transaction() as transaction:

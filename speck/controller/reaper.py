@@ -22,7 +22,7 @@ from speck.apply.job_state import StateRecovered, lifecycle_of, write
 from speck.apply.operation import Operation
 from speck.binder import Capability, EngineBinder
 from speck.binder.pool import BinderPool
-from speck.core.lifecycle import BY_LOOP, EventKind
+from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import JobState, State
 from speck.errors import (
     BinderError,
@@ -377,7 +377,7 @@ class _Reaping:
         messages: int = 0,
     ) -> None:
         operation = self.operation
-        by_loop = self.author is None and (operation is None or operation.kind in BY_LOOP)
+        automatic = self.author is None and (operation is None or operation.kind in AUTOMATIC)
         transaction.add_event(
             Event(
                 self.clock(),
@@ -387,7 +387,7 @@ class _Reaping:
                 job,
                 operation.id if operation else "",
                 author=self.author or "",
-                by_loop=by_loop,
+                automatic=automatic,
                 messages=messages,
             )
         )

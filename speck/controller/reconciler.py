@@ -272,7 +272,7 @@ class Reconciler:
         return name in snapshot.records and status is not None and status.state is JobState.RUNNING
 
     def _event(self, snapshot: Snapshot, kind: EventKind, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, snapshot.head.name, job, by_loop=True)
+        return Event(self.clock(), kind, message, snapshot.head.name, job, automatic=True)
 
     # --- decisions
 

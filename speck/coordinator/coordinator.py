@@ -89,7 +89,7 @@ class Coordinator:
 
     def __post_init__(self) -> None:
         self._outcomes = RevisionOutcomes(self.store, self.operations, self.rollback, self.delete_composition)
-        self.operations.on_atomic_failure.append(self._outcomes.take_back)
+        self.operations.on_atomic_failure.append(self._outcomes.revert_atomic)
 
     def start(self) -> None:
         """Resume the operations that a crash or a stop interrupted, and begin to reconcile."""
@@ -98,7 +98,7 @@ class Coordinator:
         self.retention.sweep_code()  # code that was stored, but not accepted
         for data in self.operations.interrupted():
             self._resume(data)
-        self._outcomes.resume_taking_back()
+        self._outcomes.resume_reverts()
         if self.settings.period:
             self.reconciler.start(self.settings.period)
             self.sampler.watch()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from speck.apply.operation import Operation
 from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.coordinator import Coordinator
-from speck.coordinator.placing.placer import Placed, Wishes
+from speck.coordinator.placing.placer import PlacementRequest, PlacementResult
 from speck.core.lifecycle import OperationKind
 from speck.placement.adaptation.candidates import candidates
 
@@ -28,11 +28,11 @@ class Mover:
     def advise(self, name: str, forbidden: Mapping[str, Collection[str]], least: float) -> Advised:
         """The steps to a better placement in which topics stay."""
         desired, placer = self.coordinator.desired(name), self.coordinator.placer
-        placed = placer.place(desired, Wishes(forbidden=forbidden, homes_stay=True))
+        placed = placer.place(desired, PlacementRequest(forbidden=forbidden, homes_stay=True))
         steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
         gain, rewires = _gain(placed), 0.0
         if gain < least:
-            rewires = _gain(placer.place(desired, Wishes(forbidden=forbidden)))
+            rewires = _gain(placer.place(desired, PlacementRequest(forbidden=forbidden)))
         return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 
     def move(
@@ -52,7 +52,7 @@ class Mover:
         return operation
 
 
-def _gain(placed: Placed) -> float:
+def _gain(placed: PlacementResult) -> float:
     """The fall of the objective by advice, as a share of it."""
     now, after = placed.advice.now, placed.advice.after
     return 0.0 if now is None else (now.objective - after.objective) / now.objective

@@ -10,7 +10,7 @@ from typing import Any
 from speck.apply.operation import Operation
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.placing.figures import proposal_data
-from speck.coordinator.placing.placer import Placed, Placer, Wishes
+from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
 from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Composition
 from speck.core.plan import Plan
@@ -36,7 +36,7 @@ class Proposal:
     """
 
     id: str
-    placed: Placed
+    placed: PlacementResult
     plan: Plan
     created: float
     until: float
@@ -63,7 +63,7 @@ class Proposals:
     def propose(
         self,
         composition: Composition,
-        wishes: Wishes,
+        wishes: PlacementRequest,
         warnings: Iterable[dict[str, Any]] = (),
     ) -> dict[str, Any]:
         """Place a composition anew, and keep the result.  Nothing is changed.
@@ -83,7 +83,7 @@ class Proposals:
                 del self._proposals[next(iter(self._proposals))]
         return self._data(proposal)
 
-    def advise(self, name: str, wishes: Wishes) -> dict[str, Any]:
+    def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:
         """Place what runs of a composition anew.  Raises :class:`~speck.errors.NotFound` besides."""
         return self.propose(self.running(name), wishes)
 

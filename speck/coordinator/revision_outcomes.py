@@ -1,4 +1,4 @@
-"""Writes the outcomes of revisions when a change is accepted, and takes failed atomic operations back."""
+"""Writes the outcomes of revisions when a change is accepted, and reverts failed atomic operations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from speck.apply.operations import Operations
 from speck.core.lifecycle import OperationKind, OperationState, RevisionState
 from speck.core.plan import Plan
 from speck.errors import SpeckError
-from speck.store import Outcome, Store, Transaction
+from speck.store import RevisionOutcome, Store, Transaction
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RevisionOutcomes:
-    """``rollback`` and ``delete`` are the coordinator's: the way back is accepted like any other change."""
+    """``rollback`` and ``delete`` are the coordinator's: a revert is accepted like any other change."""
 
     store: Store
     operations: Operations
@@ -33,7 +33,7 @@ class RevisionOutcomes:
         if number == base and before is not None and before.state is RevisionState.APPLIED:
             return  # it is applied again
         if number:
-            transaction.put_outcome(name, number, Outcome(RevisionState.PENDING, operation.id))
+            transaction.put_outcome(name, number, RevisionOutcome(RevisionState.PENDING, operation.id))
         rolled_back = bool(base) and operation.kind == OperationKind.ROLLBACK
         outcome = None if number == base else overtaken(before, number, rolled_back=rolled_back)
         if outcome is not None:
@@ -41,8 +41,8 @@ class RevisionOutcomes:
         if before is not None and before.state in OPEN:
             self.operations.put_replaced(transaction, before, operation.id)
 
-    def take_back(self, operation: Operation) -> str:
-        """Go back to the revision before an atomic operation; returns the reason why not, if so."""
+    def revert_atomic(self, operation: Operation) -> str:
+        """Roll back to the revision before an atomic operation; returns the reason if it cannot."""
         name, base = operation.composition, operation.base_revision
         if self.operations.is_closing:  # done at the next start
             return ""
@@ -63,8 +63,8 @@ class RevisionOutcomes:
         operation.replace(back.id)
         return ""
 
-    def resume_taking_back(self) -> None:
-        """Take back the atomic operations after whose end the coordinator ended too."""
+    def resume_reverts(self) -> None:
+        """Revert the atomic operations that failed just before the coordinator ended."""
         for head in self.store.heads():
             outcome = self.store.outcome(head.name, head.revision)
             data = self.store.operation(outcome.operation) if outcome is not None else None
@@ -72,5 +72,5 @@ class RevisionOutcomes:
                 continue
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
-                error = self.take_back(Operation.from_dict(data, self.operations.clock))
+                error = self.revert_atomic(Operation.from_dict(data, self.operations.clock))
                 _log.info("revision %s of %r is reverted %s", data["revision"], head.name, error)

@@ -49,7 +49,7 @@ class OperationKind(StrEnum):
     ADOPT = "adopt"  # copies of another store become this one's
 
 
-BY_LOOP = frozenset({OperationKind.HEAL, OperationKind.PLACE})  # without a user's request
+AUTOMATIC = frozenset({OperationKind.HEAL, OperationKind.PLACE})  # without a user's request
 
 
 class OperationState(StrEnum):

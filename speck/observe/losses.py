@@ -198,7 +198,7 @@ class LossRecorder:
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
 
-    def take(self, composition: str, job: str, copy: str, details: Mapping[str, Scalar]) -> None:
+    def record_sample(self, composition: str, job: str, copy: str, details: Mapping[str, Scalar]) -> None:
         """Add what a copy of a job has counted since its last report; ``copy`` is its engine's id of it."""
         counts = counts_of(details)
         with self._lock:
@@ -228,7 +228,7 @@ class LossRecorder:
             known = self._known(event.composition, event.job)
             self._add(known, "session deleted", max(1, event.messages), reported=True)
 
-    def take_dropped(self, broker: str, total: int) -> None:
+    def record_dropped(self, broker: str, total: int) -> None:
         """Add the messages that a broker has dropped since its start, as a session was full.
 
         A broker does not report the session, and so not the job.
@@ -290,7 +290,7 @@ class LossRecorder:
         for broker, count in self._dropped.items():
             if count.unreported and count.reported_at <= oldest:
                 message = f"broker {broker}: {count.unreported} messages dropped, since a session was full"
-                yield count, count.unreported, Event(now, EventKind.LOST, message, by_loop=True)
+                yield count, count.unreported, Event(now, EventKind.LOST, message, automatic=True)
 
     # --- queries
 
@@ -333,4 +333,4 @@ def _event(now: float, job: str, composition: str, reason: Reason, count: _Count
     so_far = f" ({count.total} so far)" if count.total > count.unreported else ""
     unit = f"{reason.unit}{'s' * (count.unreported != 1)} " if reason.unit else ""
     message = f"job {job!r}: {count.unreported} {unit}{reason.text}{so_far}"
-    return Event(now, _EVENTS[reason.kind], message, composition, job, by_loop=True)
+    return Event(now, _EVENTS[reason.kind], message, composition, job, automatic=True)

@@ -171,7 +171,7 @@ class ReaderWatch:
 
     @staticmethod
     def _event(known: _Attempt, kind: EventKind, message: str, now: float) -> Event:
-        return Event(now, kind, message, known.composition, known.job.job_name, by_loop=True)
+        return Event(now, kind, message, known.composition, known.job.job_name, automatic=True)
 
 
 def _runs(attempts: Sequence[AttemptRecord], status: JobStatus | None) -> bool:

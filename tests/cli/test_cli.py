@@ -477,7 +477,7 @@ def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: st
     said = speck("doctor")
     assert (said.code, said.out.strip()) == (0, "no findings")
     losses = rest.queries.losses
-    losses.take("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
+    losses.record_sample("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
     said = speck("doctor")
     assert said.code == 1
     assert "390 discarded: the broker did not deliver them again" in said.out

@@ -43,7 +43,7 @@ def report(services: Services, *names: str) -> None:
         for job, handle in snapshot.deployed():
             if job.job_name in names:
                 for sample in flink_stream([100] * 6, 1e-3, begin=time.time() - 60):
-                    services.profiles.measures.take(job, handle, sample)
+                    services.profiles.measures.record(job, handle, sample)
 
 
 def test_the_table_of_jobs_that_were_measured(rest: RestServer, speck: Speck) -> None:

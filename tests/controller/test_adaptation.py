@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from speck.core.adaptation import Memory, Outcome
+from speck.core.adaptation import AdaptationState, StepOutcome
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
@@ -90,7 +90,7 @@ def test_topics_stay_when_jobs_move(adapted: Adapted) -> None:
 
 
 def test_the_prediction_is_stored_before_the_step_is_begun(bench: Bench) -> None:
-    seen: list[Memory] = []
+    seen: list[AdaptationState] = []
     mover = bench.services.adaptation.mover
     move = mover.move
 
@@ -142,7 +142,7 @@ def test_never_moves_without_the_mode_auto(bench: Bench, mode: str) -> None:
     before = bench.world.changes()
     bench.decide(10)
     assert bench.world.changes() == before
-    assert bench.memory == Memory()
+    assert bench.memory == AdaptationState()
 
 
 def test_never_moves_pinned_jobs_nor_fixed_ones(bench: Bench) -> None:
@@ -440,7 +440,7 @@ def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
     desired = bench.services.coordinator.desired(NAME).jobs
     assert {job.site for job in desired.values()} == {"D"}
     assert set(bench.where.values()) == {"D"}
-    assert bench.memory.steps[0].outcome in (Outcome.FAILED, Outcome.BACK)
+    assert bench.memory.steps[0].outcome in (StepOutcome.FAILED, StepOutcome.BACK)
     assert [ban.target for ban in bench.memory.bans] == ["A"]
 
 
@@ -512,9 +512,9 @@ def test_shown_data(bench: Bench) -> None:
 def test_the_memory_goes_with_its_composition(bench: Bench) -> None:
     bench.decide(1)
     assert bench.services.coordinator.delete_composition(NAME).wait(30)
-    assert bench.memory == Memory()
+    assert bench.memory == AdaptationState()
     bench.round()
-    assert bench.memory == Memory()
+    assert bench.memory == AdaptationState()
 
 
 def test_the_end_of_the_thread_is_a_fault(bench: Bench) -> None:

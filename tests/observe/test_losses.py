@@ -34,7 +34,7 @@ class Bench:
 
     def take(self, details: Mapping[str, Scalar], copy: str = "copy-1", seconds: float = 0.0) -> None:
         self.now += seconds
-        self.recorder.take("traffic", "a", copy, details)
+        self.recorder.record_sample("traffic", "a", copy, details)
 
     def totals(self) -> dict[str, int]:
         return {each.reason.name: each.total for each in self.recorder.counts()}
@@ -70,7 +70,7 @@ def test_counters_and_their_reasons(details: Mapping[str, Scalar], found: Mappin
 def test_messages_that_a_broker_dropped_are_an_event_a_minute(bench: Bench) -> None:
     for total, seconds in ((0, 0.0), (3, 20.0), (5, 20.0), (5, 60.0), (2, 60.0)):
         bench.now += seconds
-        bench.recorder.take_dropped("tcp://b1:1883", total)
+        bench.recorder.record_dropped("tcp://b1:1883", total)
     assert bench.recorder.dropped() == {"tcp://b1:1883": 7}  # the broker began anew
     assert bench.texts() == [
         f"broker tcp://b1:1883: {count} messages dropped, since a session was full" for count in (3, 2, 2)
@@ -119,7 +119,7 @@ def test_one_event_for_a_job_and_reason_in_a_minute(bench: Bench) -> None:
     bench.recorder.report()
     assert bench.texts()[2:] == ["job 'a': 10 messages lost by the reader (11 so far)"]
     assert [each.kind for each in bench.events] == ["lost", "repeated", "lost"]
-    assert all(each.by_loop and each.composition == "traffic" for each in bench.events)
+    assert all(each.automatic and each.composition == "traffic" for each in bench.events)
 
 
 def test_an_event_that_the_store_refuses_is_due_again(bench: Bench) -> None:
@@ -159,7 +159,7 @@ def test_losses_mark_a_job_for_a_day_and_repetitions_never(bench: Bench) -> None
 
 def test_the_jobs_that_are_kept_are_bounded(bench: Bench) -> None:
     for number in range(MOST_JOBS + 1):
-        bench.recorder.take("traffic", f"job-{number}", "copy", {"skipped": 1})
+        bench.recorder.record_sample("traffic", f"job-{number}", "copy", {"skipped": 1})
     assert len(bench.recorder.counts()) == MOST_JOBS
     assert bench.recorder.of_job("job-0") == []
 

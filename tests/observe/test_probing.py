@@ -107,7 +107,7 @@ def test_a_link_that_jobs_use_is_not_probed(bench: Bench) -> None:
     )
     acks = (AckSample(broker="tcp://d:1883", least=0.1, window_full=0.9),)
     for sample in flink_stream([100] * 6, 1e-3, begin=bench.now):
-        bench.services.profiles.measures.take(job, handle, replace(sample, acks=acks))
+        bench.services.profiles.measures.record(job, handle, replace(sample, acks=acks))
     (found,) = bench.probe(links=(("A", "D"),))
     assert (found.state, found.message) == (
         ProbeState.REFUSED,

@@ -172,10 +172,10 @@ def test_a_loss_marks_its_job_and_a_repetition_does_not(at: tuple[RestServer, Pa
     rest, page = at
     deploy(rest, THREE)
     losses = rest.services.queries.losses
-    losses.take(
+    losses.record_sample(
         "demo", "clean", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390, "duplicatesDropped": 7}
     )
-    losses.take("demo", "count", "copy", {"duplicatesDropped": 12})
+    losses.record_sample("demo", "count", "copy", {"duplicatesDropped": 12})
     page.open()
     page.job_is("clean", "lost messages")
     page.job_is("count", "running")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
-from speck.core.adaptation import Decision, Outcome, Trigger
+from speck.core.adaptation import Decision, StepOutcome, Trigger
 from speck.server.api.schemas.fields import UNIX, text
 
 MODES = ("advise", "auto", "off")
@@ -58,7 +58,7 @@ class AdaptationStepSchema(Schema):
     revision = fields.Integer(metadata={"description": "the one that it made (0: not begun)"})
     operation = text("the id of its operation; empty: not begun")
     outcome = fields.String(
-        validate=validate.OneOf([each.value for each in Outcome]),
+        validate=validate.OneOf([each.value for each in StepOutcome]),
         metadata={"description": "superseded: by an apply of a user"},
     )
     windows = fields.Integer(metadata={"description": "number of evaluations"})
