@@ -35,7 +35,7 @@ help:
 	@echo "make test [ARGS='...']   run all tests (ARGS: for pytest)"
 	@echo "make check               check style, types, imports, documentation and dependencies"
 	@echo "make docs                build the documentation as a site in build/docs"
-	@echo "make bench               run all benchmarks"
+	@echo "make bench [QUICK=1]     run all benchmarks (QUICK=1: each at its smallest size; ARGS: names, --record)"
 	@echo "make pyflink             install PyFlink, for Python programs on Flink, in .pyflink"
 	@echo "make assets              download the dashboard's libraries again, at their pinned versions"
 
@@ -102,7 +102,7 @@ pictures:
 	@for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg"; done
 
 bench: system $(VENV)/dev jars
-	@for name in plan scale store cli reconcile scrape sampling hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
 jars: $(BUILT)
 

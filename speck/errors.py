@@ -43,6 +43,11 @@ class SpeckError(Exception):
     """The base of all errors that SpecK raises deliberately."""
 
 
+def one_line(error: BaseException) -> str:
+    """The message of an error in one line."""
+    return " ".join(str(error).split())
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault or warning about a user's input.
@@ -180,7 +185,3 @@ class LocalError(SpeckError):
 
 class ServerError(SpeckError):
     """The command line got no answer from the server."""
-
-
-# Binders of other packages may use the names of version 0.1.
-NoAnswer, Refused, NoSecret = OutcomeUnknown, Rejected, SecretUnavailable

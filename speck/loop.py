@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 _log = logging.getLogger(__name__)
 
 STUCK = 300.0  # s; many times the duration of a round in which all engines and brokers are silent
+CLOSING = 30.0  # s, for which the end waits for a round: so that one that hangs does not hold it up
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # s after an error, most of which pass soon
 
 
@@ -63,7 +64,7 @@ class Loop:
         """Begin the next round now, or when the pause after an error has passed."""
         self._wake.set()
 
-    def close(self, seconds: float | None = None) -> None:
+    def close(self, seconds: float = CLOSING) -> None:
         """Begin no further round, and wait for the present one, for at most ``seconds``."""
         with self._starting:
             self._stop.set()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from speck.loop import Loop
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 
 
 class Rounds:

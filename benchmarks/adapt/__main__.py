@@ -8,13 +8,13 @@ moments, with the account of all messages (7 minutes).
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from typing import Any
 
 import yaml
 
 from benchmarks.adapt import accelerated, kills
+from testbed.results import add_output_options, published
 
 
 def main() -> int:
@@ -23,13 +23,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10, help="runs of scenarios with noise (default: 10)")
     parser.add_argument("--real", action="store_true", help="run over real engines, too")
     parser.add_argument("--kills", type=int, default=50, help="kills of the server with --real (default: 50)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     arguments = parser.parse_args()
     logging.getLogger("speck").setLevel(logging.CRITICAL)
     result: dict[str, Any] = {"in_memory": accelerated.measure(arguments.seeds)}
     if arguments.real:
         result["real_engines"] = kills.measure(kills.Options(kills=arguments.kills))
-    print(json.dumps(result) if arguments.json else yaml.safe_dump(result, sort_keys=False))
+    if not published(arguments, "adapt", result):
+        print(yaml.safe_dump(result, sort_keys=False))
     real = result.get("real_engines", {})
     return 1 if real.get("lost") or real.get("doubled") else 0
 

@@ -20,6 +20,7 @@ from benchmarks.deploy.chain import Chain, Place
 from benchmarks.deploy.kinds import KINDS, Kind
 from benchmarks.deploy.sites import Sites, sites_up
 from benchmarks.deploy.ways import Way, seconds, speck_server
+from testbed.results import add_output_options, published
 
 ROUND_TRIPS = (0.0, 18.6)  # ms; the second is the paper's
 
@@ -218,15 +219,13 @@ def main() -> None:
     parser.add_argument("--modify", type=int, nargs="+", help="how many jobs of the longest to modify")
     parser.add_argument("--round-trips", type=float, nargs="+", default=list(ROUND_TRIPS), metavar="MS")
     parser.add_argument("--picture", type=Path, help="an SVG or PNG file to draw, ENGINE put into its name")
-    parser.add_argument("--json", action="store_true")
+    add_output_options(parser)
     given = parser.parse_args()
     console = Console(stderr=given.json)
     names = list(KINDS) if given.engine == "all" else [given.engine]
-    text = json.dumps({name: compared(name, given, console) for name in names})
-    if given.json:
-        print(text)
-    else:
-        console.print_json(text)
+    found = {name: compared(name, given, console) for name in names}
+    if not published(given, f"deploy-{given.engine}", found):
+        console.print_json(json.dumps(found))
 
 
 if __name__ == "__main__":

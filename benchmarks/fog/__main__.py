@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.fog import figure8, figure10
 from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from speck.local.wan.network import unavailable
+from testbed.results import add_output_options, published
 
 
 def main() -> int:
@@ -33,7 +34,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("fog.jsonl"), help="file of rows (fog.jsonl)")
     parser.add_argument("--draw", type=Path, help="directory of the plots")
     parser.add_argument("--judge", action="store_true", help="use the rows in the file; run nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args()
     if not options.judge:
         if reason := unavailable():
@@ -51,9 +52,7 @@ def main() -> int:
         draw_figure8(rows, options.draw / "fog-8.svg")
         draw_figure10(rows, options.draw / "fog-10.svg")
     found = summary(rows)
-    if options.json:
-        print(json.dumps(found))
-    else:
+    if not published(options, "fog", found):
         for name, value in found.items():
             print(f"{name}: {value}")
     return 0

@@ -6,12 +6,12 @@ Two readers of one shared subscription at a real Mosquitto, in the configuration
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.instances.trials import TRIALS
+from testbed.results import add_output_options, published
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
 
@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.instances", description=__doc__)
     parser.add_argument("--messages", type=int, default=1000, help="messages of a trial (default: 1000)")
     parser.add_argument("--trials", nargs="+", choices=TRIALS, default=list(TRIALS), metavar="NAME")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args()
     if PROGRAM is None:
         print("mosquitto is not installed (apt-get install mosquitto)", file=sys.stderr)
@@ -29,11 +29,9 @@ def main() -> int:
     for name in options.trials:
         with tempfile.TemporaryDirectory() as directory, MosquittoServer(Path(directory)) as broker:
             found[name] = TRIALS[name](broker, options.messages)
-        if not options.json:
-            figures = (f"{key} {value:.4g}" for key, value in found[name].items())
-            print(f"{name}: {', '.join(figures)}", flush=True)
-    if options.json:
-        print(json.dumps({"messages": options.messages, "trials": found}))
+    if not published(options, "instances", {"messages": options.messages, "trials": found}):
+        for name, values in found.items():
+            print(f"{name}: {', '.join(f'{key} {value:.4g}' for key, value in values.items())}")
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.irm.account import ARRIVALS, RULES, Series, figures
 from benchmarks.irm.fleet import simulate
+from testbed.results import add_output_options, published
 
 COLUMNS = (
     *("fill_before_next", "bins_over_least", "bins_over_least_day", "cpu_error"),
@@ -29,9 +30,7 @@ def main() -> int:
     if options.real or options.judge:
         return _real(options)
     result = measure(options.instances or 8000, options.noise, options.seeds)
-    if options.json:
-        print(json.dumps(result))
-    else:
+    if not published(options, "irm", result):
         _print(result)
     return 0
 
@@ -50,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=Path, default=Path("irm.jsonl"), help="file of real runs (irm.jsonl)")
     parser.add_argument("--judge", action="store_true", help="use the real runs in the file; run nothing")
     parser.add_argument("--picture", type=Path, help="SVG of the real runs in the file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     return parser
 
 
@@ -91,7 +90,8 @@ def _real(options: argparse.Namespace) -> int:
         from benchmarks.irm.picture import draw  # which needs matplotlib
 
         draw(runs, options.picture)
-    print(json.dumps(result) if options.json else json.dumps(result, indent=1))
+    if not published(options, "irm", result):
+        print(json.dumps(result, indent=1))
     return 0
 
 

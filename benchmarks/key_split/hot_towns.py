@@ -34,6 +34,7 @@ from speck import local
 from testbed import ROOT
 from testbed.faults.flow import Listener, client
 from testbed.faults.served import Served
+from testbed.results import add_output_options, published
 
 NAME = "hot-towns"
 PATIENCE = 240.0  # s without a result
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--partitioner", help="by default that of the form: shuffle, or balanced at sites")
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder of {READINGS} (default: {DATA})")
     parser.add_argument("--limit", type=int, help="the first readings only (default: all)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     try:
         day = Day.read(options.data, options.limit)
@@ -101,7 +102,8 @@ def main(arguments: Sequence[str]) -> int:
     account = Account.of(day.speeds, outcome.counts, outcome.results)
     found = {"readings": len(day.lines), "rows": day.rows(), **account._asdict()}
     found |= {"faults": outcome.parts.faults(), "seconds": round(outcome.seconds, 1)}
-    print(json.dumps(found) if options.json else yaml.safe_dump(found, sort_keys=False), end="\n")
+    if not published(options, "key_split-hot-towns", found):
+        print(yaml.safe_dump(found, sort_keys=False))
     return 1 if account.faults() else 0
 
 

@@ -21,9 +21,9 @@ from benchmarks.key_split.parts import Parts, cpu_seconds
 from speck.core.job import Job, Scalar
 from speck.core.runtime import JobState
 from speck.core.split import Split, expand
+from speck.testing.waiting import attempt_of, await_state
 from testbed import ROOT
 from testbed.benches.spark import SparkBench
-from testbed.contract.waiting import attempt_of, await_state
 from testbed.faults.flow import client
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer

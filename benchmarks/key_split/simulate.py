@@ -8,7 +8,6 @@ load over the mean, less 1; times are processor seconds of one thread.  No engin
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
@@ -26,6 +25,7 @@ from benchmarks.key_split.stream import Run, Stream, imbalance, run
 from jars_and_apps.key_split.partitioners.protocol import Partitioner
 from jars_and_apps.key_split.partitioners.table import PARTITIONERS
 from jars_and_apps.key_split.policy import shipped, shipped_text
+from testbed.results import add_output_options, published
 
 EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0)
 UNEVEN_EXPONENTS = (0.5, 1.5)
@@ -79,7 +79,7 @@ Figures = dict[str, list[float]]
 def main(arguments: list[str]) -> int:
     """Measure, print, and draw the picture."""
     parser = argparse.ArgumentParser(prog="benchmarks.key_split simulate", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds at n = 32 (default: 5)")
     parser.add_argument(
         "--picture", type=Path, default=PICTURE, help=f"where it is drawn (default: {PICTURE})"
@@ -92,9 +92,11 @@ def main(arguments: list[str]) -> int:
     found["processor_seconds"].append(time.process_time() - began)
     figures = {name: Figure.of(values) for name, values in found.items()}
     _draw(figures, settings.picture)
-    if settings.json:
-        print(json.dumps(dict(pair for name, each in figures.items() for pair in each.named(name))))
-    else:
+    if not published(
+        settings,
+        "key_split-simulate",
+        dict(pair for name, each in figures.items() for pair in each.named(name)),
+    ):
         print("\n".join(f"{name}: {figure}" for name, figure in figures.items()))
     return 0
 

@@ -12,7 +12,6 @@ that of the run: the partitioner's seconds, those of the busiest combiner, and t
 from __future__ import annotations
 
 import argparse
-import json
 import runpy
 import sys
 import time
@@ -27,6 +26,7 @@ from benchmarks.key_split.day import DATA, WINDOWS, Account, Day
 from benchmarks.key_split.hot_towns import Outcome, Run, measured
 from benchmarks.key_split.parts import Parts, critical_path
 from testbed import ROOT
+from testbed.results import add_output_options, published
 
 SITES = ("A", "B", "C", "D")
 KEY_COST = 30  # rows: what a digest costs beside its rows
@@ -48,14 +48,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--workload", type=int, nargs="+", default=[1, 1000], help="repetitions of add")
     parser.add_argument("--limit", type=int, default=60_000, help="readings of the day (default: 60,000)")
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder of the day (default: {DATA})")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     found: dict[str, float] = {}
     if options.only != "sites":
         found |= _noted(_one_job(options.z, options.workload))
     if options.only != "one_job":
         found |= _noted(_sites(Day.read(options.data, options.limit)))
-    print(json.dumps(found) if options.json else "\n".join(f"{name}: {found[name]:.4g}" for name in found))
+    if not published(options, "key_split-spark", found):
+        print("\n".join(f"{name}: {found[name]:.4g}" for name in found))
     return 1 if any(value for name, value in found.items() if name.endswith(".wrong_windows")) else 0
 
 

@@ -9,7 +9,6 @@ round; both are medians over the rounds, with minimum and maximum.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
+from testbed.results import add_output_options, published
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 RUNS = 9
@@ -78,12 +78,11 @@ def seconds(command: list[str], directory: Path) -> float:
 def main() -> None:
     """Measure, and print a table or one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cli", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser)
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help="runs of each command")
     options = parser.parse_args()
     rows = measure(options.runs)
-    if options.json:
-        print(json.dumps({"cli": rows}))
+    if published(options, "cli", {"cli": rows}):
         return
     print(f"{'command':<10} {'processor s':>11} {'(min, max)':>16}  {'ratio':>6}")
     for row in rows:

@@ -28,6 +28,7 @@ from benchmarks.common import Figure
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobState
 from testbed.benches.examples import one_site
+from testbed.results import add_output_options, published
 from testbed.servers.chromium import Page, missing, start
 from testbed.servers.rest import RestServer, rest_server
 
@@ -200,7 +201,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
+    add_output_options(parser)
     options = parser.parse_args()
     if why := missing():
         raise SystemExit(why)
@@ -214,7 +215,8 @@ def main() -> None:
         finally:
             chrome.quit()
     lines = [f"{name:28} {value}" for name, value in found.items()]
-    print(json.dumps(found) if options.json else "\n".join(lines))
+    if not published(options, "dashboard", found):
+        print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from rich.console import Console
 from speck.cli.demo.stages import Demo, DemoOptions
 from speck.cli.demo.view import View
 from speck.errors import SpeckError
+from testbed.results import add_output_options, published
 
 SAMPLE = 2.0  # s
 PHASES = {
@@ -184,12 +185,13 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="CityPulse readings (default: a generated day)")
     parser.add_argument("--sensors", type=Path, help="CSV of sensors with the site of each")
     parser.add_argument("--limit", type=int, help="only the first N readings")
-    parser.add_argument("--json", action="store_true", help="print one line, and nothing of the demo")
+    add_output_options(parser)
     options = parser.parse_args()
     code, figures = measure(
         DemoOptions(data=options.data, sensors=options.sensors, limit=options.limit, rate=0.0)
     )
-    print(json.dumps({"day": figures}, indent=None if options.json else 2))
+    if not published(options, "day", {"day": figures}):
+        print(json.dumps({"day": figures}, indent=2))
     return code
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import json
 import os
 import signal
 import statistics
@@ -22,7 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +43,7 @@ from speck.core.job import Job, client_id
 from speck.core.runtime import Attempt, Handle
 from speck.core.trigger import parse_trigger
 from testbed.jdk import tool
+from testbed.results import add_output_options, published
 
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop
@@ -442,7 +442,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.hop", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    add_output_options(parser)
     parser.add_argument("--engine", choices=sorted(PROGRAMS), default="spark")
     parser.add_argument("--trigger", help="of Spark's jobs: an interval, or real-time", type=parse_trigger)
     parser.add_argument("--runs", type=int, default=5)
@@ -455,15 +455,14 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Measure, and show the figures."""
-    given = vars(arguments())
-    as_json, engine, trigger = (given.pop(name) for name in ("json", "engine", "trigger"))
+    given = arguments()
+    sizes = Options(*(getattr(given, each.name) for each in fields(Options)))
     # As an exception, so that what was started is stopped.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
-        result = measure(Options(**given), engine, Path(directory), trigger)
-    if as_json:
-        print(json.dumps(result))
-    else:
+        result = measure(sizes, given.engine, Path(directory), given.trigger)
+    name = "-".join(["hop", given.engine, *(given.trigger or "").split()])
+    if not published(given, name, result):
         Console().print(table(result))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import queue
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from speck import local
 from speck.client import Client as Rest
+from testbed.results import add_output_options, published
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAPS = {"spark-connect": "512m", "flink": "128m"}  # of the server; of the TaskManager
@@ -153,7 +153,7 @@ def _say(text: str) -> None:
 def main() -> None:
     """Measure, and print lines or one JSON object."""
     parser = argparse.ArgumentParser(description="memory of a site's processes")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser)
     parser.add_argument("--engine", choices=sorted(HEAPS), action="append", help="by default each")
     parser.add_argument("--heap", help="Java heap of the server or the TaskManager [default: 512m, 128m]")
     parser.add_argument("--jobs", type=int, default=8, metavar="N")
@@ -164,8 +164,7 @@ def main() -> None:
     for engine in given.engine or sorted(HEAPS):
         heap = given.heap or HEAPS[engine]
         rows += measure(Options(engine, heap, given.jobs, given.messages, given.rest))
-    if given.json:
-        print(json.dumps({"memory_mb": rows}))
+    if published(given, "memory", {"memory_mb": rows}):
         return
     for row in rows:
         print("  ".join(f"{name} {value}" for name, value in row.items()))

@@ -27,6 +27,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.schema.compositions import load_composition
+from testbed.results import add_output_options, published
 
 SIZES = (1_000, 10_000, 100_000)
 RUNS = 5
@@ -113,7 +114,7 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
 def main() -> None:
     """Measure, and print a table or one JSON object."""
     parser = argparse.ArgumentParser(description="the cost of planning unchanged jobs")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser)
     parser.add_argument("--jobs", type=int, nargs="+", default=SIZES, metavar="N", help="sizes to measure")
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help="runs of each size")
     options = parser.parse_args()
@@ -121,8 +122,7 @@ def main() -> None:
         root = Path(directory)
         (root / "clean.py").write_text(PROGRAM, encoding="utf-8")
         rows = [measure(count, options.runs, root) for count in options.jobs]
-    if options.json:
-        print(json.dumps({"plan": rows}))
+    if published(options, "plan", {"plan": rows}):
         return
     print(
         f"{'jobs':>9}  {'plan s':>8} {'(min, max)':>18}  {'load s':>8} {'(min, max)':>18}  {'bytes/job':>9}"

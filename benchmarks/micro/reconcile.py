@@ -9,7 +9,6 @@ audit log.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import tempfile
 import time
@@ -22,6 +21,7 @@ from speck.core.settings import Settings
 from speck.store import Event, Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
+from testbed.results import add_output_options, published
 
 ENGINES = 10
 POLL = 0.02  # s
@@ -82,15 +82,14 @@ def _is_drift_of(event: Event, name: str) -> bool:
 def main() -> None:
     """Measure, and print lines or one JSON object."""
     parser = argparse.ArgumentParser(description="the cost of the reconciler")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser)
     parser.add_argument("--jobs", type=int, default=1000, metavar="N")
     parser.add_argument("--deaths", type=int, default=10, metavar="N", help="jobs that fail")
     parser.add_argument("--rounds", type=int, default=6, metavar="N", help="rounds without an event")
     parser.add_argument("--period", type=float, default=Settings().period, metavar="SECONDS")
     options = parser.parse_args()
     row = measure(options.jobs, options.deaths, options.rounds, options.period)
-    if options.json:
-        print(json.dumps({"reconcile": row}))
+    if published(options, "reconcile", {"reconcile": row}):
         return
     for name, value in row.items():
         print(f"{name:>24}  {value:.3f}" if isinstance(value, float) else f"{name:>24}  {value}")

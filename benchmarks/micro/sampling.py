@@ -42,6 +42,7 @@ from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World
 from testbed.doubles.profiled_engines import Profiled, ProfilingEngine
 from testbed.doubles.samples import BEGIN, flink_stream
+from testbed.results import add_output_options, published
 
 SITES = 10
 MINUTE = 60.0  # s
@@ -205,7 +206,7 @@ def _time(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure, and print lines or one JSON object."""
     parser = argparse.ArgumentParser(description="the cost of measuring the load of jobs")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser)
     parser.add_argument("--jobs", type=int, default=500, metavar="N")
     parser.add_argument("--minutes", type=int, default=10, metavar="N", help="of simulated time")
     options = parser.parse_args()
@@ -213,8 +214,7 @@ def main() -> None:
     with _flink(options.jobs // SITES + 1) as address:
         read = Bench(options.jobs, address).run(options.minutes)
     row |= {f"http_{name}": read[name] for name in read if name.startswith(("cpu", "interval", "job_"))}
-    if options.json:
-        print(json.dumps({"sampling": row}))
+    if published(options, "sampling", {"sampling": row}):
         return
     for name, value in row.items():
         print(f"{name:>24}  {value:.3g}" if isinstance(value, float) else f"{name:>24}  {value}")

@@ -12,7 +12,6 @@ they are divided by the number of jobs.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from speck.core.settings import Quotas, Settings
 from speck.store import Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
+from testbed.results import add_output_options, published
 
 SIZES = (1_000, 10_000)
 JOBS_A_SITE = 100
@@ -104,15 +104,14 @@ def _timed(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure, and print a table or one JSON object."""
     parser = argparse.ArgumentParser(description="the cost of long compositions")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser)
     parser.add_argument("--jobs", type=int, nargs="+", default=SIZES, metavar="N", help="sizes to measure")
     options = parser.parse_args()
     rows = []
     for count in options.jobs:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
             rows.append(alone.submit(measure, count).result())
-    if options.json:
-        print(json.dumps({"scale": rows}))
+    if published(options, "scale", {"scale": rows}):
         return
     for row in rows:
         print(

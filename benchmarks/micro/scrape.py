@@ -26,6 +26,7 @@ from speck.server.api import create_app, exposition
 from speck.store import Store
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
+from testbed.results import add_output_options, published
 
 ENGINES = 10
 REQUESTS = 10_000
@@ -96,13 +97,12 @@ def _time(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure, and print lines or one JSON object."""
     parser = argparse.ArgumentParser(description="the cost of observation")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser)
     parser.add_argument("--jobs", type=int, default=500, metavar="N")
     parser.add_argument("--runs", type=int, default=20, metavar="N")
     options = parser.parse_args()
     row = measure(options.jobs, options.runs)
-    if options.json:
-        print(json.dumps({"scrape": row}))
+    if published(options, "scrape", {"scrape": row}):
         return
     for name, value in row.items():
         print(f"{name:>24}  {value:.3g}" if isinstance(value, float) else f"{name:>24}  {value}")

@@ -28,6 +28,7 @@ from speck.core.settings import Settings
 from speck.store import Store
 from testbed.benches.jobs_by_hand import code_hash, write_code
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.results import add_output_options, published
 
 RUNS = 5
 
@@ -118,13 +119,14 @@ def measure(count: int, runs: int) -> dict[str, Figure]:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=RUNS)
     options = parser.parse_args()
     found = measure(options.jobs, options.runs)
-    if options.json:
-        print(json.dumps({"jobs": options.jobs} | {k: v for n, f in found.items() for k, v in f.named(n)}))
+    if published(
+        options, "store", {"jobs": options.jobs} | {k: v for n, f in found.items() for k, v in f.named(n)}
+    ):
         return
     for name, figure in found.items():
         print(f"{name:<28} {figure}")

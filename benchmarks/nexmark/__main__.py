@@ -23,6 +23,7 @@ from benchmarks.nexmark.cells import JAR, QUERIES, Lengths, Row, bench, run_of
 from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from benchmarks.placement.scores import spearman
 from speck.local.wan.network import unavailable
+from testbed.results import add_output_options, published
 
 BEST = 1.05
 SLOWEST, FASTEST = PREDICTED_PROFILES[0], PREDICTED_PROFILES[-1]
@@ -49,7 +50,7 @@ def main() -> int:
         "--out", type=Path, default=Path("nexmark.jsonl"), help="file of cells (nexmark.jsonl)"
     )
     parser.add_argument("--judge", action="store_true", help="use the cells in the file; run nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args()
     reason = (
         "" if options.judge else unavailable() or ("" if JAR.exists() else f"{JAR} is missing (make jars)")
@@ -60,9 +61,7 @@ def main() -> int:
     if not options.judge:
         _run(options)
     found = summary(load(options.out))
-    if options.json:
-        print(json.dumps(found))
-    else:
+    if not published(options, "nexmark", found):
         _print(found)
     return 0
 

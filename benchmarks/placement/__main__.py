@@ -11,7 +11,6 @@ and the errors of predictors: :mod:`benchmarks.placement.learned`.  Times are pr
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -24,6 +23,7 @@ from speck.placement.policies import Budget, place, policies, policy, solver_ava
 from speck.placement.problem import Problem
 from speck_learned.predictor import predictors
 from testbed.placement.random_problems import make
+from testbed.results import add_output_options, published
 
 REGRET_IS_EXACT = 1e-6
 
@@ -41,16 +41,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.placement", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="number of small cases (default: 100)")
     parser.add_argument("--policies", type=_names, help="names, with commas (default: the built-in ones)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     arguments = parser.parse_args()
     try:
         result = measure(arguments.seeds, arguments.policies)
     except SpeckError as error:
         print(error, file=sys.stderr)
         return 1
-    if arguments.json:
-        print(json.dumps(result))
-    else:
+    if not published(arguments, "placement", result):
         _print(result)
     return 0
 

@@ -35,6 +35,7 @@ from speck.placement.cost import PENALTY
 from speck.placement.problem import Weights
 from speck.placement.profile import Inputs
 from speck_learned.records import described
+from testbed.results import add_output_options, published
 
 EDGE_CORES, CLOUD_CORES = 0.3, 1.0
 PREDICTED_PROFILES = ("2 Mbit/160 ms", "25 Mbit/80 ms", "100 Mbit/20 ms")
@@ -378,7 +379,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=12.0, help="length of a run, s (default: 12)")
     parser.add_argument("--out", type=Path, default=Path("gates.jsonl"), help="file of runs (gates.jsonl)")
     parser.add_argument("--judge", action="store_true", help="judge the runs in the file; run nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     if not options.judge and (reason := unavailable()):
         print(json.dumps({"skipped": reason}) if options.json else f"skipped: {reason}")
@@ -386,9 +387,7 @@ def main(arguments: Sequence[str]) -> int:
     if not options.judge:
         _run(options)
     result = judge(load(options.out))
-    if options.json:
-        print(json.dumps(result))
-    else:
+    if not published(options, "placement-gates", result):
         for name, value in result.items():
             print(f"{name}: {value}")
     return 1 if result["failed"] else 0

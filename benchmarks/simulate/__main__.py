@@ -8,11 +8,11 @@ over hours of changing conditions.  Intervals are of 95% over seeds, by the boot
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from benchmarks.simulate import adapt, agreement, real, regret
+from testbed.results import add_output_options, published
 
 PARTS = ("agreement", "real", "regret", "adapt")
 
@@ -21,9 +21,7 @@ def main() -> int:
     """Simulate, and print tables or JSON."""
     options = _parser().parse_args()
     result = measure(options)
-    if options.json:
-        print(json.dumps(result))
-    else:
+    if not published(options, "simulate", result):
         _print(result)
     return 0
 
@@ -45,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--step", type=float, default=0.1, help="step of adapt, s (default: 0.1)")
     parser.add_argument("--runs", type=Path, help="JSON lines of real runs, by benchmarks.placement gates")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     return parser
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from speck.local.wan import Link, Network, unavailable
+from testbed.results import add_output_options, published
 from testbed.wan.measure import bandwidth, endpoint, round_trip
 
 MBIT = 1e6
@@ -35,15 +36,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.wan", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="runs of each profile (default: 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a transfer, s (default: 4)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     arguments = parser.parse_args()
     if reason := unavailable():
         print(json.dumps({"skipped": reason}) if arguments.json else f"skipped: {reason}")
         return 0
     result = measure(arguments.runs, arguments.seconds)
-    if arguments.json:
-        print(json.dumps(result))
-    else:
+    if not published(arguments, "wan", result):
         _print(result)
     return 0
 

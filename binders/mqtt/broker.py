@@ -125,6 +125,11 @@ class MqttBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.check`."""
         self._cache.run(reject_unfit, fresh=True)
 
+    def packet_bytes(self) -> int | None:
+        """See :meth:`speck.binder.BrokerBinder.packet_bytes`; stated on connecting (MQTT 5, 3.2.2.3.6)."""
+        found = self._cache.run(lambda control: getattr(control.limits, "MaximumPacketSize", None))
+        return None if found is None else int(found)
+
     def warnings(self) -> list[str]:
         """See :meth:`speck.binder.BrokerBinder.warnings`; determined once, cached until :meth:`close`.
 

@@ -74,7 +74,7 @@ class SessionRecords:
 
     @property
     def owner(self) -> str:
-        """The owner; empty if there is none, as for sessions of version 0.1 and deleted ones."""
+        """The owner; empty if there is none, as for deleted sessions."""
         if self.deleted and not self.note:
             return ""
         return _owner(self.note) or _owner(self.fence)
@@ -113,7 +113,7 @@ def write_fence(control: Connection, session: str, attempt: int, owner: str) -> 
 def write_tombstone(control: Connection, records: SessionRecords, owner: str) -> None:
     """Replace the fence of a session by a tombstone; none where there is nothing to delete.
 
-    Its number is above all attempts that the fence admitted, so connectors of version 0.1 end as well.
+    Its number is above all attempts that the fence admitted, so their connectors end.
     """
     if not records.note and not records.fence:
         return

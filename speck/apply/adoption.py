@@ -13,14 +13,14 @@ the other one, and the next adoption finds both.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from speck.apply.foreign import THREADS, abandoned_copies, is_new
+from speck.apply.foreign import abandoned_copies, is_new
 from speck.apply.job_state import CopyAdopted
 from speck.binder import OwnedSession
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.binder.retry import with_retries
 from speck.core.attempt_number import HIGHEST
@@ -29,6 +29,8 @@ from speck.core.runtime import Attempt, Found, Handle
 from speck.errors import BinderError, NotAdoptable, Rejected
 from speck.store import SessionRecord, Store
 from speck.store.deployments import EngineKey
+
+PATIENCE = 50.0  # s, for the answers of all; a request waits for a minute
 
 _END = "end it at its engine and remove its session, or give the job another name; docs/store.md, Adopting"
 _START = "speck apply starts it"
@@ -309,16 +311,13 @@ def attempt_of(adoption: Adoption) -> Attempt:
     )
 
 
-def _asked(keys: Collection[_Key], ask: Callable[[_Key], _Answer]) -> dict[_Key, _Answer | BinderError]:
-    """The answer of each place, or its error; all are asked at once."""
-
-    def answer(key: _Key) -> _Answer | BinderError:
-        try:
-            return ask(key)
-        except BinderError as error:
-            return error
-
-    if not keys:
-        return {}
-    with ThreadPoolExecutor(min(len(keys), THREADS), thread_name_prefix="adoption") as threads:
-        return dict(zip(keys, threads.map(answer, keys), strict=True))
+def _asked(keys: Collection[_Key], call: Callable[[_Key], _Answer]) -> dict[_Key, _Answer | BinderError]:
+    """The answer of each place, or its error."""
+    asked = ask(keys, call, PATIENCE, name="adoption")
+    failures = asked.failures()
+    for error in failures.values():
+        if not isinstance(error, BinderError):
+            raise error
+    return {
+        key: asked.answers[key] if key in asked.answers else cast(BinderError, failures[key]) for key in keys
+    }

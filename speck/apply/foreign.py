@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 from speck.binder import OwnedSession
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.job import Job, client_id
 from speck.core.plan import ForeignJob
@@ -25,9 +25,7 @@ from speck.store import Store
 from speck.store.deployments import EngineKey
 
 PATIENCE = 5.0  # s, for the answers of all; the step before a start asks again
-THREADS = 16  # places that are asked at a time
 
-_Key = TypeVar("_Key")
 _Answer = TypeVar("_Answer")
 _Copies = Mapping[str, Sequence[Found]]  # of an engine, by the name of the job
 _Sessions = Mapping[str, Sequence[OwnedSession]]  # of a broker, by the client id of the job (client_id)
@@ -68,16 +66,13 @@ class ForeignJobs:
     def _ask(self, jobs: Iterable[Job]) -> None:
         engines = {(job.engine, job.spe_address) for job in jobs if job.spe_address not in self.left_behind}
         brokers = {job.source_broker for job in jobs if job.source_broker not in self.left_behind}
-        if not engines | brokers:
-            return
-        threads = ThreadPoolExecutor(min(len(engines) + len(brokers), THREADS), thread_name_prefix="foreign")
-        listed = {key: threads.submit(self._running, key) for key in engines - self._engines.keys()}
-        owned = {key: threads.submit(self._sessions, key) for key in brokers - self._brokers.keys()}
-        asked: list[Future[Any]] = [*listed.values(), *owned.values()]
-        wait(asked, PATIENCE)
-        threads.shutdown(wait=False, cancel_futures=True)
-        self._engines |= _answers(listed)
-        self._brokers |= _answers(owned)
+        places: list[EngineKey | str] = [*(engines - self._engines.keys()), *(brokers - self._brokers.keys())]
+        found = ask(places, self._listed, PATIENCE, name="foreign").answers
+        self._engines |= {key: each for key, each in found.items() if not isinstance(key, str)}
+        self._brokers |= {key: each for key, each in found.items() if isinstance(key, str)}
+
+    def _listed(self, place: EngineKey | str) -> Mapping[str, Sequence[Any]]:
+        return self._sessions(place) if isinstance(place, str) else self._running(place)
 
     def _ask_here(self, job: Job) -> None:
         """Ask the places of a job, unless another one has; one silent place holds up its own jobs alone."""
@@ -179,8 +174,3 @@ def _by(key: Callable[[_Answer], str], found: Iterable[_Answer]) -> dict[str, li
     for each in found:
         grouped[key(each)].append(each)
     return grouped
-
-
-def _answers(asked: Mapping[_Key, Future[_Answer]]) -> dict[_Key, _Answer]:
-    """The answers that are there by now."""
-    return {key: each.result() for key, each in asked.items() if each.done() and not each.cancelled()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from speck.apply.applier import PlanApplier
+from speck.apply.executor import Executor, schedule_from
 from speck.apply.operation import Operation, end_state, outcome_at_end, summary_data
 from speck.binder.pool import BinderPool
 from speck.core.change import Request
@@ -25,6 +26,7 @@ from speck.core.lifecycle import (
 )
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import refuse_operation
+from speck.core.schedule import Step
 from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
@@ -251,8 +253,12 @@ class Operations:
         self._at_work[operation.composition] = operation
         self._generations[operation.composition] += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
+        # A daemon: the end of the process does not wait for an engine that is silent (see :meth:`join`).
         work = threading.Thread(
-            target=self._run, args=(operation, desired, plan), name=f"operation-{operation.id}"
+            target=self._run,
+            args=(operation, desired, plan),
+            name=f"operation-{operation.id}",
+            daemon=True,
         )
         self._threads.append(work)
         work.start()
@@ -272,7 +278,7 @@ class Operations:
                 operation.end(error or f"internal error: {problem!r}")  # somebody may wait for it
 
     def _apply(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
-        applier = PlanApplier(
+        executor = Executor(
             self.store,
             self.pool,
             operation,
@@ -283,9 +289,15 @@ class Operations:
             self.settings,
             abandoned=frozenset(operation.request.leave_behind),
         )
-        applier.run(plan)
+        executor.run(plan, self._schedule(operation, desired, plan))
         for listener in self.on_applied:
             listener(operation)
+
+    def _schedule(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> tuple[Step, ...]:
+        records = self.store.jobs(operation.composition)  # not one by one: they are many
+        return schedule_from(
+            self.store, plan, records, operation.request.leave_behind, delete_all=not desired
+        )
 
     def _observe(self, operation: Operation, plan: Plan) -> None:
         """Observe the jobs that were changed: users look now, the reconciler only in a while."""
@@ -405,12 +417,13 @@ class Operations:
         with self._lock:
             self._closing = True
 
-    def join(self) -> None:
-        """Wait for those at work."""
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for those at work, for at most ``seconds`` in all."""
         with self._lock:
             at_work = list(self._threads)
+        until = None if seconds is None else time.monotonic() + seconds
         for thread in at_work:
-            thread.join()
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     # --- after a crash
 

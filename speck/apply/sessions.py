@@ -1,7 +1,7 @@
 """The sessions through which jobs read: made before a writer starts, deleted after the last reader.
 
-A session belongs to one job of one store.  One that another job's record names, as two jobs of version 0.1
-could share, is given up without being deleted; one of another store is refused.
+A session belongs to one job of one store.  One that another job's record names is
+given up without being deleted; one of another store is refused.
 """
 
 from __future__ import annotations

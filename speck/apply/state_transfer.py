@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speck.binder import (
-    ENGINE_OF_SCHEME,
     Capability,
     EngineBinder,
     Snapshot,
-    scheme_of,
 )
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
@@ -124,8 +122,7 @@ class StateTransfer:
     def discard(self, state: State) -> bool:
         """Delete a garbage state; answers true if it is gone."""
         try:
-            engine = ENGINE_OF_SCHEME.get(scheme_of(state.address), "")
-            holder = self.pool.engine_at(engine, state.address)
+            holder = self.pool.engine_for(state.address)
             if Capability.TRANSFER in holder.capabilities:
                 holder.delete_state(state)
             elif Capability.DISPOSE in holder.capabilities:

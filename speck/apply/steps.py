@@ -1,4 +1,4 @@
-"""The steps of an action on one job, in the order of the protocol (:mod:`speck.apply.applier`)."""
+"""The steps of an action on one job, as the executor (:mod:`speck.apply.executor`) has them done."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from speck.apply.writers import Writers
 from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
-from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
+from speck.core.plan import Action, Keep, Move, Start, Stop, Update
 from speck.core.runtime import JobState, State
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.store import JobRecord, Store
 
 _log = logging.getLogger(__name__)
 
@@ -32,9 +33,8 @@ _log = logging.getLogger(__name__)
 class Steps:
     """The steps of one operation.
 
-    ``rewired`` are the jobs that stop, or are to read elsewhere, and to which others wrote.
-
-    ``on_trial`` are the jobs whose former form can be started again until their new one has come up.
+    ``draining`` are the jobs that stop, or are to read elsewhere; ``awaited`` those whose action is done when
+    their new copy has come up: their former form can be started again until then.
     """
 
     context: OperationContext
@@ -45,24 +45,12 @@ class Steps:
     abandoner: Abandoner
     placed: Callable[[Job], Job]
     source_switch: SourceSwitch
-    rewired: Collection[str]
     foreign: ForeignJobs
-    on_trial: frozenset[str] = field(default=frozenset(), init=False)
+    draining: Collection[str]
+    awaited: Collection[str]
     _former: dict[str, int | None] = field(default_factory=dict, init=False)
     _confirmed: set[str] = field(default_factory=set, init=False)
     _probes: dict[tuple[str, str], StartupProbe] = field(default_factory=dict, init=False)
-
-    def begin(self, plan: Plan) -> None:
-        """Find the jobs that an earlier operation has left on trial."""
-        records = self.context.store.jobs(self.context.operation.composition)  # not one by one: they are many
-        replacing = {record.name for record in records if record.rollback_revision}
-        self.on_trial = frozenset(
-            each.job.job_name
-            for each in plan.actions
-            if each.job.job_name in replacing
-            and not isinstance(each, Stop)
-            and self.former_form(each.job) is not None
-        )
 
     # --- prepare
 
@@ -122,12 +110,6 @@ class Steps:
                 return self.abandoner.state_of(attempt, form)
         return self.attempts.newest_state(job)
 
-    # --- drain
-
-    def drain(self, action: Action) -> None:
-        """Wait until the messages in the sessions that the job leaves are processed."""
-        self.source_switch.drain(action)
-
     # --- stop and start
 
     def act(self, action: Action) -> None:
@@ -136,15 +118,14 @@ class Steps:
         match action:
             case Start():
                 self._start(action)
-                if name in self.on_trial:
-                    return  # done when it has come up
-                self._retire_former(name)
+                if name not in self.awaited:
+                    self._retire_former(name)
             case Update() | Move():
                 self._replace(action)
-                return  # done when it has come up
             case Stop():
                 self._stop(action)
-        self.context.operation.finish(name, ActionState.DONE)
+        if name not in self.awaited:
+            self.context.operation.finish(name, ActionState.DONE)
 
     def _start(self, action: Start) -> None:
         job = action.job
@@ -160,7 +141,7 @@ class Steps:
         except OutcomeUnknown:
             raise
         except BinderError as error:
-            before = self.former_form(job)  # a crash found it stopped for this one
+            before = self._former_form(job)  # a crash found it stopped for this one
             if before is None:
                 raise
             self._roll_back(*before, error)
@@ -204,13 +185,13 @@ class Steps:
 
     def _stop(self, action: Stop) -> None:
         name = action.job.job_name
-        if name in self.rewired:
+        if name in self.draining:
             self._stop_reading(action)
         self.attempts.stop_all(name, keep_state=False)
         self.attempts.release_states(name)
         for state in self.attempts.discard_garbage(name):
             self.context.operation.note(name, f"an unneeded state remains at {state.location}")
-        self.sessions.detach_all(name, report=name in self.rewired)
+        self.sessions.detach_all(name, report=name in self.draining)
         with self.context.store.transaction() as transaction:
             transaction.delete_job(name)
 
@@ -248,18 +229,15 @@ class Steps:
         probe = self._probes.setdefault((job.engine, job.spe_address), StartupProbe(pool.engine(job)))
         return startup_fault(probe, record.handle, seconds)
 
-    def former_form(self, job: Job) -> tuple[Job, int] | None:
-        """The form that was stopped for this one, which has not come up yet, and its revision."""
-        former = self.context.record(job.job_name).rollback_revision
-        previous = self.context.jobs_of(former).get(job.job_name) if former else None
-        if previous is None or previous == job or self.abandoner.abandons_source(previous):
-            return None
-        return previous, former
+    def _former_form(self, job: Job) -> tuple[Job, int] | None:
+        """See :func:`former_form`."""
+        record = self.context.record(job.job_name)
+        return former_form(self.context.store, record, job, self.abandoner.addresses)
 
     def _undo(self, action: Action, error: BinderError) -> NoReturn:
         """Roll back to the form before this one, if there is one; raises the error in any case."""
         name = action.job.job_name
-        before = self.former_form(action.job)
+        before = self._former_form(action.job)
         if isinstance(action, Update | Move):
             former = self._former[name]
             before = None if former is None else (action.previous, former)
@@ -300,3 +278,17 @@ class Steps:
         except SpeckError as error:
             message = f"job {name!r}: a previous session could not be deleted: {error}"
             self.context.report(ActionState.FAILED, name, message)
+
+
+def former_form(
+    store: Store, record: JobRecord, job: Job, left_behind: Collection[str]
+) -> tuple[Job, int] | None:
+    """The form that was stopped for this one, which has not come up yet, and its revision.
+
+    ``None`` if there is none, or if it reads at a broker that is left behind: it cannot be started again.
+    """
+    number = record.rollback_revision
+    previous = store.revision(record.composition, number).jobs.get(job.job_name) if number else None
+    if previous is None or previous == job or previous.source_broker in left_behind:
+        return None
+    return previous, number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from speck.binder.broker import BrokerBinder
 from speck.binder.contract import (
     MOST_COUNTED,
@@ -14,6 +16,7 @@ from speck.binder.contract import (
 )
 from speck.binder.devserver import LocalServer, Networked, Preparable, Scalable, WorkersEngine
 from speck.binder.engine import EngineBinder
+from speck.binder.former import former_name
 from speck.binder.registry import (
     ENGINE_OF_SCHEME,
     ENTRY_POINT_GROUP,
@@ -52,3 +55,9 @@ __all__ = [
     "installed",
     "scheme_of",
 ]
+
+if not TYPE_CHECKING:  # a type checker knows no former name
+
+    def __getattr__(name: str) -> type:
+        """Return a protocol of the former contract, for binders of other packages."""
+        return former_name(__name__, name)

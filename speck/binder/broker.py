@@ -110,6 +110,10 @@ class BrokerBinder(ABC):
         """
         return None
 
+    def packet_bytes(self) -> int | None:
+        """The largest packet that the broker accepts, in bytes; ``None``: it states no limit."""
+        return None
+
     def dropped(self) -> int | None:
         """The number of messages that the broker dropped because a session was full, since its start.
 

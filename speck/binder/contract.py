@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
-from typing import Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 
 MOST_COUNTED = 1000  # messages of a session
 
@@ -166,3 +167,15 @@ class Feed(Protocol):
 
     def close(self) -> None:
         """End the subscription; raises nothing."""
+
+
+if not TYPE_CHECKING:  # a type checker knows no former name
+
+    def __getattr__(name: str) -> type:
+        """Return what this module had before, for binders of other packages."""
+        if name.startswith("__"):  # as the machinery of imports asks while the package is incomplete
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        binder = import_module("speck.binder")
+        if name in ("EngineBinder", "BrokerBinder"):
+            return getattr(binder, name)
+        return import_module("speck.binder.former").former_name(__name__, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from speck.binder.contract import LONGEST_ACTION, LONGEST_QUERY
 from speck.binder.deadline import within
 from speck.binder.engine import EngineBinder
 from speck.core.runtime import JobState, JobStatus
-from speck.errors import DrainTimeout, OutcomeUnknown, Rejected, SecretUnavailable, StateLost, Unreachable
+from speck.errors import OutcomeUnknown, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -43,20 +44,6 @@ _ACTIONS = frozenset(
     )
 )
 
-# Values of the metrics' label ``error`` and of the log's field; alerts of users match them since 0.1.
-_LABELS: Mapping[type, str] = {
-    OutcomeUnknown: "NoAnswer",
-    Rejected: "Refused",
-    StateLost: "Refused",
-    SecretUnavailable: "NoSecret",
-    DrainTimeout: "Unfinished",
-}
-
-
-def label_of(error: object) -> str:
-    """The name of an error's class in metrics and logs."""
-    return _LABELS.get(type(error), type(error).__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -83,6 +70,11 @@ def instrumented(binder: _T, kind: str, address: str, listener: Listener) -> _T:
     return cast(_T, _class_of(binder_class)(binder, kind, address, listener))
 
 
+def is_called(binder: object) -> bool:
+    """True if a call of an :func:`instrumented` binder is under way."""
+    return isinstance(binder, _Instrumented) and binder._under_way > 0
+
+
 class _Instrumented:
     """A proxy of a binder, with the methods of the binder's class.
 
@@ -91,12 +83,15 @@ class _Instrumented:
 
     def __init__(self, binder: Any, kind: str, address: str, listener: Listener) -> None:
         self._binder, self._kind, self._address, self._listener = binder, kind, address, listener
+        self._under_way, self._counting = 0, threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._binder, name)
 
     def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
         started, error, answered = time.monotonic(), "", False
+        with self._counting:
+            self._under_way += 1
         try:
             with within(LONGEST_ACTION if method in _ACTIONS else LONGEST_QUERY):
                 answer = getattr(self._binder, method)(*arguments, **named)
@@ -104,11 +99,13 @@ class _Instrumented:
             answered = not error and method not in _OFFLINE
             return answer
         except Exception as problem:
-            error = label_of(problem)
+            error = type(problem).__name__
             raise
         finally:
             call = Call(self._kind, self._address, method, time.monotonic() - started, error, answered)
             _log_call(call)
+            with self._counting:
+                self._under_way -= 1
             self._listener(call)
 
 
@@ -146,11 +143,11 @@ def _forwarding(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 def _returned_error(answer: object) -> str:
     """The error in an answer: an engine that does not answer is reported by a value, not by an exception."""
     values: Iterable[object] = answer.values() if isinstance(answer, Mapping) else (answer,)
-    errors = [_error_label(each) for each in values]
+    errors = [_error_name(each) for each in values]
     return errors[0] if errors and all(errors) else ""
 
 
-def _error_label(answer: object) -> str:
+def _error_name(answer: object) -> str:
     if isinstance(answer, JobStatus) and answer.state is JobState.UNKNOWN:
-        return _LABELS[OutcomeUnknown]
-    return label_of(answer) if isinstance(answer, Unreachable | OutcomeUnknown) else ""
+        return OutcomeUnknown.__name__
+    return type(answer).__name__ if isinstance(answer, Unreachable | OutcomeUnknown) else ""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-_THREADS = 10_000  # of one lane; its admission bounds them, and threads are started as needed
+from speck.binder.asking import begin
 
 _Waiting = tuple["Future[Any]", Callable[[], Any]]
 
@@ -29,14 +30,10 @@ class Lane:
     name: str
     bound: int
     own: int = 1
-    _threads: ThreadPoolExecutor = field(init=False)
     _waiting: dict[str, deque[_Waiting]] = field(default_factory=dict, init=False)
     _running: Counter[str] = field(default_factory=Counter, init=False)
     _pause: threading.Timer | None = field(default=None, init=False)
     _lock: threading.Condition = field(default_factory=threading.Condition, init=False)
-
-    def __post_init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"lane-{self.name}")
 
     def share(self, user: str) -> Executor:
         """The lane as an executor for the tasks of one user."""
@@ -69,12 +66,17 @@ class Lane:
             self._pause.cancel()
             self._pause = None
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no task runs or waits, and it is not paused."""
+        with self._lock:
+            return not self._running and not self._waiting and self._pause is None
+
     def close(self) -> None:
         """Wait for all tasks."""
         self.resume()
         with self._lock:
             self._lock.wait_for(lambda: not self._running and not self._waiting)
-        self._threads.shutdown(wait=True)
 
     def _start_due(self) -> None:
         while (user := self._next_user()) is not None:
@@ -82,7 +84,7 @@ class Lane:
             if not self._waiting[user]:
                 del self._waiting[user]
             self._running[user] += 1
-            self._threads.submit(self._run, user, future, work)
+            begin(partial(self._run, user, future, work), f"lane-{self.name}")
 
     def _next_user(self) -> str | None:
         if self._pause is not None:

@@ -1,7 +1,6 @@
-"""Calls that may take longer than their caller can wait.
+"""Calls that may take longer than their caller can wait, and that are made again and again.
 
-Each call runs in a daemon thread, so that one that does not return delays neither its caller nor the end of
-the process.
+A time-out is that of :mod:`speck.binder.asking`, but a late answer is that of the next request.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from speck.binder.asking import begin
 
 MOMENT = 0.25  # s, for which a call is awaited that was late before
 
@@ -57,8 +58,7 @@ class PatientCalls(Generic[_Key, _Result]):
 
     def _call(self, key: _Key, call: Callable[[], _Result]) -> _Call[_Result]:
         if key not in self._begun:
-            self._begun[key] = begun = _Call(call)
-            threading.Thread(target=begun.run, name=self.name, daemon=True).start()
+            self._begun[key] = _Call(begin(call, self.name))
         return self._begun[key]
 
     def _forget_old(self) -> None:
@@ -68,16 +68,8 @@ class PatientCalls(Generic[_Key, _Result]):
 
 @dataclass
 class _Call(Generic[_Result]):
-    call: Callable[[], _Result]
-    future: Future[_Result] = field(default_factory=Future, init=False)
+    future: Future[_Result]
     ended: float = field(default=float("inf"), init=False)  # monotonic time, s
 
-    def run(self) -> None:
-        try:
-            result = self.call()
-        except BaseException as error:
-            self.ended = time.monotonic()
-            self.future.set_exception(error)
-        else:
-            self.ended = time.monotonic()
-            self.future.set_result(result)
+    def __post_init__(self) -> None:
+        self.future.add_done_callback(lambda _: setattr(self, "ended", time.monotonic()))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable, Collection, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry
-from speck.binder.instrumented import Call, Listener, instrumented
+from speck.binder import ENGINE_OF_SCHEME, ArtifactServer, BrokerBinder, EngineBinder, Registry, scheme_of
+from speck.binder.asking import ask
+from speck.binder.instrumented import Call, Listener, instrumented, is_called
 from speck.binder.lane import Lane
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -16,9 +19,22 @@ from speck.errors import BinderError
 BROKER_BOUND = 4  # calls at one broker: each has a connection of its own
 WAITING_BOUND = 32  # for each user
 
+MARGIN = 256  # addresses that may be added before those that nothing uses are forgotten
+QUIET = 60.0  # s without a request for the binder of an address, before it counts as unused
+
+_WAITING = "waiting"
+
 
 def _ignore(call: Call) -> None:
     """Ignore a call."""
+
+
+CLOSING = 20.0  # s, for which the end waits for tasks, and then for engines and brokers to disconnect
+
+
+def _nothing() -> Set[str]:
+    """No address."""
+    return frozenset()
 
 
 @dataclass
@@ -29,6 +45,9 @@ class BinderPool:
 
     ``artifacts`` is the file server for binders whose engines fetch files.  ``listener`` receives each call.
     ``owner`` is the identity of the store whose sessions the brokers keep; empty without a store.
+
+    Plans may name any number of addresses, so those that are not ``in_use`` are forgotten from time to time:
+    their binders are closed, and the listeners of ``on_forgotten`` get them.  ``clock`` is steady, s.
     """
 
     registry: Registry
@@ -36,6 +55,11 @@ class BinderPool:
     artifacts: ArtifactServer | None = None
     listener: Listener = _ignore
     owner: str = ""
+    clock: Callable[[], float] = time.monotonic
+    in_use: Callable[[], Set[str]] = field(default_factory=lambda: _nothing, init=False)
+    on_forgotten: list[Callable[[Collection[str]], object]] = field(default_factory=list, init=False)
+    _used: dict[str, float] = field(default_factory=dict, init=False)  # when each address was asked for
+    _most: int = field(default=MARGIN, init=False)
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
     _lanes: dict[str, Lane] = field(default_factory=dict, init=False)
@@ -46,6 +70,7 @@ class BinderPool:
         kind = self.registry.engine_kind(engine, address)
         if kind is None:
             raise BinderError(f"no installed binder serves engine {engine!r} at {address!r}", address=address)
+        self._note_use(address)
         with self._lock:
             if (engine, address) not in self._engines:
                 binder = kind.connect(address, self.inventory)
@@ -53,6 +78,10 @@ class BinderPool:
                     binder.take_artifacts(self.artifacts)
                 self._engines[engine, address] = instrumented(binder, kind.name, address, self.listener)
             return self._engines[engine, address]
+
+    def engine_for(self, address: str) -> EngineBinder:
+        """The binder of the engine at an address, of the kind that its scheme stands for."""
+        return self.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
 
     def engine(self, job: Job) -> EngineBinder:
         """The binder of a job's engine."""
@@ -63,6 +92,7 @@ class BinderPool:
         kind = self.registry.broker_kind(address)
         if kind is None:
             raise BinderError(f"no installed binder serves the broker at {address!r}", address=address)
+        self._note_use(address)
         with self._lock:
             if address not in self._brokers:
                 binder = kind.connect(address, self.inventory)
@@ -99,7 +129,7 @@ class BinderPool:
 
     def waiting_lane(self, user: str) -> Executor:
         """The lane of tasks that mostly wait."""
-        return self._lane("waiting", WAITING_BOUND, own=WAITING_BOUND).share(user)
+        return self._lane(_WAITING, WAITING_BOUND, own=WAITING_BOUND).share(user)
 
     def _lane(self, address: str, bound: int, own: int = 1) -> Lane:
         with self._lock:
@@ -107,11 +137,50 @@ class BinderPool:
                 self._lanes[address] = Lane(address, bound, own)
             return self._lanes[address]
 
+    # --- addresses that nothing uses
+
+    def _note_use(self, address: str) -> None:
+        with self._lock:
+            self._used[address] = self.clock()
+            if len(self._used) <= self._most:
+                return
+            self._most = len(self._used) + MARGIN  # this thread forgets them, no other
+        self.forget_unused()
+
+    def forget_unused(self) -> None:
+        """Close the binders of addresses that are not in use and quiet, and have no call under way."""
+        needed = self.in_use()
+        with self._lock:
+            oldest = self.clock() - QUIET
+            quiet = {address for address, used in self._used.items() if used < oldest}
+            unused = quiet - needed - self._busy()
+            closing: list[EngineBinder | BrokerBinder] = [
+                self._engines.pop(key) for key in [*self._engines] if key[1] in unused
+            ]
+            closing += [self._brokers.pop(address) for address in unused & self._brokers.keys()]
+            for address in unused:
+                del self._used[address]
+                self._lanes.pop(address, None)  # who has a share of it may use it still
+            self._most = len(self._used) + MARGIN
+        for binder in closing:
+            binder.close()
+        if unused:
+            for listener in self.on_forgotten:
+                listener(unused)
+
+    def _busy(self) -> set[str]:
+        """The addresses with a call or a task under way."""
+        engines = {address for (_, address), each in self._engines.items() if is_called(each)}
+        brokers = {address for address, each in self._brokers.items() if is_called(each)}
+        return engines | brokers | {address for address, lane in self._lanes.items() if not lane.is_idle}
+
     def close(self) -> None:
-        """Finish the running tasks, then close all binders."""
-        for lane in self._lanes.values():
-            lane.close()
-        for engine in self._engines.values():
-            engine.close()
-        for broker in self._brokers.values():
-            broker.close()
+        """Finish the running tasks, then close all binders; each step takes at most :data:`CLOSING` seconds.
+
+        A task, or a binder, that takes longer ends in its daemon thread.
+        """
+        ask(self._lanes, lambda key: self._lanes[key].close(), CLOSING, name="close-lane")
+        binders: list[EngineBinder | BrokerBinder] = [*self._engines.values(), *self._brokers.values()]
+        closed = ask(range(len(binders)), lambda number: binders[number].close(), CLOSING, name="close")
+        for error in closed.errors.values():
+            raise error

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from speck.binder.broker import BrokerBinder
 from speck.binder.devserver import LocalServer
 from speck.binder.engine import EngineBinder
+from speck.binder.former import adapting
 from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
@@ -62,7 +63,6 @@ class EngineKind:
     local: LocalServer | None = None
     parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
     on_error: tuple[str, ...] = ("fail",)
-    settle: InitVar[float | None] = None  # startup_seconds, as binders of other packages name it since 0.1
     aggregation: Callable[[Path, str], Sequence[str]] | None = None
     sample_split: SampleSplit | None = None
     policy_fault: Callable[[bytes], str | None] | None = None
@@ -70,10 +70,6 @@ class EngineKind:
     retains: bool = False
     real_time: bool = False
     reached_code: Callable[[Path, str], ReachedCode | None] | None = None
-
-    def __post_init__(self, settle: float | None) -> None:
-        if settle is not None:
-            object.__setattr__(self, "startup_seconds", settle)  # the class is frozen
 
 
 @dataclass(frozen=True)
@@ -129,5 +125,13 @@ class Registry:
 
 
 def installed() -> Registry:
-    """The binders of all installed packages, by their entry points."""
-    return Registry.of(entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))
+    """The binders of all installed packages, by their entry points; those of the former form are adapted."""
+    return Registry.of(map(_loaded, entry_points(group=ENTRY_POINT_GROUP)))
+
+
+def _loaded(entry: EntryPoint) -> EngineKind | BrokerKind:
+    kind: EngineKind | BrokerKind = entry.load()
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+    if isinstance(kind, EngineKind):
+        return adapting(kind, EngineBinder, package)
+    return adapting(kind, BrokerBinder, package)

@@ -149,7 +149,7 @@ def workers(
 
 def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
     """Wait until the engine lists COUNT workers."""
-    from speck.binder import ENGINE_OF_SCHEME, Capability, installed, scheme_of
+    from speck.binder import Capability, installed
     from speck.binder.pool import BinderPool
     from speck.local.workers import address_of
     from speck.schema.inventory import read_inventory
@@ -157,7 +157,7 @@ def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
     address = address_of(directory, site, engine)
     pool = BinderPool(installed(), read_inventory(directory / "sites.yaml"))
     try:
-        binder = pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+        binder = pool.engine_for(address)
         deadline = time.monotonic() + _PATIENCE
         lists = Capability.WORKERS in binder.capabilities
         while lists and (found := len(binder.workers())) != count:

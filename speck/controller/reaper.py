@@ -39,6 +39,7 @@ from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 
 _log = logging.getLogger(__name__)
 
+CLOSING = 10.0  # s
 PATIENCE = 3.0  # s, that a round of the reconciler, or an operation, waits for addresses that may be silent
 EAGER = 30  # rounds in which an address is asked each time, some minutes; after that:
 SELDOM = 6  # it is asked every so many rounds
@@ -98,12 +99,12 @@ class Reaper:
             before = Counter({each: count for each, count in self._missed.items() if each in silent})
             self._missed = before + Counter(missed)
 
-    def close(self) -> None:
-        """Wait for requests under way."""
+    def close(self, seconds: float = CLOSING) -> None:
+        """Wait for the request under way, for at most ``seconds``; one that is broken off is repeated."""
         with self._beginning:
             thread = self._thread
         if thread is not None:
-            thread.join()
+            thread.join(seconds)
 
     def reap_after(self, operation: Operation) -> None:
         """Reap once an operation is applied; addresses that are known to be silent are not asked.

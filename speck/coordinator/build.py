@@ -17,6 +17,7 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
+from speck.coordinator.addresses import UsedAddresses
 from speck.coordinator.adopter import Adopter
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.mover import Mover
@@ -116,13 +117,17 @@ def build(
     pace = Pace(settings.measuring)
     measures = Measures(deployments, pool, inventory, clock, metrics.rejected, pace=pace)
     curves = Curves(clock)
+    pool.in_use = UsedAddresses(deployments, inventory)
+    pool.on_forgotten.append(metrics.forget)
     observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures, curves)
+    pool.on_forgotten.append(observer.forget_engines)
     prober = Prober(measures, pool, inventory, clock)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
     reaper = Reaper(store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
     operations.on_end.append(lambda operation, _, state: metrics.operation_ended(operation.to_dict(), state))
     readers = ReaderWatch(pool, inventory, clock, partial(_write_events, store), sampler.connected)
+    pool.on_forgotten.append(readers.forget)
     reconciler = Reconciler(
         deployments, observer, pool, operations, reaper, clock, backoff, metrics, readers=readers
     )

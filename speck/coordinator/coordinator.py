@@ -1,7 +1,7 @@
 """The coordinator: accepts compositions and has them applied.
 
 It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no engine itself
-(:mod:`speck.apply.applier` and :mod:`speck.observe.observer` do).  Users go before the reconciler
+(:mod:`speck.apply.executor` and :mod:`speck.observe.observer` do).  Users go before the reconciler
 (:mod:`speck.controller.reconciler`), which heals by operations of its own, applied as any other.
 """
 
@@ -51,6 +51,8 @@ from speck.store.history import History, count, differences
 from speck.store.retention import Retention
 
 _log = logging.getLogger(__name__)
+
+CLOSING = 60.0  # s, for which the end waits for running operations
 
 
 @dataclass
@@ -107,9 +109,13 @@ class Coordinator:
         self.adaptation.start()
         self._recovered = True
 
-    def close(self) -> None:
-        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers."""
-        self.finish_operations()
+    def close(self, seconds: float = CLOSING) -> None:
+        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers.
+
+        Waits ``seconds`` for the operations, of which the next start resumes those that run still, and only
+        a moment for calls whose answers are used no more: an engine that is silent holds up no end.
+        """
+        self.finish_operations(seconds)
         self.prober.close()
         self.splits.close()
         self.workers.close()
@@ -117,12 +123,12 @@ class Coordinator:
         self.observer.close()
         self.pool.close()
 
-    def finish_operations(self) -> None:
-        """Accept nothing new, and wait for the running operations."""
+    def finish_operations(self, seconds: float | None = None) -> None:
+        """Accept nothing new, and wait for the running operations, for at most ``seconds``."""
         self.operations.refuse_new()
         self.adaptation.close()
         self.reconciler.close()
-        self.operations.join()
+        self.operations.join(seconds)
 
     # --- health
 

@@ -95,6 +95,16 @@ class Graph:
             return _rotated([node for node in error.args[1][1:] if isinstance(node, str)])
         return None
 
+    def cycles(self, most: int) -> Iterator[list[str]]:
+        """The first ``most`` cycles that share no job, each as :meth:`cycle` gives it."""
+        graph = self
+        for _ in range(most):
+            names = graph.cycle()
+            if names is None:
+                return
+            yield names
+            graph = Graph.of(job for name, job in graph.jobs.items() if name not in names)
+
     def _has_cycle(self) -> bool:
         """True if the data flow leads back to an endpoint (A. B. Kahn, 1962).
 

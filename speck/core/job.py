@@ -209,10 +209,7 @@ class Composition:
 
 
 def client_id(job_name: str) -> str:
-    """The MQTT client id of a job's source in version 0.1, which identified its first persistent session.
-
-    Sessions of that name are kept; new ones have that of :func:`session_name`.
-    """
+    """The part of a session's name that is its job's; also the name of a session without an owner."""
     return f"speck-{job_name}"
 
 
@@ -227,7 +224,7 @@ def session_name(job_name: str, owner: str, number: int = 0) -> str:
 
 
 def owner_in(session: str) -> str:
-    """The identity of the store that has made a session, by its name; empty for one of version 0.1."""
+    """The identity of the store that has made a session, by its name; empty if it names none."""
     return [*session.split(":"), ""][1]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from graphlib import TopologicalSorter
+from typing import Any
 
 from speck.core.graph import Graph, sinks_of, source_of
 from speck.core.job import Job
@@ -161,6 +162,20 @@ def _unfinished(
     yield from (Step(StepKind.PRUNE, name, needs) for name in pruned)
 
 
+def schedule_data(steps: Collection[Step]) -> list[dict[str, Any]]:
+    """Steps as plain data, numbered from 1; ``needs`` are the numbers of earlier ones."""
+    numbers = {step.key: number for number, step in enumerate(steps, 1)}
+    return [
+        {
+            "number": numbers[step.key],
+            "kind": step.kind,
+            "subject": step.subject,
+            "needs": sorted(numbers[need] for need in step.needs),
+        }
+        for step in steps
+    ]
+
+
 # --- blocked jobs
 
 
@@ -175,13 +190,16 @@ def blocked(steps: Iterable[Step], waits: Mapping[str, str], prepared: Set[str])
             for kind, other in step.needs:
                 if other != step.subject and not (kind is StepKind.PREPARE and other in prepared):
                     behind[other].append(step.subject)
-    found = dict(waits)
+    found, cause = dict(waits), {name: name for name in waits}
     reached = list(found)
     while reached:
         other = reached.pop()
         for name in behind.get(other, ()):
             if name not in found:
-                found[name] = f"waits for job {other!r}, which {found[other]}"
+                # The first cause alone, not each job on the way: along a long chain that would be quadratic.
+                root = cause[name] = cause[other]
+                way = f"job {other!r}" if other == root else f"job {other!r}, blocked by job {root!r}"
+                found[name] = f"waits for {way}, which {waits[root]}"
                 reached.append(name)
     return found
 

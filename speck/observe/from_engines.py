@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
 
-from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory
 from speck.core.runtime import Complaint
-from speck.errors import NoCapacity, SpeckError
+from speck.errors import NoCapacity, SpeckError, one_line
 
 # s, for all engines, and for the last trial; with the checks before, below the read timeout of the client
 PATIENCE, LAST_TRIAL = 25.0, 10.0
 CHECKS = 20.0  # s, for the checks before
-_THREADS = 16
 
 
 def reach_complaints(
@@ -39,7 +37,6 @@ def reach_complaints(
     needed |= set(used)
     deadline = time.monotonic() + patience
     found: dict[str, list[Complaint]] = {address: [] for address in engines}
-    threads = ThreadPoolExecutor(min(_THREADS, max(1, len(found))), thread_name_prefix="reach")
 
     def try_all(engine: str) -> None:
         # Those that jobs need come first, should the time not suffice.
@@ -50,16 +47,14 @@ def reach_complaints(
                 is_needed = (engine, broker) in needed
                 found[engine].append(_complaint(inventory, broker, reason, is_needed=is_needed))
 
-    trials = [threads.submit(try_all, engine) for engine in found]
-    wait(trials, patience + LAST_TRIAL)
-    threads.shutdown(wait=False, cancel_futures=True)
+    ask(found, try_all, patience + LAST_TRIAL, name="reach")
     return {engine: list(complaints) for engine, complaints in found.items() if complaints}
 
 
 def _reason(pool: BinderPool, address: str, broker: str) -> SpeckError | None:
     """The reason why the engine does not reach the broker; ``None`` if it does, or cannot tell."""
     try:
-        engine = pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+        engine = pool.engine_for(address)
         engine.reach(broker)
     except SpeckError as error:
         return error
@@ -72,7 +67,7 @@ def _complaint(inventory: Inventory, broker: str, reason: SpeckError, *, is_need
     of_jobs = inventory.job_broker_address(broker)
     by = "" if of_jobs == broker else f" (for jobs: {of_jobs})"
     return Complaint(
-        f"its jobs do not reach broker {broker}{by}: {' '.join(str(reason).split())}",
+        f"its jobs do not reach broker {broker}{by}: {one_line(reason)}",
         "let the engine reach the broker, or set job_broker_address of the broker in the inventory to the "
         "address by which it does",
         remark=not is_needed,

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from speck.binder import (
-    ENGINE_OF_SCHEME,
     BrokerBinder,
     Capability,
     EngineBinder,
     OwnedSession,
-    scheme_of,
 )
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Checkup, Complaint
@@ -30,7 +28,6 @@ from speck.observe.from_engines import reach_complaints
 
 MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
 TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
-_THREADS = 32  # places asked side by side; they wait for answers, and use no processor
 _MOST_NAMED = 20  # sessions of another SpecK
 
 
@@ -85,16 +82,8 @@ def examine(
 
 def _each(inventory: Inventory, pool: BinderPool, timeout: float) -> list[Examined]:
     targets = [each for site in inventory.places() for each in _targets(site, pool)]
-    if not targets:
-        return []
-    threads = ThreadPoolExecutor(min(_THREADS, len(targets)), thread_name_prefix="checkup")
-    checks = [threads.submit(_examined, each) for each in targets]
-    wait(checks, timeout)
-    threads.shutdown(wait=False, cancel_futures=True)
-    return [
-        check.result() if check.done() and not check.cancelled() else _timed_out(target, timeout)
-        for target, check in zip(targets, checks, strict=True)
-    ]
+    found = ask(targets, _examined, timeout, name="checkup").answers
+    return [found[each] if each in found else _timed_out(each, timeout) for each in targets]
 
 
 def between(found: Sequence[Examined], pool: BinderPool, edges: Iterable[Edge]) -> list[Examined]:
@@ -148,7 +137,7 @@ def _targets(site: Site, pool: BinderPool) -> Iterator[_Target]:
 
 
 def _check_engine(pool: BinderPool, address: str) -> Checkup:
-    return engine_checkup(pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address))
+    return engine_checkup(pool.engine_for(address))
 
 
 def _timed_out(target: _Target, timeout: float) -> Examined:

@@ -66,7 +66,11 @@ class Crossings:
         """Forget the crossings of all but these jobs."""
         retained = set(jobs)
         for link, crossings in list(self._of_links.items()):
-            self._of_links[link] = {job: each for job, each in crossings.items() if job in retained}
+            found = {job: each for job, each in crossings.items() if job in retained}
+            if found:
+                self._of_links[link] = found
+            else:
+                del self._of_links[link]
 
     def links(self) -> list[Link]:
         """The links with crossings."""

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from speck.binder import ENGINE_OF_SCHEME, Capability, scheme_of
+from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory, Site, choose_site
 from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
-from speck.errors import SpeckError
+from speck.errors import SpeckError, one_line
 from speck.observe.links import (
     LONGEST,
     Crossings,
@@ -156,7 +156,7 @@ class Measures:
     def ask_capacity(self, address: str) -> None:
         """Ask an engine for its cores and memory; raises nothing."""
         try:
-            binder = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+            binder = self.pool.engine_for(address)
             capacity = binder.capacity()
             with self._lock:
                 self._capacities[address] = self.clock(), capacity
@@ -174,7 +174,7 @@ class Measures:
             if copy is None or copy.handle.engine_id != handle.engine_id:
                 copy = _Copy(job, handle)
             if isinstance(answer, SpeckError):
-                self._copies[job.job_name] = replace(copy, error=" ".join(str(answer).split()))
+                self._copies[job.job_name] = replace(copy, error=one_line(answer))
                 return
             series, oddities = copy.series.with_next(answer, self.clock())
             copy = self._copies[job.job_name] = replace(copy, job=job, series=series, error="")

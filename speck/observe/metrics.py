@@ -7,7 +7,7 @@ Labels have few values: kinds, methods, states, never a message.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -163,6 +163,11 @@ class Metrics:
     def seen(self) -> Mapping[str, float]:
         """The time (Unix time, s) of each engine's and broker's last answer, by address."""
         return dict(self._seen)
+
+    def forget(self, addresses: Iterable[str]) -> None:
+        """Forget when these engines and brokers answered."""
+        for address in addresses:
+            self._seen.pop(address, None)
 
     def called(self, call: Call) -> None:
         """Count a call to an engine or a broker."""

@@ -7,12 +7,13 @@ or error is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from speck.binder.asking import CLOSING, begin
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Found, JobState, JobStatus
@@ -23,7 +24,6 @@ PATIENCE = 3.0  # s, that a round waits for the slowest engine
 PLAN_PATIENCE = 20.0  # s, that a plan does
 _LATE = 0.15  # the part of its time that a plan waits for an engine which was late the last time
 _MOMENT = 0.25  # s
-THREADS = 16  # engines that are asked at a time
 
 _Answer = TypeVar("_Answer")
 
@@ -58,9 +58,6 @@ class Observer:
         default_factory=lambda: PatientCalls("observe-now", fresh=0.0), init=False
     )
     _late: set[EngineKey] = field(default_factory=set, init=False)
-    _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="observe"), init=False
-    )
 
     def seen(self) -> dict[str, JobStatus]:
         """The last status of each job, by job name."""
@@ -72,8 +69,8 @@ class Observer:
         return self._silent
 
     def close(self) -> None:
-        """Ask no more, and wait for the calls that are under way."""
-        self._threads.shutdown()
+        """Wait a moment for the calls that are under way."""
+        wait([answer for _, answer in self._asked.values()], CLOSING)
 
     def observe(
         self, deployed: Iterable[Deployment], patience: float = PLAN_PATIENCE
@@ -119,11 +116,15 @@ class Observer:
         for name in names:
             self._seen.pop(name, None)
 
+    def forget_engines(self, addresses: Collection[str]) -> None:
+        """Forget which of these engines were late."""
+        self._late.difference_update([key for key in self._late.copy() if key[1] in addresses])
+
     def _ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> bool:
         """Begin to ask an engine; False if an earlier call is still under way."""
         if key in self._asked:
             return False
-        self._asked[key] = (jobs, self._threads.submit(self._observed, key, jobs))
+        self._asked[key] = (jobs, begin(partial(self._observed, key, jobs), "observe"))
         return True
 
     def _answer(self, key: EngineKey, jobs: Sequence[Deployment], now: bool) -> Observation:

@@ -15,11 +15,11 @@ from enum import StrEnum
 from math import sqrt
 from typing import TypeVar
 
-from speck.binder import ENGINE_OF_SCHEME, Capability, EngineBinder, scheme_of
+from speck.binder import Capability, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.profile import CoreProbe
-from speck.errors import BinderError, Conflict, NoCapacity, SpeckError
+from speck.errors import BinderError, Conflict, NoCapacity, SpeckError, one_line
 from speck.loop import Loop
 from speck.observe.links import ACTIVE, Link
 from speck.observe.measures import Measures
@@ -130,9 +130,9 @@ class Prober:
             message = self._link(probe) if probe.target else self._site(probe)
             return replace(probe, state=ProbeState.DONE, message=message)
         except (_Refusal, NoCapacity) as error:
-            return replace(probe, state=ProbeState.REFUSED, message=_one_line(error))
+            return replace(probe, state=ProbeState.REFUSED, message=one_line(error))
         except SpeckError as error:
-            return replace(probe, state=ProbeState.FAILED, message=_one_line(error))
+            return replace(probe, state=ProbeState.FAILED, message=one_line(error))
         except Exception as error:
             _log.exception("the probe of %s failed", probe)
             return replace(probe, state=ProbeState.FAILED, message=f"internal error: {error!r}")
@@ -188,14 +188,9 @@ class Prober:
             try:
                 return ask(engine)
             except NoCapacity as error:
-                refusals.append(_one_line(error))
+                refusals.append(one_line(error))
         raise _Refusal("; ".join(refusals))
 
     def _engines(self, site: Site) -> Iterator[tuple[str, EngineBinder]]:
         for each in site.engines:
-            kind = ENGINE_OF_SCHEME.get(scheme_of(each.spe_address), "")
-            yield each.spe_address, self.pool.engine_at(kind, each.spe_address)
-
-
-def _one_line(error: SpeckError) -> str:
-    return " ".join(str(error).split())
+            yield each.spe_address, self.pool.engine_for(each.spe_address)

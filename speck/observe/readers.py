@@ -11,9 +11,11 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -27,7 +29,6 @@ _log = logging.getLogger(__name__)
 
 GRACE = 10.0  # s, within which a job begins to read: Spark compiles its first batch meanwhile
 SLOW_START = 3  # times as long for a job that is starting: a driver of Spark standalone on a small machine
-THREADS = 8  # brokers that are asked at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class _Attempt:
 class ReaderWatch:
     """Looks for the readers of all running jobs.  ``clock`` gives Unix time, s; ``write`` writes events.
 
-    ``connected`` is true for a job whose engine reports a connected reader: one of version 0.1, or one that
-    may not write its fence, claims none.
+    ``connected`` is true for a job whose engine reports a connected reader: one that may not
+    write its fence claims none.
     """
 
     pool: BinderPool
@@ -60,9 +61,6 @@ class ReaderWatch:
     _known: dict[str, _Attempt] = field(default_factory=dict, init=False)
     _asked: dict[str, Future[None]] = field(default_factory=dict, init=False)  # by broker
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="readers"), init=False
-    )
 
     def note(self, snapshots: Sequence[Snapshot], statuses: Mapping[str, JobStatus]) -> None:
         """Note the jobs that run, and begin to look for the readers that were not seen; does not wait."""
@@ -84,7 +82,7 @@ class ReaderWatch:
                     unseen[each.job.source_broker].append(each)
         for broker, attempts in unseen.items():
             if broker not in self._asked or self._asked[broker].done():
-                self._asked[broker] = self._threads.submit(self._ask, broker, attempts)
+                self._asked[broker] = begin(partial(self._ask, broker, attempts), "readers")
 
     def _noted(
         self, now: float, composition: str, job: Job, record: AttemptRecord, state: JobState
@@ -115,9 +113,14 @@ class ReaderWatch:
             names = list(self._known)
         return {name: text for name in names if (text := self.fault(name))}
 
+    def forget(self, brokers: Iterable[str]) -> None:
+        """Forget the looks at these brokers."""
+        for broker in brokers:
+            self._asked.pop(broker, None)
+
     def close(self) -> None:
-        """Begin no further look."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """Wait a moment for the looks that are under way."""
+        wait(self._asked.values(), CLOSING)
 
     def _ask(self, address: str, attempts: Sequence[_Attempt]) -> None:
         try:

@@ -19,15 +19,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
 
+from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
-from speck.errors import SpeckError
+from speck.errors import SpeckError, one_line
 from speck.loop import Loop
 from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder, receives_qos0
@@ -42,7 +43,6 @@ BROKER_PERIOD = 30.0  # s, likewise to a broker
 SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
 ATTENTION = 60.0  # s, for which sampling goes on after the readings were read
 WATCH_PERIOD = 20.0  # s between two questions to an engine while nobody reads
-THREADS = 16  # engines that are asked at a time
 
 _Question = tuple[float, Callable[[], float]]  # its period (s), and the call, which returns its duration (s)
 Measured = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
@@ -98,9 +98,6 @@ class Sampler:
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asking] = field(default_factory=dict, init=False)
-    _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="sampler"), init=False
-    )
     _read_at: float | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     loop: Loop = field(init=False)
@@ -166,11 +163,11 @@ class Sampler:
         return Reading(track.engine_id, rates_of(track), error)
 
     def close(self) -> None:
-        """Ask no more, and wait for the calls that are under way."""
+        """Ask no more, and wait a moment for the calls that are under way."""
         self.loop.close()
         if self.loop.is_started:
             self._write_profiles()
-        self._threads.shutdown(cancel_futures=True)
+        wait([each.answer for each in self._asked.values()], CLOSING)
 
     # --- the thread
 
@@ -323,7 +320,7 @@ class Sampler:
     def _begin(self, key: EngineKey, period: float, ask: Callable[[], float]) -> None:
         now = self.now()
         if key not in self._asked or self._asked[key].is_due(now, period):
-            self._asked[key] = _Asking(now, self._threads.submit(ask))
+            self._asked[key] = _Asking(now, begin(ask, "sample"))
 
     def _forget_others(self, copies: Mapping[str, str]) -> None:
         """Forget the readings of all but these ``copies``: the engine's id of each job by its name."""
@@ -391,7 +388,7 @@ class Sampler:
 
     def _note(self, name: str, engine_id: str, measured: JobMetrics | SpeckError) -> None:
         if isinstance(measured, SpeckError):
-            self._errors[name] = (engine_id, _one_line(measured))
+            self._errors[name] = (engine_id, one_line(measured))
             return
         self._errors.pop(name, None)
         track = self._tracks.get(name)
@@ -401,7 +398,3 @@ class Sampler:
             self._tracks[name] = track.with_next(measured)
         if self.curves is not None:
             self.curves.add(name, rates_of(self._tracks[name]))
-
-
-def _one_line(error: SpeckError) -> str:
-    return " ".join(str(error).split())

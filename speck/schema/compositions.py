@@ -247,9 +247,4 @@ def _repeated_names(entries: Iterable[Any]) -> Iterator[Fault]:
 
 def _cycles(graph: Graph) -> Iterator[Fault]:
     """A fault for each of the first cycles that share no job."""
-    for _ in range(_MAX_CYCLES):
-        names = graph.cycle()
-        if names is None:
-            return
-        yield cycle_fault(names)
-        graph = Graph.of(job for name, job in graph.jobs.items() if name not in names)
+    return map(cycle_fault, graph.cycles(_MAX_CYCLES))

@@ -8,7 +8,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     composition/NAME                head: last revision, whether it is being deleted, what its user allowed
     deleted/NAME                    in place of the head of a deleted composition: last revision, time, author
     revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
-    outcome/NAME/NUMBER             what became of a revision (none: it is of 0.1)
+    outcome/NAME/NUMBER             what became of a revision (none: not known)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
@@ -295,7 +295,7 @@ def _state(data: list[str] | None) -> State | None:
 
 
 def _session_data(session: SessionRecord, job: str) -> list[str]:
-    """Broker, topic, and the session's name where it is not that of version 0.1."""
+    """Broker, topic, and the session's name where it is not ``client_id(job)``."""
     name = [] if session.name == client_id(job) else [_short_name(session.name, job)]
     return [session.broker, session.topic, *name]
 

@@ -143,7 +143,7 @@ class History:
 
 
 def _outcome_data(outcome: RevisionOutcome | None) -> dict[str, Any]:
-    """The outcome of a revision; ``None`` where it is not known, as of those of 0.1."""
+    """The outcome of a revision; ``None`` where it is not known."""
     if outcome is None:
         return {"outcome": None, "operation": None, "by": None}
     return {"outcome": outcome.state, "operation": outcome.operation or None, "by": outcome.by or None}

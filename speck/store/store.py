@@ -260,7 +260,7 @@ class Store:
         return None if value is None else self._decoded(key, codec.decode_deleted, name, value)
 
     def outcomes(self, composition: str) -> dict[int, RevisionOutcome]:
-        """The outcomes of a composition's revisions, by number; revisions of 0.1 may have none."""
+        """The outcomes of a composition's revisions, by number, as far as they are known."""
         return dict(
             self._scan(
                 key_of("outcome", composition, ""),

@@ -15,11 +15,11 @@ from speck.binder import EngineBinder
 from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle, JobState
+from speck.testing.waiting import attempt_of, await_state, eventually
+from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed import ROOT
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend, place_emptied
-from testbed.contract.waiting import attempt_of, await_state, eventually
-from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import free_port
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer

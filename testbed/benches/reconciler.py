@@ -12,9 +12,9 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt
 from speck.core.settings import HistoryBounds, Settings
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import composition, write_code
 from testbed.benches.sessions import named
-from testbed.contract.waiting import eventually
 from testbed.doubles.binders import World, double_kinds
 
 WAITS = 10.0  # s, that a job waits after its first healing; twice as long after the second

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from speck.core.job import session_name
-
-OWNER = "0a1b2c3d4e5f6071"
+from speck.testing.waiting import OWNER
 
 
 def named(job: str, number: int = 0) -> str:

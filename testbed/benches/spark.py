@@ -23,9 +23,9 @@ from speck.binder import EngineBinder
 from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle
+from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed import ROOT
 from testbed.benches.examples import one_site
-from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer

@@ -17,9 +17,9 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle
 from speck.store.artifacts import ServedFiles
+from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.benches.examples import one_site
 from testbed.benches.spark import BEHAVIOURS, JOBS, MqttFriend, place_emptied, place_of_fault
-from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.standalone import StandaloneServer

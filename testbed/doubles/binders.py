@@ -164,6 +164,7 @@ class BrokerState:
     clients: set[str] = field(default_factory=set)  # that were left to it
     deaf: bool = False  # whether its readers cannot tell that they are through
     warnings: list[str] = field(default_factory=list)
+    packet_bytes: int | None = None
     reachable: bool = True
 
 
@@ -641,6 +642,10 @@ class InMemoryBroker(BrokerBinder):
     def check(self) -> None:
         with self._call("check", ""):
             pass
+
+    def packet_bytes(self) -> int | None:
+        with self._call("packet_bytes", ""):
+            return self._state.packet_bytes
 
     def warnings(self) -> list[str]:
         with self._call("warnings", ""):

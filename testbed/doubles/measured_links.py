@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from speck.binder import EngineBinder
+from speck.testing.wire_trouble import Relay
 from testbed.benches.spark import MqttFriend
-from testbed.contract.wire_trouble import Relay
 from testbed.servers.mosquitto import MosquittoServer
 
 

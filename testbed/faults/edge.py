@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import threading
 import time
@@ -24,6 +23,7 @@ from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
 from testbed.faults.rig import Account, await_that, paho_client
 from testbed.faults.witness import MosquittoWitness
+from testbed.results import add_output_options, published
 from testbed.servers.mosquitto import MosquittoServer
 
 SESSION = "speck-edge"
@@ -97,9 +97,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises edge", description=__doc__)
     parser.add_argument("--messages", type=int, default=1500, help="that a device publishes")
     parser.add_argument("--rate", type=float, default=500.0, help="messages/s")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     found = kill_edge_broker(options.messages, options.rate)
     text = f"{found.messages} messages acknowledged, {found.lost} lost, {found.doubled} doubled"
-    print(json.dumps(asdict(found)) if options.json else text)
+    if not published(options, "promises-edge", asdict(found)):
+        print(text)
     return 0

@@ -14,7 +14,6 @@ has them by kind, with the sentence of ``docs/guarantees.md`` that admits one wh
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -41,6 +40,7 @@ from testbed.faults.rig import (
     job,
     paho_client,
 )
+from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 
@@ -316,13 +316,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
     parser.add_argument("--fault", action="append", choices=ALL, help="only this one (may be repeated)")
     parser.add_argument("--share", type=float, default=1.0, help="of the seconds of the longer kinds")
-    parser.add_argument("--json", action="store_true")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     results = measure(options.fault or ALL, options.rounds, options.messages, options.share)
     found = figures(results)
-    if options.json:
-        print(json.dumps(found | {"faults": {name: each.to_dict() for name, each in results.items()}}))
-    else:
+    by_fault = {name: each.to_dict() for name, each in results.items()}
+    if not published(options, "promises-faults", found | {"faults": by_fault}):
         for name, value in found.items():
             print(f"{name:36} {value:>9}")
         for name, each in results.items():

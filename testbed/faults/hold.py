@@ -42,6 +42,7 @@ from testbed.faults.kinds import (
 )
 from testbed.faults.mixed import A, Form
 from testbed.faults.servers import Layout, Testbed, Trial
+from testbed.results import add_output_options, published
 
 WORDS = 10_000  # texts of each writer, sent again and again
 _OTHER = Form("c", A.twice)  # writes another text for the same inputs
@@ -298,7 +299,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--picture", type=Path, help="an SVG of the samples")
     parser.add_argument("--samples", type=Path, help="a JSON file of all samples")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     print(f"seed {options.seed}", file=sys.stderr)
     with (
@@ -311,9 +312,7 @@ def main(arguments: Sequence[str]) -> int:
         options.samples.write_text(json.dumps(samples), encoding="utf-8")
     if options.picture:
         draw(samples, options.picture)
-    if options.json:
-        print(json.dumps(result))
-    else:
+    if not published(options, "promises-hold", result):
         for name, value in result.items():
             print(f"{name:>12}  {value}")
     return 1 if any(result[each] for each in ("lost", "doubled", "errors", "not_running")) else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +16,7 @@ import yaml
 from testbed.faults.compositions import FIRST, FLINK, SPARK
 from testbed.faults.sites import flink_places, spark_places
 from testbed.faults.trial import Outcome, Trial
+from testbed.results import add_output_options, published
 
 # Each kind of change, and the one that leads back (by a rollback, where it is to another version).
 Pair = tuple[str, str | None]
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--every", type=int, default=1, help="only every so many points (default 1)")
     parser.add_argument("--random", type=int, default=100, help="kills at random moments (default 100)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     found = all_points if options.all else effects
     print(f"seed {options.seed}", file=sys.stderr)
@@ -125,5 +125,6 @@ def main(arguments: Sequence[str]) -> int:
             for change, names in points.items()
         }
         result = figures(outcomes) | {"seed": options.seed, "changes": by_change}
-    print(json.dumps(result) if options.json else yaml.safe_dump(result, sort_keys=False), end="\n")
+    if not published(options, "promises-kills", result):
+        print(yaml.safe_dump(result, sort_keys=False))
     return 1 if result["wrong_after_restart"] else 0

@@ -7,7 +7,6 @@ applies it again when they do no more; then it is looked at what is there.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import threading
@@ -20,10 +19,11 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from testbed.contract.wire_trouble import Mischief, MischiefRelay
+from speck.testing.wire_trouble import Mischief, MischiefRelay
 from testbed.faults.kills import ENGINES, report
 from testbed.faults.sites import Place
 from testbed.faults.trial import Trial
+from testbed.results import add_output_options, published
 
 # What can happen to a stream of bytes under which lies TCP: it arrives in order, or not at all.
 _OF_STREAMS = (Mischief.LOSE_REQUEST, Mischief.LOSE_ANSWER, Mischief.CUT_ANSWER, Mischief.DELAY)
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--chance", type=float, default=0.1, help="of trouble, a request (default 0.1)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     print(f"seed {options.seed}", file=sys.stderr)
     wires = Wires(options.seed, options.chance)
@@ -106,5 +106,6 @@ def main(arguments: Sequence[str]) -> int:
             rounds(trial, wires, options.rounds)
         wrong = sum(bool(each.wrong) for each in trial.outcomes)
         result = {"rounds": len(trial.outcomes), "troubles": wires.done(), "wrong_after_trouble": wrong}
-    print(json.dumps(result) if options.json else yaml.safe_dump(result, sort_keys=False), end="\n")
+    if not published(options, "promises-lost", result):
+        print(yaml.safe_dump(result, sort_keys=False))
     return 1 if wrong else 0

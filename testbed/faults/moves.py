@@ -39,6 +39,7 @@ from speck.schema.inventory import load_inventory
 from speck.store import Store
 from testbed import ROOT
 from testbed.faults.flow import Listener, Sender, await_true, client
+from testbed.results import add_output_options, published
 
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 SPARK_JOBS = "testbed/faults/counting.py"
@@ -311,7 +312,7 @@ def sites_of(up: local.LocalSites) -> Sites:
 def main(arguments: Sequence[str]) -> int:
     """``python -m benchmarks.promises moves``."""
     parser = argparse.ArgumentParser(prog="benchmarks.promises moves", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    add_output_options(parser)
     parser.add_argument("--rounds", type=int, default=20, help="rounds of all steps a pair")
     parser.add_argument("--rate", type=float, default=500.0, help="messages/s")
     parser.add_argument("--floor-rounds", type=int, default=5, help="rounds of bare calls a pair")
@@ -328,6 +329,5 @@ def main(arguments: Sequence[str]) -> int:
                     trial = Trial(name, PAIRS[name], sites, coordinator)
                     results.append(trial.run(options.rounds, options.rate, options.floor_rounds).to_dict())
                 print(json.dumps(results[-1]), file=sys.stderr)
-    if options.json:
-        print(json.dumps({"moves": results}))
+    published(options, "promises-moves", {"moves": results})
     return 1 if any(each["lost"] or each["doubled"] for each in results) else 0

@@ -20,7 +20,6 @@ summed over the rounds; the aim is 0 for both.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, Load, Rig, await_that, job
+from testbed.results import add_output_options, published
 from testbed.servers.base import RealServer
 
 ENGINES = ("spark", "flink")
@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--engine", action="append", choices=ENGINES, help="at the site (may be repeated)")
     parser.add_argument("--saving", action="append", choices=sorted(SAVING), help="(may be repeated)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the cuts")
-    parser.add_argument("--json", action="store_true")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     cells = [
         {"engine": engine, "saving": saving, "writer": side, **asdict(account)}
@@ -157,9 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
         for saving in options.saving or SAVING
         for side, account in measure(engine, saving, options.rounds, options.messages, options.seed).items()
     ]
-    if options.json:
-        print(json.dumps({"cells": cells}))
-    else:
+    if not published(options, "promises-power", {"cells": cells}):
         for cell in cells:
             print(*(f"{value:>9}" for value in cell.values()))
     return 1 if any(cell["lost"] or cell["doubled"] for cell in cells) else 0

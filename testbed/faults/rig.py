@@ -35,8 +35,8 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.server.api import create_app
 from speck.store import Store
+from speck.testing.wire_trouble import Relay
 from testbed import ROOT
-from testbed.contract.wire_trouble import Relay
 from testbed.servers.base import free_port
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer

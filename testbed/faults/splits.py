@@ -28,6 +28,7 @@ from testbed import ROOT
 from testbed.faults.flow import Listener, Sender, await_true, client
 from testbed.faults.served import Served
 from testbed.faults.servers import insist
+from testbed.results import add_output_options, published
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 
@@ -245,7 +246,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--rate", type=float, default=300.0, help="rows/s (default 300)")
     parser.add_argument("--pause", type=float, default=3.0, help="s, after each step (default 3)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     accounts: list[Account] = []
     with TemporaryDirectory(prefix="speck-splits-") as folder, Bed(Path(folder)) as bed:
@@ -256,5 +257,6 @@ def main(arguments: Sequence[str]) -> int:
     result = {"rounds": len(accounts)} | {
         name: sum(getattr(each, name) for each in accounts) for name in names
     }
-    print(json.dumps(result) if options.json else yaml.safe_dump(result, sort_keys=False), end="\n")
+    if not published(options, "promises-splits", result):
+        print(yaml.safe_dump(result, sort_keys=False))
     return 1 if result["lost"] or result["doubled"] or result["wrong"] else 0

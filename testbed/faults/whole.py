@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.results import add_output_options, published
+
 _EDGE = "edge_"  # what is lost at the edges of a composition is measured, and not promised
 
 
@@ -101,13 +103,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run all; the result is 1 when a promise was broken, or a section came to no figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises", description=__doc__)
     parser.add_argument("--long", action="store_true", help="all rounds of each section, hours")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_output_options(parser)
     options = parser.parse_args(arguments)
     found, failed = _all_figures(options.long)
     result = summary(found) | {"failed": failed}
-    if options.json:
-        print(json.dumps(result))
-    else:
+    if not published(options, "promises", result):
         for name, value in result.items():
             print(f"{name:>24}  {value}")
     broken = ("wrong_after_restart", "wrong_after_trouble", "lost", "doubled", "errors", "failed")

@@ -16,7 +16,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.forked import Forked
 
 _OF_PROCESS = ("cwd", "stdin", "stdout", "stderr")

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 from pathlib import Path
 
-from testbed.contract.wire_trouble import Listener
+from speck.testing.wire_trouble import Listener
 
 
 def certificate(directory: Path, name: str) -> tuple[Path, Path]:

@@ -94,7 +94,7 @@ def test_a_session_of_another_topic_stops_nothing(stores: Stores, world: World) 
     stores.deploy("new", A)
 
 
-def test_a_copy_with_the_marks_of_version_0_1_stops_the_apply(stores: Stores, world: World) -> None:
+def test_a_copy_whose_marks_name_no_store_stops_the_apply(stores: Stores, world: World) -> None:
     stores.deploy("lost", A)
     (copy,) = world.running("a")
     copy.attempt = replace(copy.attempt, owner="", session=client_id("a"))

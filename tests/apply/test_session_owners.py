@@ -1,4 +1,4 @@
-"""Sessions of other owners and of version 0.1, over the doubles: refused, adopted, kept apart."""
+"""Sessions of other owners and of none, over the doubles: refused, adopted, kept apart."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DOTTED = make_job("a.2", "u0", "u1")
 
 
 class Versions(Stores):
-    """Stores of this version or of 0.1."""
+    """Stores that keep owners, or none."""
 
     @contextmanager
-    def open_as_0_1(self, name: str) -> Iterator[Coordinator]:
+    def open_without_owners(self, name: str) -> Iterator[Coordinator]:
         """Without owners, and with names that two jobs can share."""
 
         def dotted(job_name: str, owner: str, number: int = 0) -> str:
@@ -114,7 +114,7 @@ def test_a_session_that_two_jobs_of_before_share_is_given_up_by_the_next_that_ch
     stores: Versions, world: World, first: str
 ) -> None:
     moved = replace(A, source_topic="x")
-    with stores.open_as_0_1("store") as coordinator:
+    with stores.open_without_owners("store") as coordinator:
         succeeded(coordinator, A, DOTTED)
         succeeded(coordinator, moved, DOTTED)
         assert read_by(world, "a") == read_by(world, "a.2") == ["speck-a.2"]
@@ -148,9 +148,9 @@ def test_two_stores_with_one_job_name_do_not_touch_each_other(stores: Versions, 
 
 @pytest.fixture
 def shared(stores: Versions, world: World) -> Versions:
-    """Two stores of version 0.1 whose jobs read through one session; the first has adopted it."""
+    """Two stores without owners whose jobs read through one session; the first has adopted it."""
     for name in ("one", "two"):
-        with stores.open_as_0_1(name) as coordinator:
+        with stores.open_without_owners(name) as coordinator:
             succeeded(coordinator, A)
     with stores.open("one") as coordinator:
         succeeded(coordinator, replace(A, trigger="5 seconds"))

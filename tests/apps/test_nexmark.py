@@ -25,10 +25,10 @@ from speck.core.placement import PlacementOptions
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches.examples import PIPELINES, one_site
 from testbed.benches.spark import MqttFriend
-from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 

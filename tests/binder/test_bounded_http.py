@@ -15,7 +15,7 @@ import pytest
 
 from speck.binder.bounded_http import FAILURE, LATE, NEVER_SENT, HttpClient, TooLarge
 from speck.binder.deadline import limited, within
-from testbed.contract.wire_trouble import Listener
+from speck.testing.wire_trouble import Listener
 from testbed.servers.http import Handler, http_server
 
 SECONDS = 0.5  # of a request

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,9 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
+from speck.testing import BrokerContract, EngineContract, attempt_of
+from speck.testing.wire_trouble import Trouble
 from testbed.benches.examples import one_site
-from testbed.contract.brokers import BrokerContract
-from testbed.contract.engines import EngineContract, attempt_of
-from testbed.contract.wire_trouble import Trouble
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
 
 ENGINE = "sc://127.0.0.1:15002"
@@ -30,15 +30,17 @@ ABSENT = "tcp://127.0.0.1:1884"
 class DoubleBench:
     """A world with one engine that runs and one that does not."""
 
+    connect: Callable[[World, str], EngineBinder] = InMemoryEngine
+
     def __init__(self) -> None:
         self.world = World()
         self.world.down(DEAD)
 
     def binder(self) -> EngineBinder:
-        return InMemoryEngine(self.world, ENGINE)
+        return type(self).connect(self.world, ENGINE)
 
     def dead_binder(self) -> EngineBinder:
-        return InMemoryEngine(self.world, DEAD)
+        return type(self).connect(self.world, DEAD)
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
@@ -47,7 +49,7 @@ class DoubleBench:
         for method in methods:
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             self.world.fail(method, error, address=TROUBLED, times=None)
-        yield InMemoryEngine(self.world, TROUBLED)
+        yield type(self).connect(self.world, TROUBLED)
 
     @contextmanager
     def slow_binder(self) -> Iterator[EngineBinder]:
@@ -128,13 +130,15 @@ class TestDouble(EngineContract):
 
 
 class TestBrokerDouble(BrokerContract):
+    connect: Callable[[World, str], BrokerBinder] = InMemoryBroker
+
     @pytest.fixture
     def world(self) -> World:
         return World()
 
     @pytest.fixture
     def broker(self, world: World) -> BrokerBinder:
-        return InMemoryBroker(world, BROKER)
+        return type(self).connect(world, BROKER)
 
     @pytest.fixture
     def slow(self, broker: BrokerBinder) -> BrokerBinder:
@@ -143,7 +147,7 @@ class TestBrokerDouble(BrokerContract):
     @pytest.fixture
     def absent(self, world: World) -> BrokerBinder:
         world.down(ABSENT)
-        return InMemoryBroker(world, ABSENT)
+        return type(self).connect(world, ABSENT)
 
     @contextmanager
     def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
@@ -151,19 +155,16 @@ class TestBrokerDouble(BrokerContract):
         for method in inspect.getmembers(InMemoryBroker, inspect.isfunction):
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             world.fail(method[0], error, address=TROUBLED, times=None)
-        yield InMemoryBroker(world, TROUBLED)
+        yield type(self).connect(world, TROUBLED)
 
-    def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
-        assert isinstance(broker, InMemoryBroker)
+    def fenced_attempt(self, broker: Any, session: str) -> int | None:
         state = broker.world.broker(BROKER)
         return state.fences.get(session, state.tombstones.get(session))
 
-    def beside(self, broker: BrokerBinder) -> BrokerBinder:
-        assert isinstance(broker, InMemoryBroker)
-        return InMemoryBroker(broker.world, BROKER)
+    def beside(self, broker: Any) -> BrokerBinder:
+        return type(self).connect(broker.world, BROKER)
 
-    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
-        assert isinstance(broker, InMemoryBroker)
+    def named_writers(self, broker: Any, session: str) -> list[str] | None:
         return broker.world.broker(BROKER).writers.get(session)
 
 

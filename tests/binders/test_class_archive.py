@@ -11,7 +11,7 @@ import pytest
 from binders.common import class_archive
 from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command
 from speck.errors import LocalError
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.spark import SparkServer
 
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"

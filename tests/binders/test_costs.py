@@ -22,9 +22,10 @@ from speck.binder import EngineBinder
 from speck.core.job import Job
 from speck.core.profile import BatchSample, JobSample
 from speck.core.runtime import Handle, JobState
+from speck.testing import attempt_of, await_state, eventually
+from speck.testing.engine_checks import profile_of
 from testbed.benches.flink import FlinkBench
 from testbed.benches.spark import MqttFriend, SparkBench
-from testbed.contract.engines import attempt_of, await_state, eventually, profile_of
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer

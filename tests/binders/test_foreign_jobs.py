@@ -15,9 +15,9 @@ from speck.binder import installed
 from speck.client import RequestRefused
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Found
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.benches.spark import JOBS, MqttFriend
-from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.rest import RestServer, rest_server

@@ -29,9 +29,9 @@ from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Sec
 from speck.core.job import Job
 from speck.core.runtime import JobState
 from speck.errors import BinderError, LocalError, Rejected, Unreachable
+from speck.testing import attempt_of, eventually
 from testbed import ROOT
 from testbed.benches.spark import JOBS, MqttFriend
-from testbed.contract.engines import attempt_of, eventually
 from testbed.servers.base import free_port
 from testbed.servers.guarded_broker import USER, GuardedBroker, guarded_broker
 from testbed.servers.guarded_flink import GuardedFlink

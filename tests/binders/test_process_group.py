@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from binders.common import process_group
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 
 
 def start(*scripts: str) -> subprocess.Popen[bytes]:

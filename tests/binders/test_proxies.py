@@ -16,8 +16,8 @@ from binders.spark.standalone.driver_bootstrap import fetch
 from binders.spark.standalone.engine import StandaloneEngine
 from speck.controller.workers.hooks import HookCall, WorkerRequest
 from speck.core.inventory import Inventory, Scale
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
-from testbed.contract.waiting import eventually
 from testbed.doubles.engine_answers import AnswerServer, flink_answers, serving
 from testbed.servers.http import Handler, http_server
 from testbed.servers.web_proxy import WebProxy, web_proxy

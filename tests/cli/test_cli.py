@@ -16,7 +16,7 @@ import pytest
 
 from docs.generate.commands import tree
 from speck import cli, client
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.rest import RestServer, yaml_of
 from tests.fixtures.speck_command import Speck
 

@@ -21,9 +21,9 @@ from speck.cli.demo.hot import HotCounts, HotView, imbalance, loads_table
 from speck.cli.demo.view import View, statistics_table
 from speck.cli.local import demo
 from speck.errors import LocalError
+from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches.decisions import STEP, STEPPED
-from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
 
 JARS = list((ROOT / "binders" / "jars").glob("spark-mqtt*.jar"))

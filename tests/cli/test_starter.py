@@ -19,8 +19,8 @@ from binders.spark.local.commands import CONNECTOR
 from speck.cli import cli
 from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
+from speck.testing.waiting import eventually
 from testbed.benches.spark import MqttFriend
-from testbed.contract.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer

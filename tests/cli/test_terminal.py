@@ -21,7 +21,7 @@ from speck import cli
 from speck.cli.watch import Observation, view
 from speck.client import Client
 from speck.errors import Rejected
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from testbed.servers.served_process import served

@@ -17,7 +17,7 @@ from speck.cli.watch import transient
 from speck.client import RequestRefused
 from speck.core.runtime import JobMetrics
 from speck.errors import ServerError
-from testbed.contract.wire_trouble import Relay
+from speck.testing.wire_trouble import Relay
 from testbed.servers.forked import Forked
 from testbed.servers.rest import RestServer, yaml_of
 from testbed.servers.terminal import started, terminal

@@ -14,9 +14,9 @@ from speck.core.adaptation import AdaptationState, StepOutcome
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
+from speck.testing.waiting import eventually
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
 from testbed.benches.placement import broker_at, engine_at, road_traffic
-from testbed.contract.waiting import eventually
 
 GROUP = {"clean-a", "count-a"}
 PROBES = {"probe_link", "probe_core"}

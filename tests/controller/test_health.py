@@ -14,8 +14,8 @@ from speck.core.settings import Settings
 from speck.loop import Loop
 from speck.server.api import create_app
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.contract.waiting import eventually
 from testbed.doubles.binders import World, double_kinds
 
 

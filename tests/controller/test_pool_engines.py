@@ -14,7 +14,7 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import POOLED, Composition, Job
 from speck.core.settings import Settings
 from speck.store import Store
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 

@@ -17,9 +17,9 @@ from speck.core.runtime import Drift, JobState
 from speck.core.settings import Settings
 from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import chain, code_hash, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, copy_of
-from testbed.contract.waiting import eventually
 from testbed.doubles.binders import World, double_kinds
 
 ENGINE, OTHER, BROKER, FAR = "sc://e1:1", "sc://e2:1", "tcp://b1:1883", "tcp://b2:1883"

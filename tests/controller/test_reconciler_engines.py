@@ -20,10 +20,10 @@ from speck.core.job import Composition, Job
 from speck.core.runtime import Handle
 from speck.core.settings import Settings
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench
-from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.password_broker import VARIABLE, PasswordBroker

@@ -14,7 +14,7 @@ from speck.client import RequestRefused
 from speck.core.inventory import Inventory
 from speck.observe.split_watch import IDLE_PERIOD, LEAST_PAUSE, SplitWatch
 from speck.server.api.exposition import exposition
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.fixtures.speck_command import Speck
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from speck.binder import pool
 from speck.controller import reaper, reconciler
 from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator, build
@@ -19,9 +20,9 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.observe import observer
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.reconciler import Bench
-from testbed.contract.waiting import eventually
 from testbed.doubles.binders import Hold, World, double_kinds
 
 STUCK, OTHER = "sc://stuck:1", "sc://e2:1"
@@ -190,3 +191,36 @@ def test_calls_that_wait_are_those_of_daemons(bench: Bench, world: World) -> Non
         waiting = [each for each in threading.enumerate() if each.name == "probe"]
         assert waiting
         assert all(each.daemon for each in waiting)
+
+
+def test_the_end_does_not_wait_for_a_silent_engine(bench: Bench, world: World) -> None:
+    for job in (GOOD, BAD):
+        operation, _ = bench.coordinator.apply(composition(job, name=job.job_name))
+        assert operation.wait(30)
+    coordinator = bench.coordinator
+    coordinator.observer.patience = PATIENCE
+    with stuck(world, "statuses", "status", "metrics", "measure", "capacity") as holds:
+        coordinator.reconciler.round()
+        coordinator.sampler.sample()
+        assert any(each.reached.is_set() for each in holds)
+        begun = time.monotonic()
+        coordinator.close()
+        assert time.monotonic() - begun < LIMIT
+        waiting = [each for each in threading.enumerate() if each.name in ("observe", "sample")]
+        assert {(each.name, each.daemon) for each in waiting} == {("observe", True), ("sample", True)}
+
+
+def test_the_end_waits_for_an_operation_as_long_as_it_was_given(
+    bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CLOSING", PATIENCE)
+    with stuck(world, "submit") as holds:
+        operation, _ = bench.coordinator.apply(composition(BAD))
+        assert holds[0].reached.wait(30)
+        begun = time.monotonic()
+        bench.coordinator.close(PATIENCE)
+        assert PATIENCE <= time.monotonic() - begun < LIMIT
+        assert bench.coordinator.operations.running()
+        hanging = [each for each in threading.enumerate() if each.name == f"operation-{operation.id}"]
+        assert [each.daemon for each in hanging] == [True]
+    assert operation.wait(30)

@@ -30,10 +30,10 @@ from speck.core.runtime import Worker
 from speck.core.settings import Settings
 from speck.errors import Unreachable
 from speck.store import Store
+from speck.testing.waiting import eventually
+from speck.testing.wire_trouble import BrokenServer, Trouble
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
-from testbed.contract.waiting import eventually
-from testbed.contract.wire_trouble import BrokenServer, Trouble
 from testbed.doubles.binders import World, double_kinds
 from testbed.servers.http import Handler, http_server
 

@@ -20,7 +20,7 @@ from speck.core.job import Composition, Job
 from speck.core.settings import Settings
 from speck.schema.inventory import read_inventory
 from speck.store import Store
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]

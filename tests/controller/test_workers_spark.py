@@ -13,8 +13,8 @@ from binders.spark.local.commands import CONNECTOR
 from speck import local
 from speck.client import Client
 from speck.schema.inventory import read_inventory
+from speck.testing.waiting import eventually
 from testbed.benches.spark import JOBS, MqttFriend, gone
-from testbed.contract.waiting import eventually
 from testbed.faults.served import Served
 from testbed.servers.mosquitto import PROGRAM
 from tests.support.trials import trial

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from speck.coordinator.shared_calls import SharedCalls
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 
 
 def test_an_error_is_everybodys_and_the_next_call_is_a_new_one() -> None:

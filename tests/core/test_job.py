@@ -14,7 +14,7 @@ from speck.core.placement import Expects
 from speck.errors import InvalidInput, SecretUnavailable
 from testbed.benches.examples import job, one_site
 
-FORM_OF_0_1 = "2454c79e49f373e3"
+PLAIN_FORM = "2454c79e49f373e3"
 
 FULL: dict[str, Any] = {
     "site": "A",
@@ -62,11 +62,11 @@ def test_changed_fields_come_in_the_order_of_the_declaration() -> None:
 
 def test_a_job_of_before_on_error_has_the_form_that_it_had() -> None:
     """Copies are recognised by it, those that an older version started included."""
-    assert form_fingerprint(job("A")) == FORM_OF_0_1
-    assert form_fingerprint(job("A", on_error="skip")) != FORM_OF_0_1
-    assert form_fingerprint(job("A", output_mode="update")) != FORM_OF_0_1
-    assert form_fingerprint(job("A", timezone="Europe/Berlin")) != FORM_OF_0_1
-    assert form_fingerprint(job("A", retain=True)) != FORM_OF_0_1
+    assert form_fingerprint(job("A")) == PLAIN_FORM
+    assert form_fingerprint(job("A", on_error="skip")) != PLAIN_FORM
+    assert form_fingerprint(job("A", output_mode="update")) != PLAIN_FORM
+    assert form_fingerprint(job("A", timezone="Europe/Berlin")) != PLAIN_FORM
+    assert form_fingerprint(job("A", retain=True)) != PLAIN_FORM
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0, False), (1, "1")])

@@ -12,9 +12,9 @@ from hypothesis import strategies as some
 from speck.core.job import Job
 from speck.core.plan import Deployed, Plan, make_plan
 from speck.core.runtime import JobState, JobStatus
-from speck.core.schedule import Step, StepKind, blocked, rewirings, schedule
-from testbed.benches.examples import property_test
+from speck.core.schedule import Step, StepKind, blocked, rewirings, schedule, schedule_data
 from testbed.benches.jobs_by_hand import chain, make_job
+from tests.support.properties import property_test
 
 B1, B2, E2 = "tcp://b1:1883", "tcp://b2:1883", "sc://e2:1"
 A, B, C = chain("a", "b", "c")
@@ -292,6 +292,18 @@ def test_the_steps_of_a_plan(plan: Plan, given: dict[str, Any], expected: str) -
     assert found == steps(expected)
 
 
+def test_the_steps_as_data_are_numbered_and_name_the_numbers_of_their_needs() -> None:
+    found = schedule(planned([A, B], [A, replace(B, trigger="1 second")]), prunable={"a"})
+    assert schedule_data(found) == [
+        {"number": 1, "kind": "broker", "subject": B1, "needs": []},
+        {"number": 2, "kind": "prepare", "subject": "b", "needs": [1]},
+        {"number": 3, "kind": "act", "subject": "b", "needs": [2]},
+        {"number": 4, "kind": "await_running", "subject": "b", "needs": [3]},
+        {"number": 5, "kind": "changed", "subject": "traffic", "needs": [4]},
+        {"number": 6, "kind": "prune", "subject": "a", "needs": [5]},
+    ]
+
+
 # --- any plan -------------------------------------------------------------------------------------
 
 TOPICS = some.sampled_from(["t0", "t1", "t2", "+", "elsewhere"])
@@ -366,8 +378,15 @@ def test_a_wait_goes_along_a_branch_that_goes() -> None:
     assert blocked(found, {"a": "is silent"}, frozenset()) == {
         "a": "is silent",
         "b": "waits for job 'a', which is silent",
-        "c": "waits for job 'b', which waits for job 'a', which is silent",
+        "c": "waits for job 'b', blocked by job 'a', which is silent",
     }
+
+
+def test_the_reasons_along_a_long_chain_are_short() -> None:
+    found = schedule(planned([], chain(*(f"j{number}" for number in range(1000)))))
+    reasons = blocked(found, {"j999": "is silent"}, frozenset())
+    assert len(reasons) == 1000
+    assert reasons["j0"] == "waits for job 'j1', blocked by job 'j999', which is silent"
 
 
 def test_no_job_waits_where_all_goes() -> None:

@@ -22,8 +22,8 @@ from speck.core.runtime import JobState, Worker
 from speck.errors import LocalError, NotFound
 from speck.local import processes
 from speck.schema.inventory import read_inventory
+from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.examples import job
-from testbed.contract.engines import attempt_of, await_state, eventually
 from testbed.servers.mosquitto import PROGRAM
 
 REGISTRY = Registry.of([CONNECT, FLINK, STANDALONE, MQTT])

@@ -14,8 +14,8 @@ from binders.mqtt.connection import Connection
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Complaint
 from speck.observe.between import BRIDGE_REMEDY, Edge, bridge_complaints, packet_complaints
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
-from testbed.contract.waiting import eventually
 from testbed.doubles.binders import InMemoryBroker, World
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server

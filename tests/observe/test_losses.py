@@ -17,8 +17,8 @@ from speck.errors import StoreError
 from speck.observe.losses import EVENT_PERIOD, MOST_JOBS, RECENT, LossRecorder, counts_of
 from speck.server.api.exposition import exposition
 from speck.store import Event, Store
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.contract.waiting import eventually
 from testbed.doubles.binders import World, double_kinds
 
 

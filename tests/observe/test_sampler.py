@@ -19,10 +19,10 @@ from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.observe.sampler import Sampler
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.contract.waiting import eventually
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
 pytestmark = pytest.mark.usefixtures("known_owner")
@@ -265,7 +265,7 @@ def test_closing_ends_the_asking(bench: Bench) -> None:
     bench.telemetry.close()
     count = bench.questions(NEAR)
     bench.rates()
-    assert not [each for each in threading.enumerate() if each.name.startswith("sampler")]
+    eventually(lambda: {each.name for each in threading.enumerate()}, {"sampler", "sample"}.isdisjoint)
     assert bench.questions(NEAR) == count
 
 

@@ -12,7 +12,7 @@ import yaml
 from binders.spark.local.commands import CONNECTOR
 from speck.cli.demo.programs import PIPELINES, Feeder, Server, Watcher, generate
 from speck.client import Client
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 

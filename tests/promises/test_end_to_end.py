@@ -18,10 +18,10 @@ from speck.core.inventory import Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
-from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 

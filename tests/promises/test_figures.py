@@ -19,8 +19,8 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed import ROOT
-from testbed.contract.waiting import eventually
 from testbed.faults.flow import Listener, Sender, client
 from tests.support.requirements import needs
 

@@ -20,8 +20,8 @@ from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
 from speck.schema.compositions import load_composition
+from speck.testing.waiting import eventually
 from testbed import ROOT
-from testbed.contract.waiting import eventually
 from testbed.faults.flow import Listener, Sender, client
 from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, Sites, Trial, coordinator_on
 from testbed.servers.flink import FlinkServer

@@ -21,8 +21,8 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
-from testbed.contract.waiting import eventually
 from testbed.faults.flow import Listener, Sender, client
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer

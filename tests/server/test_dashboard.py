@@ -12,7 +12,7 @@ from speck.client import Client
 from speck.errors import Rejected
 from speck.server.api import live
 from speck.server.tokens import Owner, Role, TokenFile, Tokens, add_owner, digest
-from testbed.contract.wire_trouble import Relay
+from speck.testing.wire_trouble import Relay
 from testbed.servers.chromium import Page
 from testbed.servers.rest import RestServer, rest_server
 from tests.support.dashboards import (

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from speck.store import Store
-from testbed.contract.waiting import eventually
+from speck.testing.waiting import eventually
 from testbed.servers.rest import yaml_of
 from testbed.servers.served_process import Served, served
 

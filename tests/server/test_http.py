@@ -21,8 +21,8 @@ from speck.server.api import MAX_BODY
 from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.request_parser import LONGEST_LINE, StrictParser
 from speck.server.wsgi import MAX_HEADER, THREADS, _Accepting
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
-from testbed.contract.waiting import eventually
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}

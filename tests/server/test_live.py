@@ -21,8 +21,8 @@ from speck.errors import StoreError
 from speck.server.api import live
 from speck.server.api.feed import Feed
 from speck.server.api.live import Live, Part, Watcher, lines
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
-from testbed.contract.waiting import eventually
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.support.properties import property_test
 

@@ -25,9 +25,9 @@ from speck.observe.metrics import OUTCOMES
 from speck.placement.profile import Known, LinkProfile, Value
 from speck.server.api.exposition import FRESH, MOST_JOBS, _rates
 from speck.store.profiles import MeasuredLink
+from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches.examples import one_site
-from testbed.contract.waiting import eventually
 from testbed.doubles.samples import flink_stream
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.server.test_http import raw
@@ -258,7 +258,9 @@ def test_what_has_not_happened_yet_is_told_as_zero(tmp_path: Path) -> None:
 def test_calls_are_counted_by_binder_and_method(busy: RestServer) -> None:
     submits = busy.world.counts()["submit"]
     assert value(busy, "speck_call_duration_seconds_count", binder="spark-connect", call="submit") == submits
-    assert value(busy, "speck_call_errors_total", binder="spark-connect", call="submit", error="Refused") == 1
+    assert (
+        value(busy, "speck_call_errors_total", binder="spark-connect", call="submit", error="Rejected") == 1
+    )
     fences = busy.world.counts()["fence"]
     assert value(busy, "speck_call_duration_seconds_count", binder="mqtt", call="fence") == fences
 
@@ -330,7 +332,7 @@ def test_a_site_is_seen_when_it_answers(tmp_path: Path) -> None:
         rest.world.down(ENGINE)
         rest.coordinator.reconciler.round()
         assert value(rest, "speck_seen_timestamp_seconds", address=ENGINE) == 1000
-        errors = {"binder": "spark-connect", "call": "statuses", "error": "NoAnswer"}
+        errors = {"binder": "spark-connect", "call": "statuses", "error": "OutcomeUnknown"}
         assert value(rest, "speck_call_errors_total", **errors) >= 1
         rest.world.up(ENGINE)
         rest.coordinator.reconciler.round()
@@ -367,7 +369,7 @@ def test_a_call_that_gives_no_answer_is_counted_each_time(tmp_path: Path) -> Non
         rest.world.fail("check", OutcomeUnknown("late", address=ENGINE), name="a", times=2)
         assert post(rest, TWO)["state"] == "succeeded"
         labels = {"binder": "spark-connect", "call": "check"}
-        assert value(rest, "speck_call_errors_total", error="NoAnswer", **labels) == 2
+        assert value(rest, "speck_call_errors_total", error="OutcomeUnknown", **labels) == 2
         assert value(rest, "speck_call_duration_seconds_count", **labels) == 2 + 2  # two jobs, two tries more
 
 

@@ -1,7 +1,7 @@
 """The marks of a driver: its attempt, job, store and stamps, as Spark properties of its command line.
 
-The worker writes the command line to the head of the driver's log, so that it contains no secret.  Drivers of
-version 0.1 have the marks ``attempt`` and ``job`` only.
+The worker writes the command line to the head of the driver's log, so that it contains no secret.  An
+older driver may have the marks ``attempt`` and ``job`` only.
 """
 
 from __future__ import annotations

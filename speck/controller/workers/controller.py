@@ -14,12 +14,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from speck.apply.operations import Operations
 from speck.binder import ENGINE_OF_SCHEME, Capability, EngineBinder, scheme_of
+from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
 from speck.controller.workers.group import DEPARTURE, JobLoad, WorkerGroup
@@ -30,7 +32,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Worker
-from speck.errors import SpeckError
+from speck.errors import SpeckError, one_line
 from speck.loop import Loop
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.metrics import Metrics
@@ -43,8 +45,6 @@ _log = logging.getLogger(__name__)
 
 PERIOD = 2.0  # s between two rounds
 MEASURING = 10.0  # s between two readings of the jobs' loads
-
-_THREADS = 16  # engines that are asked at a time
 
 Note = tuple[EventKind, str]
 
@@ -76,9 +76,6 @@ class WorkerController:
     _loaded_at: float = field(default=float("-inf"), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     loop: Loop = field(init=False)
-    _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="workers"), init=False
-    )
 
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
@@ -100,8 +97,8 @@ class WorkerController:
     def close(self) -> None:
         """Call no more hooks, and end the commands that run."""
         self.loop.close()
-        self._threads.shutdown(cancel_futures=True)
-        for call in self._calls.values():
+        wait(self._reconciling.values(), CLOSING)
+        for call in list(self._calls.values()):
             call.cancel()
         for address in self.groups:
             self.pool.resume(address)
@@ -120,7 +117,9 @@ class WorkerController:
             before = self._reconciling.get(address)
             if before is None or before.done():
                 jobs = [each for each in loads if each.job.spe_address == address]
-                self._reconciling[address] = self._threads.submit(self._reconcile, group, jobs, generations)
+                self._reconciling[address] = begin(
+                    partial(self._reconcile, group, jobs, generations), "scale"
+                )
         for pool in self.pools:
             self._observe_pool(pool, loads)
 
@@ -131,7 +130,7 @@ class WorkerController:
         for address in addresses:
             before = self._reconciling.get(address)
             if before is None or before.done():
-                self._reconciling[address] = self._threads.submit(self._observe, pool, address)
+                self._reconciling[address] = begin(partial(self._observe, pool, address), "scale")
 
     def await_rounds(self) -> None:
         """Wait for the engines that are at work."""
@@ -158,7 +157,7 @@ class WorkerController:
                 pool.observe(address, workers, self.steady())
         except SpeckError as error:
             with self._lock:
-                pool.fail(address, " ".join(str(error).split()))
+                pool.fail(address, one_line(error))
         except Exception as error:
             _log.exception("the workers of %s could not be listed", address)
             with self._lock:
@@ -178,7 +177,7 @@ class WorkerController:
                 self._decide(group, loads, generations)
         except SpeckError as error:
             with self._lock:
-                group.silent = " ".join(str(error).split())
+                group.silent = one_line(error)
         except Exception as error:
             _log.exception("the workers of %s could not be reconciled", group.address)
             with self._lock:

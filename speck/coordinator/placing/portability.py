@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Hashable, Set
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from speck.apply.state_transfer import StateTransfer
-from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.binder import EngineBinder
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.draft import Draft, ExcludedSite
 from speck.core.job import Job
@@ -15,7 +16,9 @@ from speck.core.runtime import Handle
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
 from speck.store.deployments import Snapshot
 
-THREADS = 16  # engines that are asked at a time
+PATIENCE = 15.0  # s, for the answers of all: the first of an engine that has just started takes seconds
+
+_Engine = TypeVar("_Engine", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,7 @@ def reachable(draft: Draft, pool: BinderPool) -> Draft:
             if draft.jobs[name].movable and site != draft.sites.get(name)
         }
     )
-    if not engines:
-        return draft
-    with ThreadPoolExecutor(min(THREADS, len(engines))) as threads:
-        faults = dict(zip(engines, threads.map(lambda each: _silence(pool, *each), engines), strict=True))
+    faults = _silent(engines, lambda each: pool.engine_at(*each))
     candidates, refused = dict(draft.candidates), list(draft.refused)
     for name, found in draft.candidates.items():
         silent = {
@@ -61,20 +61,18 @@ def reachable(draft: Draft, pool: BinderPool) -> Draft:
 
 def silent_engines(pool: BinderPool, addresses: Collection[str]) -> Set[str]:
     """The engines, of those at these addresses, that cannot take a job now."""
-    with ThreadPoolExecutor(min(THREADS, len(addresses))) as threads:
-        faults = threads.map(lambda each: _silence(pool, ENGINE_OF_SCHEME[scheme_of(each)], each), addresses)
-        return {address for address, fault in zip(addresses, faults, strict=True) if fault}
+    return _silent(addresses, pool.engine_for).keys()
 
 
-def _silence(pool: BinderPool, engine: str, address: str) -> str | None:
-    """The reason why an engine cannot take a job now; ``None`` if it answers."""
-    try:
-        pool.engine_at(engine, address).capacity()
-    except (Unreachable, OutcomeUnknown) as error:
-        return f"cannot be reached: {error}"
-    except BinderError:
-        return None  # it answers; the plan shows if it takes the job
-    return None
+def _silent(engines: Collection[_Engine], engine_of: Callable[[_Engine], EngineBinder]) -> dict[_Engine, str]:
+    """The reasons why engines cannot take a job now; one that answers is left out."""
+    asked = ask(engines, lambda each: engine_of(each).capacity(), PATIENCE, name="portability")
+    return {
+        engine: f"cannot be reached: {error}"
+        for engine, error in asked.failures().items()
+        # With any other error it answers; the plan shows if it takes the job.
+        if isinstance(error, Unreachable | OutcomeUnknown)
+    }
 
 
 def portable(draft: Draft, snapshot: Snapshot, pool: BinderPool, limit: int) -> Portable:

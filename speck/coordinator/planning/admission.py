@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from speck.core.graph import Endpoint, Graph
 from speck.core.job import Composition, Job
@@ -51,7 +52,8 @@ def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> No
         if owners.get(name, composition.name) != composition.name
     ]
     taken = {fault.job for fault in faults}
-    others = [job for job in _desired_elsewhere(store, composition.name) if job.job_name not in taken]
+    elsewhere = chain.from_iterable(desired_elsewhere(store, composition.name).values())
+    others = [job for job in elsewhere if job.job_name not in taken]
     faults += client_id_conflicts([*others, *composition.jobs.values()])
     if not faults:
         faults += _mixed_channels(composition, others, owners)
@@ -100,10 +102,10 @@ def _mixed_channel(job: str, field: str, topic: Endpoint, other: str, owners: Ma
     return Fault(message, job=job, field=field, value=topic.topic)
 
 
-def _desired_elsewhere(store: Store, name: str) -> list[Job]:
-    return [
-        job
+def desired_elsewhere(store: Store, name: str) -> dict[str, list[Job]]:
+    """The desired jobs of the other compositions, by composition."""
+    return {
+        head.name: list(store.revision(head.name, head.revision).jobs.values())
         for head in store.heads()
         if head.name != name and head.revision
-        for job in store.revision(head.name, head.revision).jobs.values()
-    ]
+    }

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.plan import Move, Plan, Start, Stop, Update
@@ -53,22 +54,29 @@ class Builds:
         return warnings
 
     def _results(self, groups: list[list[Job]]) -> tuple[list[Fault], list[str]]:
-        if not groups:
-            return [], []
         faults, warnings = list[Fault](), list[str]()
-        threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="speck-build")
-        futures: dict[Future[None], list[Job]] = {threads.submit(self._build, each): each for each in groups}
-        done, late = wait(futures, timeout=self.patience)
-        threads.shutdown(wait=False, cancel_futures=True)
-        for future in sorted(done, key=lambda each: futures[each][0].job_name):
-            jobs, error = futures[future], future.exception()
+        forms = {each[0].job_name: each for each in groups}
+        # A build takes seconds of an engine's processors: without grace, no more than these run at a time.
+        asked = ask(
+            forms,
+            lambda name: self._build(forms[name]),
+            self.patience,
+            at_once=_AT_ONCE,
+            grace=inf,
+            name="build",
+        )
+        for name, error in sorted(asked.errors.items()):
+            jobs = forms[name]
             if isinstance(error, Rejected):
-                faults.append(Fault(_text(error, jobs), job=jobs[0].job_name, field="job_path"))
+                faults.append(Fault(_text(error, jobs), job=name, field="job_path"))
             elif isinstance(error, BinderError):
                 warnings.append(f"{_names(jobs)} could not be built in advance: {error}")
-            elif error is not None:
+            else:
                 raise error
-        warnings += [f"{_names(futures[each])} could not be built in {self.patience:g} s" for each in late]
+        warnings += [
+            f"{_names(forms[each])} could not be built in {self.patience:g} s"
+            for each in sorted(asked.silent)
+        ]
         return faults, warnings
 
     def _build(self, jobs: list[Job]) -> None:

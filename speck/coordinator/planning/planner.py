@@ -12,8 +12,10 @@ from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
 from speck.coordinator.placing.placer import place_notes
-from speck.coordinator.planning.admission import refuse_claimed, refuse_unplaced
+from speck.coordinator.planning.admission import desired_elsewhere, refuse_claimed, refuse_unplaced
 from speck.coordinator.planning.code_changes import CodeChanges
+from speck.coordinator.planning.cycles import cycle_notes
+from speck.coordinator.planning.message_sizes import size_notes, written
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
@@ -25,6 +27,7 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput, JobsOfAnother, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
 from speck.observe.sampler import Sampler
+from speck.placement.profile import JobProfile, Value, with_expected
 from speck.store import Head, Store
 from speck.store.deployments import Deployments, Snapshot
 
@@ -92,6 +95,7 @@ class Planner:
             place_notes(plan),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
+            cycle_notes(plan, desired, desired_elsewhere(self.store, snapshot.head.name)),
         )
         return replace(plan, leaves=leaves, consequences=joined_notes(notes))
 
@@ -117,8 +121,26 @@ class Planner:
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
 
     def with_reachability(self, plan: Plan, left_behind: Collection[str]) -> Plan:
-        """A plan with the engines and brokers that do not answer now."""
-        return replace(plan, unreachable=Reachability(self.pool, left_behind).unreachable(plan))
+        """A plan with the engines and brokers that do not answer now, and what those that do state."""
+        asked = Reachability(self.pool, left_behind)
+        unreachable = asked.unreachable(plan)
+        notes = joined_notes(
+            (plan.consequences, size_notes(plan, asked.limits, self._sizes(plan, asked.limits)))
+        )
+        return replace(plan, unreachable=unreachable, consequences=notes)
+
+    def _sizes(self, plan: Plan, limits: Mapping[str, int]) -> dict[str, Value]:
+        """The best known size of the messages that jobs write to brokers with limits, in bytes."""
+        jobs = [job for job in written(plan) if job.sink_broker in limits]
+        measures = self.sampler.measures
+        found = {} if measures is None else measures.jobs(jobs)
+        profiles = {
+            job.job_name: with_expected(
+                found[job.job_name].estimate.profile if found else JobProfile(), job.expects
+            )
+            for job in jobs
+        }
+        return {name: each.bytes_out for name, each in profiles.items() if each.bytes_out is not None}
 
     def left_behind(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

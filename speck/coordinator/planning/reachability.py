@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, UnreachablePlace, Update
-from speck.errors import Rejected, SpeckError
+from speck.errors import Rejected, one_line
 
 PATIENCE = 15.0  # s, for the answers of all: the first of an engine that has just started takes seconds
-THREADS = 16  # places that are asked at a time
 
 _Place = tuple[str, str, str]  # "engine" or "broker", the engine's kind, the address
 
 
 @dataclass(frozen=True)
 class Reachability:
-    """``left_behind`` are addresses that are not asked."""
+    """``left_behind`` are addresses that are not asked.
+
+    ``limits`` are the largest packets that the brokers asked so far accept, in bytes; one that states no
+    limit is absent.
+    """
 
     pool: BinderPool
     left_behind: Collection[str] = ()
+    limits: dict[str, int] = field(default_factory=dict, init=False)
 
     def unreachable(self, plan: Plan) -> tuple[UnreachablePlace, ...]:
         """The places that do not answer, of the jobs that a plan starts, stops, updates or moves."""
@@ -42,34 +46,25 @@ class Reachability:
     def _errors(
         self, places: Collection[_Place], starting: Collection[str]
     ) -> Mapping[_Place, tuple[str, bool]]:
-        if not places:
-            return {}
-        threads = ThreadPoolExecutor(min(len(places), THREADS), thread_name_prefix="reach")
-        asked = {place: threads.submit(self._check, place, place[2] in starting) for place in places}
-        wait(asked.values(), PATIENCE)
-        threads.shutdown(wait=False, cancel_futures=True)
-        found = {place: self._error(future) for place, future in asked.items()}
-        return {place: error for place, error in found.items() if error is not None}
+        """The reason why each place cannot be used, and true if it answers nevertheless."""
+        asked = ask(places, lambda place: self._check(place, place[2] in starting), PATIENCE, name="reach")
+        return {
+            place: (one_line(error), isinstance(error, Rejected)) for place, error in asked.failures().items()
+        }
 
     def _check(self, place: _Place, starts: bool) -> None:
         """Raise the error of a place; ``starts``: jobs are to start at this engine."""
         kind, name, address = place
         if kind == "broker":
-            self.pool.broker(address).check()
+            broker = self.pool.broker(address)
+            broker.check()
+            if (limit := broker.packet_bytes()) is not None:
+                self.limits[address] = limit
             return
         engine = self.pool.engine_at(name, address)
         engine.capacity()
         if starts:
             engine.check_acceptance()
-
-    def _error(self, answer: Future[None]) -> tuple[str, bool] | None:
-        """The reason why a place cannot be used, and true if it answers; ``None`` if it can."""
-        if answer.cancelled() or not answer.done():
-            return f"no answer within {PATIENCE:g} s", False
-        error = answer.exception()
-        if error is not None and not isinstance(error, SpeckError):
-            raise error
-        return None if error is None else (" ".join(str(error).split()), isinstance(error, Rejected))
 
 
 def _places(action: Action) -> Iterator[_Place]:

@@ -7,17 +7,18 @@ has no findings of that kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from speck.binder import Capability
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
+from speck.coordinator.planning.cycles import cycle_text, shared_cycles
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
-from speck.errors import Rejected, SpeckError
+from speck.errors import Rejected
 from speck.observe.between import edges_of
 from speck.observe.healthcheck import examine
 from speck.observe.losses import LossKind, LossRecorder, receives_qos0
@@ -26,7 +27,7 @@ from speck.observe.sampler import Sampler
 from speck.store import AttemptRecord
 from speck.store.deployments import Deployments, Snapshot
 
-THREADS = 16  # engines and brokers that are asked at a time
+PATIENCE = 55.0  # s, for all checks: longer than that of the sites, and a request waits for a minute
 NEAR = 0.5  # of the size beyond which a session drops messages
 
 
@@ -40,6 +41,7 @@ class Finding(StrEnum):
     READER = "reader not connected"
     UNREAD = "not reading"
     QOS0 = "messages at QoS 0"
+    CYCLE = "cycle of jobs"
     LOSS = "messages lost"
 
 
@@ -79,6 +81,7 @@ class Doctor:
             self._sinks,
             self._lost,
             self._unread,
+            lambda: self._cycles(snapshots),
             *((lambda address=address: self._sessions(address)) for address in brokers),
             *(
                 (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
@@ -87,8 +90,9 @@ class Doctor:
                 for record in records[-1:]
             ),
         ]
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="doctor") as threads:
-            found = [each for diagnoses in threads.map(_all_of, checks) for each in diagnoses]
+        # An engine or a broker that does not answer is a finding of its site.
+        asked = ask(checks, lambda check: list(check()), PATIENCE, name="doctor")
+        found = [each for diagnoses in asked.answers.values() for each in diagnoses]
         kinds = list(Finding)
         found.sort(key=lambda each: (kinds.index(each.finding), each.where, each.message))
         return [asdict(each) for each in found]
@@ -174,6 +178,16 @@ class Doctor:
                     "check the broker, and the login in the inventory; a refused reader ends after a minute",
                 )
 
+    @staticmethod
+    def _cycles(snapshots: Iterable[Snapshot]) -> Iterator[Diagnosis]:
+        for names, path in shared_cycles({each.head.name: each.desired.values() for each in snapshots}):
+            yield Diagnosis(
+                Finding.CYCLE,
+                names[0],
+                cycle_text(path),
+                "let the data flow one way: give one of these jobs another source_topic or sink_topic",
+            )
+
     def _unread(self) -> Iterator[Diagnosis]:
         for name, fault in self.readers.unread().items():
             yield Diagnosis(
@@ -197,11 +211,3 @@ class Doctor:
                     f"{each.total} {each.reason.text}",
                     f"speck events --job {each.job} says when; docs/guarantees.md, Loss is seen",
                 )
-
-
-def _all_of(check: Callable[[], Iterable[Diagnosis]]) -> list[Diagnosis]:
-    """The findings of one check; an engine or a broker that does not answer is a finding of its site."""
-    try:
-        return list(check())
-    except SpeckError:
-        return []

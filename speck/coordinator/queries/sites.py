@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.controller.orphans import FoundOrphan, Orphans
 from speck.controller.workers import WorkerController
 from speck.coordinator.shared_calls import SharedCalls
-from speck.core.inventory import Broker, Inventory, Site
-from speck.errors import NotFound, SpeckError
+from speck.core.inventory import Inventory, Site
+from speck.errors import NotFound
 from speck.observe.between import edges_of
 from speck.observe.from_engines import CHECKS
 from speck.observe.healthcheck import Examined, examine, with_reach
@@ -20,7 +20,7 @@ from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
 from speck.store.deployments import Deployments, nearest
 
-THREADS = 16  # sites that are asked at a time
+PATIENCE = 30.0  # s, for the answers of all; a request waits for a minute
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,27 @@ class SiteQueries:
 
     def _sites(self) -> list[dict[str, Any]]:
         sites = self.inventory.places()
-        if not sites:
-            return []
-        with ThreadPoolExecutor(min(THREADS, len(sites))) as threads:
-            return list(threads.map(self._site_data, sites))
+        engines = {("engine", each.spe_address) for site in sites for each in site.engines}
+        brokers = {("broker", site.broker_address) for site in sites}
+        asked = ask(engines | brokers, self._reached, PATIENCE, name="sites")
+        failures = asked.failures()
+
+        def data(role: str, address: str) -> dict[str, Any]:
+            place = (role, address)
+            if place in failures:
+                return {"address": address, "reached": False, "error": str(failures[place])}
+            return {"address": address, "reached": True, "error": "", **asked.answers[place]}
+
+        return [_site_data(site, data) for site in sites]
+
+    def _reached(self, place: tuple[str, str]) -> dict[str, Any]:
+        """What an engine or a broker reports of itself.  Raises :class:`~speck.errors.BinderError`."""
+        role, address = place
+        if role == "engine":
+            return {"capacity": asdict(self.pool.engine_for(address).capacity())}
+        broker = self.pool.broker(address)
+        broker.check()
+        return {"warnings": broker.warnings()}
 
     def checkups(self) -> list[dict[str, Any]]:
         """Each engine and each broker of the inventory as it describes itself now, with its faults.
@@ -128,31 +145,16 @@ class SiteQueries:
             "site": self.site_at(address),
         }
 
-    def _site_data(self, site: Site) -> dict[str, Any]:
-        return {
-            "name": site.name,
-            "engines": [
-                self._engine_data(each.spe_address) | {"warnings": engine_warnings(each)}
-                for each in site.engines
-            ],
-            "broker": self._broker_data(site),
-            "uplink": asdict(site.uplink),
-        }
 
-    def _engine_data(self, address: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}
-        try:
-            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
-            return data | {"capacity": asdict(engine.capacity())}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
-
-    def _broker_data(self, known: Broker) -> dict[str, Any]:
-        address, concerns = known.broker_address, broker_warnings(known)
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": concerns}
-        try:
-            broker = self.pool.broker(address)
-            broker.check()
-            return data | {"warnings": [*concerns, *broker.warnings()]}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
+def _site_data(site: Site, data: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    """A site as plain data; ``data`` gives that of an engine or a broker by its role and its address."""
+    broker = data("broker", site.broker_address)
+    return {
+        "name": site.name,
+        "engines": [
+            {"capacity": None, **data("engine", each.spe_address), "warnings": engine_warnings(each)}
+            for each in site.engines
+        ],
+        "broker": broker | {"warnings": [*broker_warnings(site), *broker.get("warnings", ())]},
+        "uplink": asdict(site.uplink),
+    }

@@ -20,9 +20,9 @@ from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
-from testbed.contract.waiting import eventually
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 

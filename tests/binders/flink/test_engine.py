@@ -36,13 +36,13 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.store.artifacts import hash_of
+from speck.testing import EngineContract, attempt_of, await_state, eventually
+from speck.testing.wire_trouble import Mischief, MischiefRelay
 from testbed import ROOT
 from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.flink import BROKER, FlinkBench
 from testbed.benches.spark import MqttFriend
-from testbed.contract.engines import EngineContract, attempt_of, await_state, eventually
-from testbed.contract.wire_trouble import Mischief, MischiefRelay
 from testbed.servers.flink import FlinkServer
 from testbed.servers.https_proxy import HttpsProxy, https_proxy
 from testbed.servers.mosquitto import MosquittoServer

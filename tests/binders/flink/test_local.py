@@ -21,8 +21,8 @@ from speck.core.runtime import JobState
 from speck.errors import LocalError
 from speck.local import processes
 from speck.schema.inventory import load_inventory
+from speck.testing import attempt_of, await_state
 from testbed.benches.examples import job
-from testbed.contract.engines import attempt_of, await_state
 from testbed.servers.mosquitto import PROGRAM
 
 REGISTRY = Registry.of([FLINK, MQTT])

@@ -19,9 +19,10 @@ from binders.flink.plan import engine_plan, operator_class
 from speck.core.engine_plan import EnginePlan, OperatorClass, ShipStrategy
 from speck.core.job import Job, Scalar
 from speck.core.runtime import JobState
+from speck.testing import attempt_of, await_state, eventually
+from speck.testing.engine_checks import profile_of
 from testbed import ROOT
 from testbed.benches.flink import FlinkBench
-from testbed.contract.engines import attempt_of, await_state, eventually, profile_of
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from tests.support.properties import tries

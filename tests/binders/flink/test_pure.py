@@ -43,9 +43,9 @@ from speck.core.inventory import Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import form_fingerprint, session_fingerprint
 from speck.core.runtime import State
 from speck.observe import losses
+from speck.testing import attempt_of
 from testbed.benches.examples import job, make_jar, one_site
 from testbed.benches.sessions import OWNER
-from testbed.contract.engines import attempt_of
 from tests.support.properties import property_test
 
 # -- causes

@@ -29,12 +29,12 @@ from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from speck.testing import attempt_of, await_state, eventually
 from testbed import ROOT
 from testbed.benches.contents import CONTENTS
 from testbed.benches.examples import one_site
 from testbed.benches.flink import BROKER, FlinkBench
 from testbed.benches.spark import MqttFriend
-from testbed.contract.engines import attempt_of, await_state, eventually
 from testbed.faults.flow import client
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer

@@ -22,8 +22,8 @@ from binders.flink.submission.package import module_of, package_of
 from binders.flink.submission.submission_lock import SubmissionLock
 from speck.core.inventory import Inventory
 from speck.errors import LocalError
+from speck.testing import attempt_of, eventually
 from testbed.benches.examples import job
-from testbed.contract.engines import attempt_of, eventually
 
 PROGRAM_TEXT = "import sys\n\n\ndef clean(texts, word='a'):\n    return texts\n\n\nclass Cleaner:\n    pass\n"
 

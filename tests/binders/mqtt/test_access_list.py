@@ -14,8 +14,8 @@ from binders.mqtt.broker import MqttBroker
 from binders.mqtt.connection import Connection
 from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.errors import Rejected
+from speck.testing.waiting import eventually
 from testbed import ROOT
-from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.engine

@@ -27,10 +27,10 @@ from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
+from speck.testing.brokers import OWNER, BrokerContract
+from speck.testing.waiting import eventually
+from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.benches.examples import one_site
-from testbed.contract.brokers import OWNER, BrokerContract
-from testbed.contract.waiting import eventually
-from testbed.contract.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.web_proxy import web_proxy
@@ -436,6 +436,15 @@ def test_remark_on_mosquittos_default_in_flight(tmp_path: Path) -> None:
 def test_warning_of_small_packets(tmp_path: Path) -> None:
     (found,) = warnings_with(tmp_path, "max_packet_size 5000")
     assert "5000 bytes" in found
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("settings", "limit"), [("max_packet_size 20000", 20_000), ("", None)])
+def test_the_limit_of_packets_is_that_of_the_broker(tmp_path: Path, settings: str, limit: int | None) -> None:
+    with MosquittoServer(tmp_path, settings) as server:
+        made = MqttBroker(server.address, Inventory())
+        assert made.packet_bytes() == limit
+        made.close()
 
 
 @pytest.mark.parametrize(

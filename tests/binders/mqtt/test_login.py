@@ -12,8 +12,8 @@ import pytest
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.errors import BinderError, Rejected, SecretUnavailable, Unreachable
+from speck.testing.waiting import eventually
 from testbed import ROOT
-from testbed.contract.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.certificates import Certificate
 from testbed.servers.guarded_broker import USER, GuardedBroker, guarded_broker

@@ -10,8 +10,8 @@ import pytest
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
 from speck.errors import Unreachable
+from speck.testing.waiting import eventually
 from testbed.benches.spark import MqttFriend
-from testbed.contract.waiting import eventually
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 

@@ -13,9 +13,9 @@ from speck.binder import installed
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.benches.spark import JOBS, MqttFriend
-from testbed.contract.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.rest import rest_server
 from testbed.servers.spark import SparkServer

@@ -28,10 +28,11 @@ from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, client_id, form_fingerprint
 from speck.core.runtime import Found, Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost
+from speck.testing import EngineContract, attempt_of, await_state, eventually
+from speck.testing.engine_checks import assert_useless
 from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.spark import JOBS, SparkBench, gone
-from testbed.contract.engines import EngineContract, assert_useless, attempt_of, await_state, eventually
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.web_proxy import web_proxy

@@ -18,9 +18,9 @@ from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, Rejected, SecretUnavailable, Unreachable
+from speck.testing import attempt_of, eventually
 from testbed.benches.examples import job, one_site
 from testbed.benches.spark import SparkBench
-from testbed.contract.engines import attempt_of, eventually
 from testbed.servers.certificates import Authority
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer

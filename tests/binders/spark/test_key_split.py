@@ -22,8 +22,8 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
 from speck.core.split import Place, Split, expand, part_of
 from speck.errors import Rejected
+from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench
-from testbed.contract.engines import attempt_of, await_state, eventually
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 

@@ -15,9 +15,9 @@ from binders.spark.connect.probe import ServerProbe
 from speck.core.job import Job
 from speck.core.runtime import JobState
 from speck.errors import Rejected
+from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.spark import JOBS, SparkBench
 from testbed.benches.standalone import StandaloneBench
-from testbed.contract.engines import attempt_of, await_state, eventually
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import rest_server
 from testbed.servers.spark import SparkServer

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from binders.spark.query.plan import NO_BATCH, engine_plan, source_partitions
 from speck.core.engine_plan import EnginePlan, OperatorClass, ShipStrategy
+from speck.testing import attempt_of, eventually
 from testbed.benches.spark import JOBS, SparkBench
-from testbed.contract.engines import attempt_of, eventually
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.properties import tries

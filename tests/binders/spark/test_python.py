@@ -17,8 +17,8 @@ from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.code_check import mentions_python_functions
 from speck.core.runtime import JobState
 from speck.errors import Rejected
+from speck.testing import attempt_of, await_state
 from testbed.benches.spark import JOBS, SparkBench
-from testbed.contract.engines import attempt_of, await_state
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 

@@ -32,10 +32,10 @@ from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.core.split import Split, expand
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.schema.inventory import load_inventory
+from speck.testing import EngineContract, attempt_of, await_state, eventually
 from testbed import ROOT
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench, gone
 from testbed.benches.standalone import StandaloneBench
-from testbed.contract.engines import EngineContract, attempt_of, await_state, eventually
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.password_broker import VARIABLE, PasswordBroker

@@ -10,8 +10,8 @@ import pytest
 from speck.core.job import Job
 from speck.core.runtime import JobState, State
 from speck.errors import Rejected
+from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.spark import JOBS, SparkBench
-from testbed.contract.engines import attempt_of, await_state, eventually
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 

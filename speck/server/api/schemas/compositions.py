@@ -30,7 +30,7 @@ class _RevisionSchema(Schema):
     outcome = fields.String(
         allow_none=True,
         validate=validate.OneOf([state.value for state in RevisionState]),
-        metadata={"description": "its outcome so far (null: not known, as of revisions of 0.1)"},
+        metadata={"description": "its outcome so far (null: not known)"},
     )
     operation = text("id of the last operation that asked for it", allow_none=True)
     by = fields.Integer(

@@ -168,6 +168,60 @@ class BackPressureTest {
         writing.get();
     }
 
+    /** Has devices retain messages, beyond the limit by themselves. */
+    private void retainAboveLimit(int megabytes) throws Exception {
+        String payload = "x".repeat(1 << 20);
+        for (int device = 0; device <= megabytes; device++) {
+            Topic.retain(broker.url(), "devices/" + device, payload);
+        }
+        try (Topic stored = new Topic(broker.url(), "$SYS/broker/store/messages/bytes")) {
+            Await.until("the broker's report", () -> stored.all().stream().anyMatch(each -> Long.parseLong(each) > megabytes << 20));
+        }
+    }
+
+    /** Reads and commits as Flink does, after pauses; returns the number of commits. */
+    private static int readSlowly(MqttSource source, int count) throws Exception {
+        int commits = 0;
+        for (long start = 0; start < count; commits++) {
+            TimeUnit.MILLISECONDS.sleep(500);
+            long end = source.await(start + 1, TimeUnit.SECONDS.toNanos(1));
+            source.close(start, end, 1);
+            source.commit(end);
+            start = end;
+        }
+        return commits;
+    }
+
+    @Test
+    void retainedMessagesOfDevicesDoNotSlowWritersDown() throws Exception {
+        startSmall();
+        retainAboveLimit(1);
+        MqttSource live = reader("speck-b", "b/in", 0);
+        Future<?> writing = write("b/in", "beside", 6000, 1000, new AtomicInteger());
+        int commits = readSlowly(live, 6000);
+        writing.get();
+        assertTrue(commits < 40, commits + " commits for 6 MB, of 1 MB at most each");
+        assertEquals(0, dropped());
+    }
+
+    @Test
+    void aReaderThatGoesAwayIsWaitedForBesideRetainedMessages() throws Exception {
+        startSmall();
+        retainAboveLimit(1);
+        MqttSource first = reader("speck-b", "b/in", 0);
+        AtomicInteger written = new AtomicInteger();
+        Future<?> writing = write("b/in", "stopped", 8000, 1000, written);
+        long read = first.await(500, TimeUnit.SECONDS.toNanos(20));
+        first.close(0, read, 1);
+        first.commit(read);
+        TimeUnit.MILLISECONDS.sleep(500);
+        first.close();
+        awaitThrottled("stopped");
+        TimeUnit.SECONDS.sleep(5);
+        assertTrue(!writing.isDone() && written.get() < 2500, written + " messages were written");
+        assertEquals(0, dropped());
+    }
+
     @Test
     void theLimitsAsShippedFitTogether() throws Exception {
         broker = Mosquitto.shipped(folder);

@@ -8,6 +8,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -21,6 +23,10 @@ import org.slf4j.LoggerFactory;
  * is answered by the reader once it has committed them, and a 32nd of the limit may follow the last one answered. So
  * writers go on where messages are read, and wait where they are not, for as long as the reader is away.
  *
+ * <p>The store has messages that no session waits for as well: those that devices retain. So an answered marker counts
+ * further: the session then holds no more than what the broker has received since ({@link #RECEIVED}), from whomever,
+ * and all messages are admitted while that is below the limit.
+ *
  * <p>A broker that does not publish its store's size is judged by what this process alone has sent. The limit is the
  * property {@code speck.sink.brokerMegabytes} (64) of the Java process; 0 admits everything. Not thread-safe; guarded
  * by the publisher's lock.
@@ -28,6 +34,8 @@ import org.slf4j.LoggerFactory;
 final class BackPressure {
     /** The payloads in Mosquitto's store, in bytes; published when it changes, every {@code sys_interval}. */
     static final String STORED = "$SYS/broker/store/messages/bytes";
+    /** The payloads that Mosquitto has received since its start, in bytes; published as that. */
+    static final String RECEIVED = "$SYS/broker/publish/bytes/received";
     private static final int WINDOWS = 32;
     private static final Logger LOG = LoggerFactory.getLogger(BackPressure.class);
     private static final String MARKERS = "speck/drain/";
@@ -48,6 +56,8 @@ final class BackPressure {
         private boolean answers;
         private boolean marked;
         private long markedNanos;
+        /** What the broker had received before the last marker that was answered on this connection; -1 if unknown. */
+        private long readReceived = -1;
         /** True if this process may not send it markers. */
         private boolean closedToMarkers;
         /** True while a writer waits for its reader. */
@@ -63,15 +73,44 @@ final class BackPressure {
         }
     }
 
+    /** A number that the broker publishes, in bytes, and what this process has added to it since. */
+    private static final class Report {
+        private long value = -1;
+        private long sentSince;
+
+        private void reset() {
+            value = -1;
+            sentSince = 0;
+        }
+
+        private void accept(String text, long unsent) {
+            if (text.matches("\\d{1,18}")) {
+                value = Long.parseLong(text);
+                sentSince = unsent;
+            }
+        }
+
+        private boolean isKnown() {
+            return value >= 0;
+        }
+
+        private long most() {
+            return value + sentSince;
+        }
+    }
+
     private final long limit;
     private final String id = UUID.randomUUID().toString().replace("-", "");
+    /** Of a marker: bytes sent to the session, the number of the connection, bytes that the broker had received. */
+    private final Pattern content = Pattern.compile(id + "/(\\d{1,18})/(\\d{1,9})/(-1|\\d{1,18})");
     private final Delivery markers = new Delivery();
     private Map<String, Session> sessions = new HashMap<>();
     /** The sessions known on earlier connections: their notes may have gone meanwhile. */
     private final Map<String, Session> earlier = new HashMap<>();
     private final Map<String, List<Session>> sessionsOfTopic = new HashMap<>();
-    private long stored = -1;
-    private long sentSince;
+    private int connections;
+    private final Report stored = new Report();
+    private final Report received = new Report();
 
     BackPressure() {
         this(Long.getLong("speck.sink.brokerMegabytes", DEFAULT_MEGABYTES) << 20);
@@ -83,14 +122,18 @@ final class BackPressure {
 
     /** The filters to subscribe to on each connection. */
     List<String> filters() {
-        return limit == 0 ? List.of() : List.of(SessionNote.TOPICS + "+", ANSWERS + "+", STORED);
+        return limit == 0 ? List.of() : List.of(SessionNote.TOPICS + "+", ANSWERS + "+", STORED, RECEIVED);
     }
 
     /** Prepares for a new connection, before it is opened: all reports come anew, and answers may have been lost. */
     void reset() {
-        stored = -1;
-        sentSince = 0;
-        sessions.values().forEach(session -> session.marked = false);
+        stored.reset();
+        received.reset();
+        sessions.values().forEach(session -> {
+            session.marked = false;
+            session.readReceived = -1;
+        });
+        connections++; // the broker may begin to count what it receives anew
         earlier.putAll(sessions);
         sessions = new HashMap<>();
         sessionsOfTopic.clear();
@@ -99,7 +142,7 @@ final class BackPressure {
     // ---- reports ----
 
     /**
-     * Takes a note, an answer or the store's size from a message; false if it is none of these.
+     * Takes a note, an answer or a report of the broker from a message; false if it is none of these.
      *
      * @param unsent bytes of messages added that were not sent yet
      */
@@ -111,10 +154,9 @@ final class BackPressure {
         } else if (topic.startsWith(ANSWERS)) {
             answered(topic.substring(ANSWERS.length()), text);
         } else if (topic.equals(STORED)) {
-            if (text.matches("\\d{1,18}")) {
-                stored = Long.parseLong(text);
-                sentSince = unsent;
-            }
+            stored.accept(text, unsent);
+        } else if (topic.equals(RECEIVED)) {
+            received.accept(text, unsent);
         } else {
             return false;
         }
@@ -132,11 +174,15 @@ final class BackPressure {
 
     private void answered(String name, String marker) {
         Session session = sessions.get(name);
-        if (session != null && marker.matches(id + "/\\d{1,18}")) {
+        Matcher found = content.matcher(marker);
+        if (session != null && found.matches()) {
             session.marked = false;
             session.answers = true;
             session.holds = false;
-            session.read = Math.max(session.read, Long.parseLong(marker.substring(id.length() + 1)));
+            session.read = Math.max(session.read, Long.parseLong(found.group(1)));
+            if (Integer.parseInt(found.group(2)) == connections) {
+                session.readReceived = Math.max(session.readReceived, Long.parseLong(found.group(3)));
+            }
         }
     }
 
@@ -174,17 +220,24 @@ final class BackPressure {
         if (session.closedToMarkers) {
             return false;
         }
-        if (stored < 0) {
-            return unread(session) >= limit;
+        return most(session) >= limit
+                && !(stored.isKnown() && session.answers && unread(session) < limit / WINDOWS);
+    }
+
+    /** The most bytes that a session may hold, as far as this process can tell. */
+    private long most(Session session) {
+        if (!stored.isKnown()) {
+            return unread(session);
         }
-        return stored + sentSince >= limit && !(session.answers && unread(session) < limit / WINDOWS);
+        boolean counted = received.isKnown() && session.readReceived >= 0;
+        return counted ? Math.min(stored.most(), received.most() - session.readReceived) : stored.most();
     }
 
     private void logOnce(Session session, String topic) {
         if (!session.holds) {
             session.holds = true;
             LOG.warn("the broker stores {} MB (limit: {}): nothing is written to topic '{}' before the reader of session"
-                    + " '{}' has caught up", stored >> 20, limit >> 20, topic, session.name);
+                    + " '{}' has caught up", stored.most() >> 20, limit >> 20, topic, session.name);
         }
     }
 
@@ -206,7 +259,8 @@ final class BackPressure {
     /** Counts a message that was admitted. */
     void add(OutgoingMessage message) {
         int bytes = message.bytes();
-        sentSince += bytes;
+        stored.sentSince += bytes;
+        received.sentSince += bytes;
         for (Session session : receivers(message.topic)) {
             session.sent += bytes;
         }
@@ -216,7 +270,7 @@ final class BackPressure {
     List<OutgoingMessage> markers(String topic, long nowNanos) {
         List<OutgoingMessage> due = new ArrayList<>();
         for (Session session : limit == 0 ? List.<Session>of() : receivers(topic)) {
-            boolean filling = (stored < 0 ? unread(session) : stored + sentSince) >= limit / 2;
+            boolean filling = most(session) >= limit / 2;
             boolean waits = session.marked && nowNanos - session.markedNanos < MARKER_NANOS;
             boolean wanted = !session.answers || unread(session) >= limit / WINDOWS / 4;
             if (filling && wanted && !waits && !session.closedToMarkers) {
@@ -230,7 +284,8 @@ final class BackPressure {
 
     private OutgoingMessage marker(Session session) {
         String topic = MARKERS + session.name;
-        byte[] content = (id + "/" + session.sent).getBytes(StandardCharsets.UTF_8);
-        return new OutgoingMessage(markers, topic, topic.getBytes(StandardCharsets.UTF_8), content, null, null, null);
+        // Of what the broker has received without what was sent since: its size on the wire is larger than counted there.
+        byte[] text = "%s/%d/%d/%d".formatted(id, session.sent, connections, received.value).getBytes(StandardCharsets.UTF_8);
+        return new OutgoingMessage(markers, topic, topic.getBytes(StandardCharsets.UTF_8), text, null, null, null);
     }
 }

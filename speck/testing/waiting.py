@@ -1,4 +1,4 @@
-"""Waiting for an answer of an engine, and the attempts that benches submit."""
+"""Waiting for an answer of an engine, and the attempts that benches submit; without pytest."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import TypeVar
 from speck.binder import EngineBinder
 from speck.core.job import Job, client_id
 from speck.core.runtime import Attempt, Handle, JobState, JobStatus, State
-from testbed.benches.sessions import OWNER
 
 PATIENCE = 60.0  # s
+OWNER = "0a1b2c3d4e5f6071"  # the identity of a store
+
+# What an engine reports of a job that was stopped: some remember it for a while.
+GONE = frozenset({JobState.LOST, JobState.STOPPED})
 
 T = TypeVar("T")
 

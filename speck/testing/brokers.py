@@ -1,4 +1,4 @@
-"""The contract of every broker binder: a suite to inherit from, for real binders and for the double.
+"""The contract of every broker binder: a suite to inherit from, for real brokers and for doubles.
 
 A subclass gives the fixtures ``broker`` (a binder of a broker that works), ``absent`` (a binder of an
 address where there is none) and ``slow`` (a binder of a broker that works, over a slow wire), and says how to
@@ -18,7 +18,7 @@ import pytest
 
 from speck.binder import BrokerBinder, Capability, Feed, OwnedSession
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
-from testbed.contract.wire_trouble import Trouble
+from speck.testing.wire_trouble import Trouble
 
 SESSION = "speck-contract"
 OWNER, OTHER = "0a" * 8, "1b" * 8  # identities of stores
@@ -241,7 +241,7 @@ class BrokerContract(ABC):
         assert list(beside.foreign_sessions()) == []
 
     def test_a_session_without_an_owner_is_adopted(self, broker: BrokerBinder) -> None:
-        broker.ensure_session(SESSION, "contract/in")  # as by version 0.1
+        broker.ensure_session(SESSION, "contract/in")
         broker.fence(SESSION, 3)
         adopting, other = take_owner(self.beside(broker), OWNER), take_owner(self.beside(broker), OTHER)
         adopting.claim_session(SESSION, "contract/in")
@@ -362,6 +362,10 @@ class BrokerContract(ABC):
         assert slow.session_exists(SESSION)
         slow.delete_session(SESSION)
         assert not slow.session_exists(SESSION)
+
+    def test_a_limit_of_packets_is_a_size(self, broker: BrokerBinder) -> None:
+        limit = broker.packet_bytes()
+        assert limit is None or limit > 0
 
     def test_close_twice(self, broker: BrokerBinder) -> None:
         broker.close()

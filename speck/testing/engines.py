@@ -1,7 +1,8 @@
-"""The contract of every engine binder, the double included.
+"""The contract of every engine binder: a suite to inherit from, for real engines and for doubles.
 
-A subclass of :class:`EngineContract` supplies the fixture ``bench``: an :class:`EngineBench` for one engine
-that runs, with what a test needs around it.  All engines take the same tests; a skip says why.
+A subclass of :class:`EngineContract` supplies the fixture ``bench``: an
+:class:`~speck.testing.engine_bench.EngineBench` for one engine that runs, with what a test needs around it.
+All engines take the same tests; a skip says why.
 """
 
 from __future__ import annotations
@@ -11,153 +12,40 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from speck.binder import (
-    Capability,
-    EngineBinder,
-)
+from speck.binder import Capability, EngineBinder
 from speck.core.engine_plan import EnginePlan, OperatorClass
-from speck.core.job import Job, form_fingerprint, session_fingerprint
-from speck.core.profile import JobSample
+from speck.core.job import Job
 from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, State
-from speck.errors import (
-    BinderError,
-    NoCapacity,
-    OutcomeUnknown,
-    Rejected,
-    SpeckError,
-    StateLost,
-    Unreachable,
+from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost, Unreachable
+from speck.testing.engine_bench import EngineBench
+from speck.testing.engine_checks import (
+    assert_acknowledged,
+    assert_forgotten,
+    assert_gone,
+    assert_listed,
+    assert_log_contains,
+    assert_useless,
+    assert_work_grew,
+    has_worked,
+    is_complete,
+    overrides,
+    passed_on,
+    profile_of,
 )
-from testbed.contract.waiting import PATIENCE, attempt_of, await_state, eventually
-from testbed.contract.wire_trouble import Trouble
-
-# s, in which each call of an engine in trouble ends: the binders of the benches wait half a second for an
-# answer, and 10 s for the process that starts a query.
-IN_TROUBLE = 20.0
-
-# What an engine says of a job that was stopped: some remember it for a while.
-GONE = frozenset({JobState.LOST, JobState.STOPPED})
+from speck.testing.waiting import GONE, PATIENCE, attempt_of, await_state, eventually
+from speck.testing.wire_trouble import Trouble
 
 T = TypeVar("T")
-
-
-class EngineBench(Protocol):
-    """One engine and the things around it."""
-
-    def binder(self) -> EngineBinder:
-        """Another binder of the engine, as another coordinator would have; closed by the bench."""
-
-    def dead_binder(self) -> EngineBinder:
-        """A binder of an engine that is not there."""
-
-    def troubled_binder(self, trouble: Trouble) -> AbstractContextManager[EngineBinder]:
-        """A binder of an address where something listens that is no good; it loses patience soon."""
-
-    def slow_binder(self) -> AbstractContextManager[EngineBinder]:
-        """A binder of the engine over a wire that is slow, as far as the engine has a wire."""
-
-    def losing_binder(self, job: Job) -> AbstractContextManager[EngineBinder]:
-        """A binder whose next submit of the job reaches the engine, and whose answer is lost."""
-
-    def room_for_one(self) -> AbstractContextManager[EngineBinder]:
-        """A binder of the engine while it has room for just one more job."""
-
-    def job(self, name: str, behaviour: str = "good") -> Job:
-        """A job, its session made.
-
-        It is ``good``, ``fails_at_build``, ``fails_at_run``, ``missing`` (its class) or ``corrupt`` (its
-        file).  The good one counts; a failing one raises an error that says ``no such street``.
-        """
-
-    def feed(self, job: Job) -> None:
-        """Send the job a message, if it takes any."""
-
-    def passing_job(self, name: str) -> Job:
-        """A job that passes each message on as it is, its session made."""
-
-    def send(self, job: Job, texts: Sequence[str]) -> None:
-        """Send a job these messages."""
-
-    def running(self, job_name: str) -> int:
-        """The number of copies of a job that run on the engine, queried from the engine itself."""
-
-    def forgotten(self, handle: Handle) -> Handle:
-        """The handle of a job that the engine does not know, in the form that this engine gives handles."""
-
-    def without_state(self, handle: Handle) -> AbstractContextManager[Handle]:
-        """The handle of a stopped job whose state the engine has lost, until the block ends."""
-
-    def log_words(self) -> Sequence[str]:
-        """Further content of the log of a job that failed while it ran, where the engine has logs."""
-
-    def fault_place(self) -> str:
-        """The file and line at which ``fails_at_build`` fails; empty if the engine does not report it."""
-
-
-def overrides(engine: EngineBinder, method: str) -> bool:
-    """True if a binder has this method itself, and not by a default of the contract."""
-    return getattr(type(engine), method) is not getattr(EngineBinder, method)
-
-
-def assert_useless(
-    engine: EngineBinder, job: Job, attempt: Attempt, handle: Handle, *errors: type[SpeckError]
-) -> None:
-    """Every method says in one line what is wrong with the engine, by one of SpecK's own errors."""
-    status = engine.status(handle)
-    assert status.state is JobState.UNKNOWN
-    assert status.message
-    assert engine.statuses([handle])[handle.engine_id].state is JobState.UNKNOWN
-    calls: dict[str, Callable[[], object]] = {
-        "check": lambda: engine.check(job, None),
-        "submit": lambda: engine.submit(job, attempt_of(job)),
-        "find": lambda: engine.find(attempt),
-        "stop": lambda: engine.stop(handle, keep_state=True),
-        "metrics": lambda: engine.metrics(handle),
-        "capacity": engine.capacity,
-    }
-    further: dict[str, Callable[[], object]] = {
-        "measure": lambda: engine.measure([handle]),
-        "profile": lambda: engine.profile([handle]),
-        "running": engine.running,
-        "workers": engine.workers,
-        "log_tail": lambda: engine.log_tail(handle, 10),
-        "engine_plan": lambda: engine.engine_plan(handle),
-        "checkup": engine.checkup,
-        "has_worked": lambda: engine.has_worked(handle),
-        "build_job": lambda: engine.build_job(job),
-        "check_acceptance": engine.check_acceptance,
-    }
-    calls |= {method: call for method, call in further.items() if overrides(engine, method)}
-    for method, call in calls.items():
-        begun = time.monotonic()
-        with pytest.raises(errors) as caught:
-            call()
-        assert time.monotonic() - begun < IN_TROUBLE, method
-        assert isinstance(caught.value, BinderError)
-        assert caught.value.address
-        assert caught.value.address in str(caught.value)
-        assert "\n" not in str(caught.value)
-
-
-def assert_log_contains(engine: EngineBinder, handle: Handle, *words: str) -> None:
-    """The job's log holds these words, in lines, and no more lines than are asked for."""
-    lines = eventually(
-        lambda: engine.log_tail(handle, 1000),
-        lambda found: all(any(word in line for line in found) for word in words),
-    )
-    assert not any("\n" in line for line in lines)
-    assert [len(engine.log_tail(handle, most)) for most in (1, 3)] == [1, min(3, len(lines))]
-    assert engine.log_about
 
 
 def _submitted_by_another(bench: EngineBench, job: Job, attempt: Attempt) -> Handle:
@@ -167,94 +55,6 @@ def _submitted_by_another(bench: EngineBench, job: Job, attempt: Attempt) -> Han
     other.close()
     other.close()
     return handle
-
-
-def assert_gone(engine: EngineBinder, handle: Handle) -> None:
-    """A job that was stopped is told to be gone, with a reason."""
-    status = engine.status(handle)
-    assert status.state in GONE
-    assert status.message
-    with pytest.raises(SpeckError):
-        engine.metrics(handle)
-
-
-def assert_forgotten(engine: EngineBinder, handle: Handle) -> None:
-    """A job that the engine does not know is told to be lost, and has no log."""
-    status = engine.status(handle)
-    assert status.state is JobState.LOST
-    assert status.message
-    if overrides(engine, "log_tail"):
-        with pytest.raises(Rejected):
-            engine.log_tail(handle, 10)
-    if Capability.PLANS in engine.capabilities:
-        with pytest.raises(Rejected):
-            engine.engine_plan(handle)
-
-
-def assert_listed(engine: EngineBinder, started: Sequence[tuple[Job, Attempt, Handle]], prefix: str) -> None:
-    """The jobs that run are listed as they were submitted; of all that are, those of this prefix."""
-    found = {each.job_name: each for each in engine.running() if each.job_name.startswith(prefix)}
-    assert sorted(found) == [job.job_name for job, _, _ in started]
-    for job, attempt, handle in started:
-        one = found[job.job_name]
-        assert one.engine_id in (handle.engine_id, *handle.details.values())
-        if one.attempt is not None:  # an engine without labels lists the name alone
-            reads, form = session_fingerprint(job.source_broker, attempt.session), form_fingerprint(job)
-            marks = (one.attempt, one.number, one.owner, one.code, one.reads, one.form)
-            assert marks == (attempt.id, attempt.number, attempt.owner, job.code_hash, reads, form)
-            stamps = (one.incarnation, one.origin, one.lineage)
-            assert stamps == (attempt.incarnation, attempt.origin, attempt.lineage)
-
-
-def profile_of(engine: EngineBinder, handle: Handle) -> JobSample:
-    """The counts of one job."""
-    sample = engine.profile([handle])[handle.engine_id]
-    assert isinstance(sample, JobSample), sample
-    assert sample.engine_id == handle.engine_id
-    return sample
-
-
-def has_worked(engine: EngineBinder, handle: Handle) -> bool | None:
-    """The engine's answer, ``None`` also for a job that it cannot be asked about."""
-    try:
-        return engine.has_worked(handle)
-    except BinderError:
-        return None
-
-
-def _is_complete(plan: EnginePlan) -> bool:
-    return bool(plan.nodes) and None not in (each.parallelism for each in plan.nodes)
-
-
-def _passed_on(messages: int, sample: JobSample) -> bool:
-    return (sample.messages_in, sample.messages_out) == (messages, messages)
-
-
-def assert_acknowledged(sample: JobSample, broker: str) -> None:
-    """The sample has the acknowledgements of this broker alone, within seconds."""
-    (acks,) = sample.acks
-    assert acks.broker == broker
-    assert acks.least is not None
-    assert acks.median is not None
-    assert 0 < acks.least <= acks.median < PATIENCE
-    assert 0 <= acks.window_full <= 1
-
-
-def assert_work_grew(before: JobSample, after: JobSample) -> None:
-    """The counts of vertices or batches agree with those of the job, and have grown."""
-    for old, new in zip(before.vertices, after.vertices, strict=True):
-        assert (old.name, old.subtasks) == (new.name, new.subtasks)
-        assert (old.records_in, new.records_in) == (before.messages_in, after.messages_in)
-        assert 0 <= old.busy <= new.busy
-        assert 0 <= old.idle <= new.idle
-        assert 0 <= new.busiest <= 1
-    for sample in (before, after) if after.batches else ():
-        rows = sum(batch.rows for batch in sample.batches)
-        assert 0 < rows <= (sample.messages_in or 0)  # a batch between two reports may be missing
-        assert all(batch.rows > 0 and batch.work > 0 for batch in sample.batches)
-        numbers = [batch.number for batch in sample.batches]
-        assert numbers == sorted(set(numbers))
-    assert after.cores_used >= 1
 
 
 class SharedJobs:
@@ -578,9 +378,9 @@ class EngineContract:
         await_state(engine, handle, JobState.RUNNING)
         texts = [f"{number}: {'ä' * (number % 7)}" for number in range(90)]
         bench.send(job, texts[:30])
-        first = eventually(partial(profile_of, engine, handle), partial(_passed_on, 30))
+        first = eventually(partial(profile_of, engine, handle), partial(passed_on, 30))
         bench.send(job, texts[30:])
-        second = eventually(partial(profile_of, engine, handle), partial(_passed_on, 90))
+        second = eventually(partial(profile_of, engine, handle), partial(passed_on, 90))
         for sample, sent in ((first, texts[:30]), (second, texts)):
             payloads = sum(len(text.encode()) for text in sent)
             assert sample.bytes_in == payloads + len(sent) * len(job.source_topic.encode())
@@ -612,7 +412,7 @@ class EngineContract:
         handle = engine.submit(job, attempt_of(job))
         await_state(engine, handle, JobState.RUNNING)
         bench.send(job, ["a"])
-        plan = eventually(partial(engine.engine_plan, handle), _is_complete)
+        plan = eventually(partial(engine.engine_plan, handle), is_complete)
         counted = plan.count()
         assert (counted[OperatorClass.SOURCE], counted[OperatorClass.SINK]) == (1, 1)
         assert [plan.nodes[0].kind, plan.nodes[-1].kind] == [OperatorClass.SOURCE, OperatorClass.SINK]

@@ -1,0 +1,133 @@
+"""``python -m benchmarks [--quick] [--record] [NAME ...]``: all benchmarks, or those that are named.
+
+Each runs in a process of its own, its output as it prints it.  ``--quick`` runs each at its smallest size,
+which shows that it runs and gives no figures to keep; all together take less than ten minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.key_split.day import DATA
+from testbed import ROOT
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A command and its options at the smallest size; ``{folder}`` in them is one for files.
+
+    ``pure`` ones need neither engine, broker, browser nor network: ``make test`` runs them.  ``options`` are
+    those of each run; without the folder ``data`` the benchmark is left out.
+    """
+
+    module: str
+    quick: str
+    pure: bool = False
+    options: str = ""
+    data: Path | None = None
+
+    def command(self, *, quick: bool, folder: str) -> list[str]:
+        """The command line."""
+        options = shlex.split(f"{self.options} {self.quick if quick else ''}")
+        return [sys.executable, "-m", *self.module.split(), *(each.format(folder=folder) for each in options)]
+
+
+BENCHMARKS = {
+    "plan": Benchmark("benchmarks.plan", "--jobs 200 --runs 1", pure=True),
+    "scale": Benchmark("benchmarks.scale", "--jobs 200", pure=True),
+    "store": Benchmark("benchmarks.store", "--jobs 50 --runs 1", pure=True),
+    "cli": Benchmark("benchmarks.cli", "--runs 1", pure=True),
+    "reconcile": Benchmark("benchmarks.reconcile", "--jobs 50 --deaths 1 --rounds 1 --period 1", pure=True),
+    "scrape": Benchmark("benchmarks.scrape", "--jobs 50 --runs 1", pure=True),
+    "sampling": Benchmark("benchmarks.sampling", "--jobs 50 --minutes 2", pure=True),
+    "placement": Benchmark("benchmarks.placement", "--seeds 1 --policies search", pure=True),
+    "simulate": Benchmark("benchmarks.simulate", "agreement --seeds 1", pure=True),
+    "irm": Benchmark("benchmarks.irm", "--instances 200 --seeds 1", pure=True),
+    "adapt": Benchmark("benchmarks.adapt", "--seeds 1", pure=True),
+    "key_split-simulate": Benchmark(
+        "benchmarks.key_split simulate", "--seeds 1 --picture {folder}/picture.svg", pure=True
+    ),
+    "key_split-spark": Benchmark("benchmarks.key_split spark", "--only one_job --workload 1"),
+    "key_split-hot-towns": Benchmark("benchmarks.key_split hot-towns", "--limit 1000", data=DATA),
+    "instances": Benchmark("benchmarks.instances", "--messages 50"),
+    "memory": Benchmark("benchmarks.memory", "--engine flink --jobs 1 --messages 100 --rest 1"),
+    "dashboard": Benchmark("benchmarks.dashboard", "--jobs 50 --seconds 2 --runs 1"),
+    "hop": Benchmark(
+        "benchmarks.hop",
+        "--runs 1 --messages 2000 --latency-seconds 2 --idle-seconds 1 --idle-jobs 1",
+    ),
+    "hop-flink": Benchmark(
+        "benchmarks.hop",
+        "--runs 2 --messages 2000 --latency-seconds 2 --idle-seconds 1 --idle-jobs 1",
+        options="--engine flink",
+    ),
+    "day": Benchmark("benchmarks.day", "--limit 500"),
+    "deploy": Benchmark("benchmarks.deploy", "--runs 1 --sites 1 --sizes 1 --modify 1 --round-trips 0"),
+    "wan": Benchmark("benchmarks.wan", "--runs 1 --seconds 0.5"),
+    "fog": Benchmark("benchmarks.fog", "--figure 8 --runs 1 --seconds 2", options="--out {folder}/fog.jsonl"),
+    "placement-gates": Benchmark(
+        "benchmarks.placement gates",
+        "--only chain --profile '100 Mbit/20 ms' --runs 1 --seconds 2",
+        options="--out {folder}/gates.jsonl",
+    ),
+    "nexmark": Benchmark(
+        "benchmarks.nexmark",
+        "--query q1 --profile '100 Mbit/20 ms' --warm 2 --measured 2 --flooded 2 --profiled 5",
+        options="--out {folder}/nexmark.jsonl",
+    ),
+    "promises-edge": Benchmark("benchmarks.promises edge", "--messages 200"),
+    "promises-kills": Benchmark("benchmarks.promises kills", "--every 60 --random 0"),
+    "promises-lost": Benchmark("benchmarks.promises lost", "--rounds 1"),
+    "promises-faults": Benchmark(
+        "benchmarks.promises faults", "--rounds 1 --messages 500 --share 0.1 --fault broker_killed"
+    ),
+    "promises-power": Benchmark(
+        "benchmarks.promises power", "--rounds 1 --messages 500 --engine flink --saving shipped"
+    ),
+    "promises-moves": Benchmark(
+        "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
+    ),
+    "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
+    "promises-hold": Benchmark("benchmarks.promises hold", "--hours 0.01"),
+}
+
+
+def main() -> int:
+    """Run them one after the other; 1 if one failed, which others do not wait for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument("--quick", action="store_true", help="each at its smallest size")
+    parser.add_argument("--record", action="store_true", help="write the results to benchmarks/results")
+    options = parser.parse_args()
+    if unknown := sorted({*options.names} - {*BENCHMARKS}):
+        parser.error(f"there is no benchmark {unknown[0]!r} (expected one of {', '.join(BENCHMARKS)})")
+    failed = [name for name in options.names or BENCHMARKS if not _run(name, options)]
+    for name in failed:
+        print(f"{name} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _run(name: str, options: argparse.Namespace) -> bool:
+    if (data := BENCHMARKS[name].data) is not None and not data.exists():
+        print(f"== {name}: left out, since {data} is missing", flush=True)
+        return True
+    recorded: Sequence[str] = ["--record"] if options.record else []
+    with tempfile.TemporaryDirectory(prefix="speck-bench-") as folder:
+        command = [*BENCHMARKS[name].command(quick=options.quick, folder=folder), *recorded]
+        print(f"== {name}: python {' '.join(command[1:])}", flush=True)
+        began = time.monotonic()
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        print(f"== {name}: {time.monotonic() - began:.0f} s, exit code {code}", flush=True)
+    return code == 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,1 +1,0 @@
-"""The cases that every binder of an engine or a broker passes."""
