@@ -70,7 +70,7 @@ def test_a_form_without_its_state_is_not_put_back(coordinator: Coordinator, worl
     world.fail("submit", StateLost("no such class", address=ENGINE), name="a")
     operation = carry_out(coordinator, replace(CHANGED, upgrade="stateless"))
     assert "no such class" in operation.actions["a"].error
-    assert "put back" not in operation.actions["a"].error
+    assert "restored" not in operation.actions["a"].error
     assert world.running("a") == []
 
 

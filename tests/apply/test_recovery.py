@@ -248,7 +248,7 @@ def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_st
     operation = resumed(coordinator)
     assert operation.state == "failed"
     if refused == 3:  # the attempt of before, a new one, and the former form
-        assert "nor could the previous version be put back" in operation.actions["a"].error
+        assert "and the previous version could not be restored" in operation.actions["a"].error
         assert world.running("a") == []
         return
     assert "the previous version was restored and runs" in operation.actions["a"].error

@@ -301,7 +301,7 @@ def test_an_object_is_shown_in_full_with_the_important_fields_first() -> None:
         "job: a",
         "state: running",
         "attempt: 2",
-        "left behind: -",
+        "abandoned copies: -",
         "observed at: 1970-01-01 00:00:00Z",
         "sessions: broker tcp://b:1883, topic t",
         "up to date: yes",

@@ -341,10 +341,10 @@ def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Be
 
         def move(self, *arguments: Any) -> Any:
             with coordinator.operations.exclusive(NAME):
-                raise_busy = pytest.raises(Busy, match="a user's request is at work")
+                raise_busy = pytest.raises(Busy, match="a user's change is in progress")
                 with raise_busy:
                     mover.move(*arguments)
-                raise Busy("a user's request is at work")
+                raise Busy("a user's change is in progress")
 
     adaptation.mover = Slow()
     bench.decide(3)

@@ -116,11 +116,11 @@ def test_losses_are_reported_once_a_minute_and_alarm_no_longer(jump: float) -> N
     unix, clock = Clock(), Clock(7.0)
     recorder = LossRecorder(unix, events.extend)
     recorder.steady = clock
-    recorder.take("traffic", "a", "copy", {"lostMessages": 1})
+    recorder.record_sample("traffic", "a", "copy", {"lostMessages": 1})
     assert len(events) == 1
     unix.now += jump
     clock.now += EVENT_PERIOD - 1
-    recorder.take("traffic", "a", "copy", {"lostMessages": 2})
+    recorder.record_sample("traffic", "a", "copy", {"lostMessages": 2})
     assert len(events) == 1
     clock.now += 1
     recorder.report()

@@ -160,9 +160,7 @@ def test_a_place_is_forgotten_while_the_reaper_waits_for_it(bench: Bench, world:
         assert bench.store.abandoned_attempts() == []
     bench.coordinator.reaper.close()
     # The call that returns now leaves no second event, and makes no record again.
-    ends = [
-        each["kind"] for each in bench.queries.events(1000) if "attempt 1, left behind" in each["message"]
-    ]
+    ends = [each["kind"] for each in bench.queries.events(1000) if "attempt 1, abandoned" in each["message"]]
     assert ends == ["forgotten"]
     assert bench.store.abandoned_attempts() == []
     with pytest.raises(InvalidInput):

@@ -23,7 +23,7 @@ from scripts.prose import (
 @pytest.mark.parametrize(
     ("text", "phrases"),
     [
-        ("an operation is in progress", ["at work"]),
+        ("an action is at work", ["at work"]),
         ("It GOES ON, so many times.", ["GOES ON", "so many"]),
         ("the job is\ntold", ["told"]),
         ("messages were given up and taken back", ["given up", "taken back"]),

@@ -159,7 +159,7 @@ def test_one_probe_runs_at_a_time(bench: Bench) -> None:
     bench.prober.begin([("A", "D"), ("D", "A")], [])
     assert reached.wait(30)
     assert [each.state for each in bench.prober.probes()] == [ProbeState.RUNNING, ProbeState.WAITING]
-    with pytest.raises(Conflict, match="probes are running already"):
+    with pytest.raises(Conflict, match="probes are already running"):
         bench.prober.begin([("A", "D")], [])
     gate.set()
     assert bench.prober.await_end(30)

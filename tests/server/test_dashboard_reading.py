@@ -94,7 +94,7 @@ def test_each_view_stands_out_has_names_and_fits_its_window(at: tuple[RestServer
             for name in ("keep", LONG, "move", "stop", "start"):
                 page.job_is(name, "verdict-")
             page.click(".plan .panel-head button", "Apply")
-            page.one("dialog", "stops for good")
+            page.one("dialog", "is permanently stopped")
         assert page.nameless() == [], view
         for face in ("light", "dark"):
             page.media(prefers_color_scheme=face)
