@@ -276,5 +276,6 @@ def test_decisions_and_steps_are_shown_with_their_figures(tmp_path: Path) -> Non
     console.file.close()
     assert f"step    link     {STEPPED.reason}" in text
     assert (
-        "clean-a, local-a D -> A: back; 1 of 3 windows passed; objective 1.02 before, 0.7 predicted" in text
+        "clean-a, local-a D -> A: reverted; 1 of 3 windows passed; "
+        "objective 1.02 before, 0.7 predicted" in text
     )

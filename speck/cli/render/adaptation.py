@@ -14,6 +14,8 @@ _COMPOSITIONS = ("COMPOSITION", "MODE", "STATE", "STEPS", "NEXT", "DECISION", "T
 _DECISIONS = ("TIME", "DECISION", "TIMES", "TRIGGER", "STEP", "GAIN", "REASON")
 _STEPS = ("TIME", "STEP", "OBJECTIVE", "PREDICTED", "OUTCOME", "CHECKS", "REVISION", "OPERATION")
 _BANS = ("JOBS", "BANNED SITE", "UNTIL", "TIMES", "REASON")
+_SHOWN = {"back": "revert"}  # a decision; the stored word is the key
+_OUTCOMES = {"back": "reverted"}
 _DECIDED = {"hold": "dim", "advise": "cyan", "step": "bold magenta", "back": "bold yellow"}
 _STYLES = {"off": "dim", "paused": "yellow", "moving": "cyan", "judging": "cyan"}
 
@@ -27,7 +29,7 @@ def adaptations_lines(data: Data) -> Iterator[RenderableType]:
 
 def _row(data: Data) -> tuple[object, ...]:
     last = data["last"]
-    decided = ("", "", "") if last is None else (last["decision"], clock(last["at"]), last["reason"])
+    decided = ("", "", "") if last is None else (_decision(last), clock(last["at"]), last["reason"])
     return (data["composition"], data["mode"], data["state"], _steps(data), _clock(data["next"]), *decided)
 
 
@@ -48,8 +50,16 @@ def adaptation_lines(data: Data) -> Iterator[RenderableType]:
 
 def decision_line(entry: Data) -> Text:
     """A decision in one line."""
-    line = Text(f"  {entry['decision']:<7} ", style=_DECIDED.get(entry["decision"], ""))
+    line = Text(f"  {_decision(entry):<7} ", style=_DECIDED.get(entry["decision"], ""))
     return line.append(f"{entry['trigger']:<8} {entry['reason']}")
+
+
+def _decision(entry: Data) -> str:
+    return str(_SHOWN.get(entry["decision"], entry["decision"]))
+
+
+def _outcome(step: Data) -> str:
+    return str(_OUTCOMES.get(step["outcome"], step["outcome"]))
 
 
 def _heading(data: Data) -> Text:
@@ -79,7 +89,7 @@ def _entry(entry: Data) -> tuple[object, ...]:
     times = entry["repeated"] if entry["repeated"] > 1 else ""
     step = _move(entry) if entry["target"] else ""
     return (
-        *(clock(entry["at"]), entry["decision"], times, entry["trigger"]),
+        *(clock(entry["at"]), _decision(entry), times, entry["trigger"]),
         *(step, gain, entry["reason"]),
     )
 
@@ -91,7 +101,7 @@ def _move(step: Data) -> str:
 def _step(step: Data) -> tuple[object, ...]:
     windows = f"{step['good']} of {step['windows']}" if step["windows"] else ""
     figures = (_figure(step["objective"]), _figure(step["predicted"]))
-    outcome = f"{step['outcome']} (reverts a step)" if step["back"] else step["outcome"]
+    outcome = f"{_outcome(step)} (reverts a step)" if step["back"] else _outcome(step)
     made = (step["revision"] or "", step["operation"])
     return (clock(step["at"]), _move(step), *figures, outcome, windows, *made)
 
@@ -99,7 +109,7 @@ def _step(step: Data) -> tuple[object, ...]:
 def step_line(step: Data) -> Text:
     """A step in one line, with its outcome."""
     line = Text(f"  {_move(step)}: ")
-    line.append(step["outcome"], style="bold green" if step["outcome"] == "kept" else "bold yellow")
+    line.append(_outcome(step), style="bold green" if step["outcome"] == "kept" else "bold yellow")
     return line.append(
         f"; {step['good']} of {step['windows']} windows passed; objective {_figure(step['objective'])} "
         f"before, {_figure(step['predicted'])} predicted"
