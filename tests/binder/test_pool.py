@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from testbed.contract.engines import eventually
 
 from speck.binder.pool import MARGIN, QUIET, BinderPool
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
