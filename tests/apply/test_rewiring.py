@@ -150,7 +150,7 @@ def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Beg
     reported = "discarded: at most 7 messages at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note.endswith(reported)
     assert operation.to_dict()["actions"][1]["note"].endswith(reported)
-    assert "job 'b': the messages that wait at 't1' of tcp://b1:1883" in operation.warnings[0]
+    assert "job 'b': it leaves unprocessed messages at 't1' of tcp://b1:1883" in operation.warnings[0]
     assert f"job 'b': {reported}" in [
         each["message"] for each in auditlog.entries(coordinator.store, 100, auditlog.Filter())
     ]

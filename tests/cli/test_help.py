@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from testbed.servers.speck_command import Speck
-
 from speck.cli import SECTIONS, cli
+from tests.fixtures.speck_command import Speck
 
 FIRST = ("plan", "apply", "jobs", "show", "logs", "history", "rollback", "delete", "serve")
 

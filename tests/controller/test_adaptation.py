@@ -349,7 +349,7 @@ def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Be
     adaptation.mover = Slow()
     bench.decide(3)
     assert bench.steps == []
-    assert "a user or a healing came first" in bench.reasons[-1]
+    assert "a user's change or a repair came first" in bench.reasons[-1]
     adaptation.mover = mover
     bench.decide(1)
     assert bench.steps == ["pending"]

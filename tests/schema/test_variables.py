@@ -301,4 +301,4 @@ def test_every_command_that_reads_an_inventory_takes_values(
     )
     assert "A, broker tcp://127.0.0.1:1: " in said.out
     assert "cloud, broker" in said.out
-    assert "--env and --set need --sites" in speck("sites", "check", "--env", "prod.env").err
+    assert "--env and --set require --sites" in speck("sites", "check", "--env", "prod.env").err

@@ -366,7 +366,7 @@ def test_store_commands_tell_what_is_wrong(
     taken = tmp_path / "taken"
     taken.write_text("x")
     assert speck(monkeypatch, "--server", rest.url, "store", "backup", taken) == 1
-    assert f"error: {taken} exists already" in capsys.readouterr().err
+    assert f"error: {taken} already exists" in capsys.readouterr().err
     assert speck(monkeypatch, "store", "restore", taken, "--data-dir", tmp_path / "new") == 1
     assert "is not a complete backup" in capsys.readouterr().err
     for command in ("check", "repair", "backup"):
