@@ -80,7 +80,7 @@ def test_the_bound_of_a_brokers_sessions_is_the_inventorys(
     doctor = replace(services.doctor, inventory=Inventory({"north": site}))
     world.broker(BROKER).backlog["speck-a"] = 120_000  # of 100 bytes each
     messages = [each["message"] for each in doctor.diagnose() if each["where"] == BROKER]
-    assert any("keeps 12 MB" in each and "(20 MB by the inventory" in each for each in messages) is near
+    assert any("keeps 12 MB" in each and "(20 MB, from the inventory" in each for each in messages) is near
 
 
 def test_sessions_of_another_speck_are_no_finding(services: Services, world: World) -> None:

@@ -97,7 +97,7 @@ def test_by_the_command(rest: RestServer, lost: tuple[World, str], speck: Speck,
     assert said.code == 2
     assert "two (from revision 0): 2 to adopt, 0 not adoptable" in said.out
     assert f"+ adopt  a  attempt 1 at {ENGINE}, of store {owner}" in said.out
-    assert "are taken from the file" in said.out
+    assert "come from the file" in said.out
     before = changed(world)
     said = speck("adopt", str(two))
     assert said.code == 1

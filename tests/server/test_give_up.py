@@ -69,7 +69,7 @@ def test_it_is_shown_and_allowed_by_an_option(rest: RestServer, speck: Speck, tm
 
 def test_a_job_and_a_rollback_may_give_up(rest: RestServer, speck: Speck) -> None:
     operation = rest.client.delete_job("b", wait=30)
-    assert "it leaves 7 unprocessed messages at 't1'" in operation["actions"][1]["error"]
+    assert "7 messages wait at 't1'" in operation["actions"][1]["error"]
     assert speck("delete", "b", "--yes", "--job", "--give-up").code == 0
     assert waiting_session(rest) not in rest.world.broker(BROKER).sessions
     rest.world.doomed = lambda job: False
