@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 from speck.apply.context import OperationContext
 from speck.apply.job_state import AttemptAbandoned, SessionsDetached
-from speck.binder import MOST_COUNTED, Capability
+from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.waiting import MOST_COUNTED, count_text
 from speck.errors import Fault, InvalidInput, Rejected
 from speck.store import AttemptRecord, JobRecord, SessionRecord, Store, Transaction
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
@@ -38,16 +39,8 @@ def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:
 def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str:
     """The number of messages that are deleted with a session, as text."""
     # Engines acknowledge a batch when they begin the next one: the last may be among those that wait.
-    some = f"at most {waiting} message{'s' * (waiting > 1)}"
-    many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
-    return f"discarded: {many} at {session.topic!r} of {session.broker}"
-
-
-def messages_text(waiting: int, session: SessionRecord) -> str:
-    """The number of messages that wait in a session, as text."""
-    some = f"{waiting} message{'s' * (waiting > 1)}"
-    many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
-    return f"{many} wait{'s' * (waiting == 1)} at {session.topic!r} of {session.broker}"
+    most = "" if waiting == MOST_COUNTED else "at most "
+    return f"discarded: {most}{count_text(waiting)} at {session.topic!r} of {session.broker}"
 
 
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:

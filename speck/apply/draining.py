@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from speck.apply.abandon import Abandoner, messages_text
+from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.sessions import Sessions
@@ -21,6 +21,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Move, Stop, Update
 from speck.core.runtime import Handle, JobState
+from speck.core.waiting import waiting_text
 from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Unreachable
 from speck.store import AttemptRecord, SessionRecord
 from speck.store.history import History
@@ -148,8 +149,8 @@ class SourceSwitch:
 
     def _refusal(self, name: str, session: SessionRecord, waiting: int, why: str) -> Rejected:
         message = (
-            f"{messages_text(waiting, session)}, which job {name!r} leaves; they would be lost: {why} "
-            f"(fix the job and apply again, revert the change, or {REMEDY})"
+            f"{waiting_text(waiting, session.topic, session.broker)}, which job {name!r} leaves; they would "
+            f"be lost: {why} (fix the job and apply again, revert the change, or {REMEDY})"
         )
         return Rejected(message, address=session.broker)
 

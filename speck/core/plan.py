@@ -17,6 +17,7 @@ from speck.core.job import CODE, JOB_FIELDS, ChangeCost, FieldChange, Job, chang
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.core.split import Role, part_of
+from speck.core.waiting import count_text
 from speck.errors import Fault
 
 
@@ -135,9 +136,6 @@ class ForeignJob:
             "second copy would write everything twice (restore a backup of that store, adopt the job with "
             "speck adopt, or rename the job; see docs/store.md, A lost store)"
         )
-
-
-_GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +272,7 @@ def _decide(
     changes = changed_fields(deployed.job, desired)
     if not deployed.started:
         return Start(desired, "accepted, but not started yet", changes)
-    if status is not None and status.state in _GONE:
+    if status is not None and status.state.ended:
         return Start(desired, f"is {status.state.value} at {deployed.job.spe_address}", changes)
     return _compare(desired, deployed.job, changes, status, code)
 
@@ -362,8 +360,7 @@ def _destruction(action: Action, deletes_all: bool) -> Destruction | None:
 
 
 def _undrained_text(session: UndrainedSession) -> str:
-    many = "unprocessed messages" if session.waiting is None else f"{session.waiting} unprocessed messages"
-    return f"leaves {many} at {session.topic!r} of {session.broker}: {session.fate}"
+    return f"leaves {count_text(session.waiting)} at {session.topic!r} of {session.broker}: {session.fate}"
 
 
 # --- as plain data

@@ -76,6 +76,11 @@ class JobState(Enum):
     LOST = "lost"  # the engine answers and has no such job
     UNKNOWN = "unknown"  # the engine does not answer
 
+    @property
+    def ended(self) -> bool:
+        """True if the job is known to run no more."""
+        return self in (JobState.FINISHED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
+
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:

@@ -150,7 +150,7 @@ def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Beg
     reported = "discarded: at most 7 messages at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note.endswith(reported)
     assert operation.to_dict()["actions"][1]["note"].endswith(reported)
-    assert "job 'b': it leaves unprocessed messages at 't1' of tcp://b1:1883" in operation.warnings[0]
+    assert "job 'b': the messages that wait at 't1' of tcp://b1:1883" in operation.warnings[0]
     assert f"job 'b': {reported}" in [
         each["message"] for each in auditlog.entries(coordinator.store, 100, auditlog.Filter())
     ]
@@ -320,7 +320,7 @@ def test_nothing_can_drain_where_the_engine_is_left_behind(begin: Begin, world: 
     world.down("sc://e2:1")
     world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
-    with pytest.raises(InvalidInput, match=r"7 unprocessed messages .* its engine is treated as lost"):
+    with pytest.raises(InvalidInput, match=r"7 messages wait .* its engine is treated as lost"):
         coordinator.apply(edited, leave_behind=["sc://e2:1"])
     operation, _ = coordinator.apply(edited, leave_behind=["sc://e2:1"], give_up=True)
     assert operation.wait(30)

@@ -101,7 +101,7 @@ def test_by_the_command(rest: RestServer, lost: tuple[World, str], speck: Speck,
     before = changed(world)
     said = speck("adopt", str(two))
     assert said.code == 1
-    assert f"2 jobs of store {owner} will belong to this one, and there is no terminal to ask" in said.err
+    assert f"2 jobs of store {owner} will belong to this one; no terminal to confirm it" in said.err
     assert changed(world) == before
     assert speck("adopt", str(two), "--yes", "--job", "a", "--json").data["state"] == "succeeded"
     said = speck("adopt", str(two), "--dry-run")
