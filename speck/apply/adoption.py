@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from speck.apply.foreign import abandoned_copies, is_new
+from speck.apply.copies import CopyKind, EngineCopy, KnownJob, classify
+from speck.apply.foreign import is_new, unstarted
 from speck.apply.job_state import CopyAdopted
 from speck.binder import OwnedSession
 from speck.binder.asking import ask
@@ -137,9 +138,9 @@ class Adoptions:
         new = [each for each in chosen if is_new(self.store, each.job_name)]
         engines = _asked({(each.engine, each.spe_address) for each in new}, self._running)
         brokers = _asked({each.source_broker for each in new}, self._sessions)
-        abandoned, own = abandoned_copies(self.store), self.store.identity
+        known = unstarted(self.store)
         found = [
-            decide(each, own, _copies_of(each, engines, abandoned), brokers[each.source_broker])
+            decide(each, known, engines[each.engine, each.spe_address], brokers[each.source_broker])
             for each in new
         ]
         absent = [job.job_name for job, each in zip(new, found, strict=True) if each is None]
@@ -180,35 +181,30 @@ class Adoptions:
             with_retries(partial(broker.adopt_session, each.session, each.owner))
 
 
-def _copies_of(
-    job: Job, engines: Mapping[EngineKey, Sequence[Found] | BinderError], abandoned: Collection[str | None]
-) -> Sequence[Found] | BinderError:
-    """The copies of a job's name at its engine, but for those that this store has abandoned."""
-    found = engines[job.engine, job.spe_address]
-    if isinstance(found, BinderError):
-        return found
-    named = (each for each in found if each.job_name == job.job_name)
-    return [each for each in named if each.attempt not in abandoned and each.engine_id not in abandoned]
-
-
 def decide(
     job: Job,
-    own: str,
+    known: KnownJob,
     copies: Sequence[Found] | BinderError,
     sessions: Sequence[OwnedSession] | BinderError,
 ) -> Adoption | Refusal | None:
-    """The adoption of a job by the store ``own``, or the reason against it; ``None`` if nobody runs it.
+    """The adoption of a job by a store that never started it, or the reason against it.
 
-    ``copies`` are those of its name at its engine, ``sessions`` all of its source broker that have an owner;
-    or the errors with which these answered.
+    ``None`` if nobody runs the job.  ``copies`` are all that its engine runs, ``sessions`` all of its source
+    broker that have an owner; or the errors with which these answered.
     """
+    own = known.owner
     if isinstance(sessions, BinderError):
         return Refusal(job.job_name, str(sessions), _WAIT)
     if isinstance(copies, BinderError) and not isinstance(copies, Rejected):  # which has no list of its jobs
         return Refusal(job.job_name, str(copies), _WAIT)
     others = [each for each in sessions if each.owner != own and _collects_for(each, job)]
-    listed = () if isinstance(copies, BinderError) else copies
-    marked = [each for each in listed if each.attempt is not None]
+    named = (
+        () if isinstance(copies, BinderError) else [each for each in copies if each.job_name == job.job_name]
+    )
+    kinds = [(classify(EngineCopy(job.spe_address, each), known), each) for each in named]
+    listed = [each for kind, each in kinds if kind is not CopyKind.ABANDONED]
+    # Of this store, too: an adoption may have been broken off when the session was its own already.
+    marked = [each for kind, each in kinds if kind not in (CopyKind.ABANDONED, CopyKind.UNMARKED)]
     if len(marked) > 1:
         ids = ", ".join(str(each.attempt) for each in marked)
         reason = f"{len(marked)} copies of it run at {job.spe_address} (attempts {ids})"

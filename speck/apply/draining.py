@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from speck.apply.abandon import Abandoner, messages_text
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.sessions import Sessions
@@ -21,6 +20,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Move, Stop, Update
 from speck.core.runtime import Handle, JobState
+from speck.core.waiting import waiting_text
 from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Unreachable
 from speck.store import AttemptRecord, SessionRecord
 from speck.store.history import History
@@ -44,7 +44,6 @@ class SourceSwitch:
     context: OperationContext
     attempts: Attempts
     sessions: Sessions
-    abandoner: Abandoner
     mint: Callable[[], str]
     timeout: float
     processed: set[SessionRecord] = field(default_factory=set, init=False)
@@ -90,7 +89,7 @@ class SourceSwitch:
     def _copy(self, record: AttemptRecord) -> Copy | None:
         """A copy that can drain its session; ``None`` if it cannot."""
         form, pool = self.context.form(record), self.context.pool
-        away = self.abandoner.abandons(form) or self.abandoner.abandons_source(form)
+        away = {form.spe_address, form.source_broker}.intersection(self.context.left_behind)
         if record.handle is None or record.phase is not AttemptPhase.RUNNING or away:
             return None
         engine, broker = pool.engine(form), pool.broker(form.source_broker)
@@ -98,7 +97,7 @@ class SourceSwitch:
 
     def _start_once_more(self, name: str, session: SessionRecord, waiting: int) -> None:
         found = self._last_reader(name, session)
-        if found is None or self.abandoner.abandons(found[1]):
+        if found is None or found[1].spe_address in self.context.left_behind:
             raise self._refusal(name, session, waiting, "no form of it that can be started reads there")
         revision, form = found
         self.attempts.stop_all(name, keep_state=True, required=form.upgrade == "stateful")
@@ -133,7 +132,7 @@ class SourceSwitch:
 
     def _unread(self, name: str, sessions: list[SessionRecord]) -> Iterator[tuple[SessionRecord, int]]:
         for session in sessions:
-            if session in self.processed or session.broker in self.abandoner.addresses:
+            if session in self.processed or session.broker in self.context.left_behind:
                 continue
             if any(_is_read_by(session, copy) and copy.at_work() for copy in self._copies(name)):
                 continue
@@ -146,7 +145,7 @@ class SourceSwitch:
 
     def _refusal(self, name: str, session: SessionRecord, waiting: int, why: str) -> Rejected:
         message = (
-            f"{messages_text(waiting, session)} that job {name!r} leaves, and {why} "
+            f"{waiting_text(waiting, session.topic, session.broker)} that job {name!r} leaves, and {why} "
             f"(mend that and apply again, revert the change, or {REMEDY})"
         )
         return Rejected(message, address=session.broker)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from speck.apply.copies import AbandonedCopies, CopyKind, EngineCopy, KnownJob, classify
 from speck.binder import OwnedSession
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
@@ -103,23 +104,25 @@ class ForeignJobs:
 
     def _of(self, job: Job) -> ForeignJob | None:
         session = next(iter(self.sessions_of(job)), None)
-        copy = next((each for each in self.copies_of(job) if self._is_foreign(each, session)), None)
+        copy = next((each for each in self._copies_of(job) if self._is_foreign(each, session)), None)
         if copy is None and session is None:
             return None
-        owner = (copy.owner if copy is not None else "") or (session.owner if session is not None else "")
+        owner = (copy.found.owner if copy is not None else "") or (
+            session.owner if session is not None else ""
+        )
         return ForeignJob(
             job.job_name,
             owner,
             address=job.spe_address if copy is not None else "",
-            attempt=(copy.attempt or "") if copy is not None else "",
+            attempt=(copy.found.attempt or "") if copy is not None else "",
             broker=job.source_broker if session is not None else "",
             session=session.session if session is not None else "",
         )
 
-    def copies_of(self, job: Job) -> list[Found]:
-        """The copies of a job at its engine that this store does not name, as far as it was asked."""
+    def _copies_of(self, job: Job) -> list[EngineCopy]:
+        """The copies of a job at its engine, as far as it was asked."""
         listed = self._engines.get((job.engine, job.spe_address), {})
-        return [each for each in listed.get(job.job_name, ()) if not self._is_abandoned(each)]
+        return [EngineCopy(job.spe_address, each) for each in listed.get(job.job_name, ())]
 
     def sessions_of(self, job: Job) -> list[OwnedSession]:
         """The sessions of other stores that a job of this name reads the same topic through."""
@@ -130,21 +133,17 @@ class ForeignJobs:
             if job.source_topic in (each.topics or (job.source_topic,))
         ]
 
-    def _is_foreign(self, copy: Found, session: OwnedSession | None) -> bool:
+    def _is_foreign(self, copy: EngineCopy, session: OwnedSession | None) -> bool:
         """True if another store has started a copy; one without any mark may be of anybody.
 
         A copy of this very store that it does not name is the reconciler's: the store is an older one.
         """
-        if copy.attempt is None:
-            return session is not None
-        return copy.owner != self.store.identity
+        kind = classify(copy, self._unstarted)
+        return kind is CopyKind.FOREIGN or (kind is CopyKind.UNMARKED and session is not None)
 
     @cached_property
-    def _abandoned(self) -> frozenset[str]:
-        return abandoned_copies(self.store)
-
-    def _is_abandoned(self, copy: Found) -> bool:
-        return copy.attempt in self._abandoned or copy.engine_id in self._abandoned
+    def _unstarted(self) -> KnownJob:
+        return unstarted(self.store)
 
 
 def is_new(store: Store, name: str) -> bool:
@@ -154,12 +153,9 @@ def is_new(store: Store, name: str) -> bool:
     return not begun and not store.attempts(name)
 
 
-def abandoned_copies(store: Store) -> frozenset[str]:
-    """The ids of the attempts that a store has abandoned, and the texts by which engines may name them."""
-    records = store.abandoned_attempts()
-    ids = {each.key for each in records}
-    handles = {text for each in records if each.handle for text in each.handle.details.values()}
-    return frozenset(ids | handles)
+def unstarted(store: Store) -> KnownJob:
+    """The knowledge that a store has of any job that it has never started."""
+    return KnownJob(owner=store.identity, abandoned=AbandonedCopies.of(store.abandoned_attempts()))
 
 
 def _unless_refused(listed: Callable[[], Sequence[_Answer]]) -> Sequence[_Answer]:

@@ -294,7 +294,6 @@ class Operations:
             self.mint,
             self.clock,
             self.settings,
-            abandoned=frozenset(operation.request.leave_behind),
         )
         executor.run(plan, self._schedule(operation, desired, plan))
         for listener in self.on_applied:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, count
 
-from speck.apply.abandon import Abandoner, dropped_text, messages_text, shut_out
+from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_state import SessionEnsured, SessionsDetached
 from speck.binder.retry import with_retries
 from speck.core.job import Job, owner_in, session_name
 from speck.core.lifecycle import EventKind
+from speck.core.waiting import waiting_text
 from speck.errors import SessionOfAnother
 from speck.store import JobRecord, SessionRecord
 
@@ -135,7 +136,9 @@ class Sessions:
             return False
         waiting = self.waiting(name, session)
         if waiting:
-            text = f"kept: {messages_text(waiting, session)}, where the job does not read"
+            text = (
+                f"kept: {waiting_text(waiting, session.topic, session.broker)}, where the job does not read"
+            )
             self.context.operation.note(name, f"{text} (--give-up deletes them)")
         return bool(waiting)
 

@@ -21,7 +21,6 @@ _STARTING = 0.2  # s between two observations of a copy that is about to run
 _WORKING = 0.1  # s between two of one that runs, and may complete its first work at any moment
 _RUNNING = 0.5  # s between two of one that runs; shorter than any pause before an engine restarts it
 _FRESH = 0.15  # s, for which an answer of an engine is used for its other copies too
-_DEAD = frozenset({JobState.FAILED, JobState.STOPPED, JobState.FINISHED, JobState.LOST})
 
 
 @dataclass
@@ -78,7 +77,7 @@ def _fault(probe: StartupProbe, handle: Handle, seconds: float, patience: float)
         time.sleep(pause)
         status = probe.status(handle)
         now = time.monotonic()
-        if status.state in _DEAD:
+        if status.state.ended:
             return f"it was started, and is {status.state.value}{_words(status)}"
         running_since = (running_since or now) if status.state is JobState.RUNNING else None
         ran = 0.0 if running_since is None else now - running_since

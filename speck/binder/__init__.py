@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from speck.binder.broker import BrokerBinder
 from speck.binder.contract import (
-    MOST_COUNTED,
     Artifact,
     ArtifactServer,
     Capability,
@@ -28,6 +27,7 @@ from speck.binder.registry import (
     scheme_of,
 )
 from speck.core.code import CodePart, ReachedCode
+from speck.core.waiting import MOST_COUNTED
 
 __all__ = [
     "ENGINE_OF_SCHEME",

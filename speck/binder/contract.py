@@ -23,8 +23,6 @@ from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-MOST_COUNTED = 1000  # messages of a session
-
 LONGEST_QUERY = 300.0  # s: some hundred requests, of which one alone may have the limit of 30 s
 LONGEST_ACTION = 900.0  # s: a savepoint may take 300 s, a large file minutes over a slow link
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import RenderableType
 
 from speck.cli import render
 from speck.cli.changing import change
@@ -41,6 +42,9 @@ from speck.client import Client
 @click.option(
     "--build", is_flag=True, help="Have the engines build the new code too, as an apply that stops jobs does."
 )
+@click.option(
+    "--steps", is_flag=True, help="Show the steps too: their order, and what each of them waits for."
+)
 @all_code_option
 @abandon_option
 @loss_option
@@ -55,6 +59,7 @@ def plan(
     settings: tuple[str, ...],
     base_revision: int | None,
     build: bool,
+    steps: bool,
     all_code: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
@@ -76,9 +81,11 @@ def plan(
             code=code,
             build=build,
             all_code=all_code,
+            steps=steps,
         )
     warn(data["warnings"])
-    show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data)], as_json)
+    order: list[RenderableType] = ["", render.steps_table(data)] if data.get("steps") else []
+    show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data), *order], as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
 
 

@@ -39,16 +39,18 @@ class Client(Transport):
         code: Code = NO_CODE,
         build: bool = False,
         all_code: bool = False,
+        steps: bool = False,
     ) -> dict[str, Any]:
         """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
 
         ``code`` are the hashes of files that were sent (:meth:`send_artifact`), by their path in the text.
         With ``build``, engines build the new forms of jobs; with ``all_code``, every change of a file counts
-        for all of its jobs.  ``give_up`` allows to lose messages in sessions
-        that jobs leave; ``place`` is ``new``, ``all`` or ``none``: the jobs to find sites for.
+        for all of its jobs; with ``steps``, the plan's steps are answered too, in their order.  ``give_up``
+        allows to lose messages in sessions that jobs leave; ``place`` is ``new``, ``all`` or ``none``: the
+        jobs to find sites for.
         """
         allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None, "place": place}
-        allowed |= {"build": build or None, "all_code": all_code or None}
+        allowed |= {"build": build or None, "all_code": all_code or None, "steps": steps or None}
         return self._apply(text, name, code, dry_run="true", base_revision=base_revision, **allowed)
 
     def apply(

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from speck.core.job import JOB_FIELDS, ChangeCost, Job, form_fingerprint, session_fingerprint
+from speck.apply.copies import CopyKind, EngineCopy, KnownJob, classify
+from speck.core.job import JOB_FIELDS, ChangeCost, Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Move, Plan, Start, Stop, Update
-from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
+from speck.core.runtime import Drift, JobState, JobStatus
 from speck.store import AttemptRecord, JobRecord
-from speck.store.abandoned import AbandonedAttempt
 from speck.store.deployments import Snapshot
 
 GONE: Mapping[JobState, Drift] = {
@@ -25,7 +25,6 @@ GONE: Mapping[JobState, Drift] = {
     JobState.LOST: Drift.LOST,
     JobState.STOPPED: Drift.STOPPED,
 }
-_UP = frozenset({JobState.RUNNING, JobState.STARTING})
 
 
 class Verdict(Enum):
@@ -36,12 +35,7 @@ class Verdict(Enum):
     REPORT = auto()  # of another store, in another form, or not provably of the job's session
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCopy:
-    """A copy that runs at the engine of an address."""
-
-    address: str
-    found: Found
+_VERDICTS = {CopyKind.OLDER: Verdict.TERMINATE, CopyKind.ADOPTABLE: Verdict.ADOPT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +53,6 @@ class Drifted:
     drift: Drift
     message: str
     orphan: Orphan | None = None
-
-
-def copies_by_job(
-    found: Mapping[str, Sequence[Found]], abandoned: Sequence[AbandonedAttempt] = ()
-) -> dict[str, list[EngineCopy]]:
-    """The copies that engines run, by job name, but for abandoned ones, which the reaper ends."""
-    ids = {each.key for each in abandoned}
-    handles = {(each.address, text) for each in abandoned if each.handle for text in _texts(each.handle)}
-    named: dict[str, list[EngineCopy]] = {}
-    for address, jobs in found.items():
-        for each in jobs:
-            if each.attempt not in ids and (address, each.engine_id) not in handles:
-                named.setdefault(each.job_name, []).append(EngineCopy(address, each))
-    return named
 
 
 def find_drifts(
@@ -106,73 +86,33 @@ def _drift(
     attempt, record = snapshot.attempt(name), snapshot.records.get(name)
     if isinstance(action, Stop):
         return Drifted(Drift.NOT_STOPPED, (record and record.error) or "its end was not carried out yet")
-    own, others = _partition(snapshot.attempts.get(name, ()), copies)
+    known = KnownJob(
+        owner=owner,
+        desired=action.job,
+        attempts=snapshot.attempts.get(name, ()),
+        record=record,
+        status=status,
+    )
+    kinds = [(classify(each, known), each) for each in copies]
     return (
-        _orphaned(action.job, attempt, status, record, others, owner)
+        _orphaned(known, kinds)
         or _planned(action, attempt, record, status)
-        or _old_code(snapshot.forms.get(name), own)
-        or _foreign(others)
+        or _old_code(snapshot.forms.get(name), [each for kind, each in kinds if kind is CopyKind.OWN])
+        or _foreign([each for kind, each in kinds if kind is CopyKind.UNMARKED])
     )
 
 
-def _partition(
-    attempts: Iterable[AttemptRecord], copies: Iterable[EngineCopy]
-) -> tuple[list[EngineCopy], list[EngineCopy]]:
-    """The copies that the store names, and the others."""
-    known: set[tuple[str, str]] = set()
-    ids: set[str] = set()
-    for each in attempts:
-        ids.add(each.attempt.id)
-        if each.handle is not None:
-            known.update((each.handle.address, text) for text in _texts(each.handle))
-    own: list[EngineCopy] = []
-    others: list[EngineCopy] = []
-    for copy in copies:
-        ours = (copy.address, copy.found.engine_id) in known or copy.found.attempt in ids
-        (own if ours else others).append(copy)
-    return own, others
-
-
-def _texts(handle: Handle) -> Iterable[str]:
-    """The texts of a handle, one of which is the engine's own name of the copy."""
-    yield handle.engine_id
-    yield from handle.details.values()
-
-
-def _orphaned(
-    desired: Job,
-    attempt: AttemptRecord | None,
-    status: JobStatus | None,
-    record: JobRecord | None,
-    others: Iterable[EngineCopy],
-    owner: str,
-) -> Drifted | None:
-    copy = next((each for each in others if each.found.attempt is not None), None)
+def _orphaned(known: KnownJob, kinds: Iterable[tuple[CopyKind, EngineCopy]]) -> Drifted | None:
+    orphans = (each for each in kinds if each[0] not in (CopyKind.OWN, CopyKind.UNMARKED))
+    kind, copy = next(orphans, (CopyKind.OWN, None))
     if copy is None:
         return None
-    up = status is not None and status.state in _UP
-    origin = "the store does not name" if copy.found.owner in ("", owner) else "another SpecK has started"
+    origin = (
+        "the store does not name" if copy.found.owner in ("", known.owner) else "another SpecK has started"
+    )
     message = f"attempt {copy.found.attempt} of it runs at {copy.address}, which {origin}"
-    sessions = {session_fingerprint(each.broker, each.name) for each in (record.sessions if record else ())}
-    ours = copy.found.reads in sessions and copy.found.owner in ("", owner)
-    verdict = _verdict(desired, attempt, status, copy.found) if ours else Verdict.REPORT
-    return Drifted(Drift.TWICE if up else Drift.OLD_CODE, message, Orphan(copy, verdict))
-
-
-def _verdict(desired: Job, attempt: AttemptRecord | None, status: JobStatus | None, found: Found) -> Verdict:
-    """The treatment of a copy that reads through the job's own session."""
-    newer = attempt is not None and found.number > attempt.attempt.number
-    if status is not None and status.state in _UP:
-        return Verdict.REPORT if newer else Verdict.TERMINATE
-    same = found.form == form_fingerprint(desired) and found.number > 0 and bool(found.owner)
-    return Verdict.ADOPT if same and _is_gone(attempt, status) else Verdict.REPORT
-
-
-def _is_gone(attempt: AttemptRecord | None, status: JobStatus | None) -> bool:
-    """True if the copy that the store names, if any, is known to run no more."""
-    if attempt is None:
-        return True
-    return attempt.phase is AttemptPhase.RUNNING and status is not None and status.state in GONE
+    verdict = _VERDICTS.get(kind, Verdict.REPORT)
+    return Drifted(Drift.TWICE if known.is_up else Drift.OLD_CODE, message, Orphan(copy, verdict))
 
 
 def _planned(

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from speck.apply import job_state
+from speck.apply.copies import EngineCopy
 from speck.apply.job_state import OrphanAdopted, lifecycle_of
 from speck.apply.operations import Operations
 from speck.binder.pool import BinderPool
-from speck.controller.drift import Drifted, EngineCopy, Orphan, Verdict
+from speck.controller.drift import Drifted, Orphan, Verdict
 from speck.core.attempt_number import FURTHEST, is_believed
 from speck.core.job import session_fingerprint
 from speck.core.lifecycle import EventKind

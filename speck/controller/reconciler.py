@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from speck.apply.copies import AbandonedCopies, EngineCopy, copies_by_job
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
@@ -22,7 +23,7 @@ from speck.apply.stamps import stamp_notes
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
-from speck.controller.drift import GONE, Drifted, EngineCopy, copies_by_job, find_drifts
+from speck.controller.drift import GONE, Drifted, find_drifts
 from speck.controller.gate import GatedPlan, brokers_of, engines_of, gate_actions
 from speck.controller.orphans import Orphans
 from speck.controller.reaper import Reaper
@@ -166,7 +167,9 @@ class Reconciler:
         generations = self.operations.generations()
         snapshots = self.deployments.snapshots()
         observation = self.observer.poll([each for snapshot in snapshots for each in snapshot.deployed()])
-        copies = copies_by_job(observation.found, self.deployments.store.abandoned_attempts())
+        copies = copies_by_job(
+            observation.found, AbandonedCopies.of(self.deployments.store.abandoned_attempts())
+        )
         self._forget_others(snapshots)
         for snapshot in snapshots:
             name, generation = snapshot.head.name, generations.get(snapshot.head.name, 0)

@@ -17,6 +17,7 @@ from speck.core.job import CODE, JOB_FIELDS, ChangeCost, FieldChange, Job, chang
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.core.split import Role, part_of
+from speck.core.waiting import count_text
 from speck.errors import Fault
 
 
@@ -138,9 +139,6 @@ class ForeignJob:
         )
 
 
-_GONE = frozenset({JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED})
-
-
 @dataclass(frozen=True, slots=True)
 class Basis:
     """The facts that a plan was made from: the stored jobs, and the statuses observed, by job name."""
@@ -163,7 +161,7 @@ class Basis:
                 yield f"job {name!r} was {self._state(name)} and is {now._state(name)}"
 
     def _is_gone(self, name: str) -> bool:
-        return name in self.observed and self.observed[name].state in _GONE
+        return name in self.observed and self.observed[name].state.ended
 
     def _state(self, name: str) -> str:
         return self.observed[name].state.value if name in self.observed else JobState.UNKNOWN.value
@@ -305,7 +303,7 @@ def _decide(
     changes = changed_fields(deployed.job, desired)
     if not deployed.started:
         return Start(desired, "accepted before, and not started yet", changes)
-    if status is not None and status.state in _GONE:
+    if status is not None and status.state.ended:
         return Start(desired, f"is {status.state.value} at {deployed.job.spe_address}", changes)
     return _compare(desired, deployed.job, changes, status, code)
 
@@ -393,8 +391,7 @@ def _destruction(action: Action, deletes_all: bool) -> Destruction | None:
 
 
 def _undrained_text(session: UndrainedSession) -> str:
-    many = "messages" if session.waiting is None else f"{session.waiting} messages"
-    return f"leaves {many} at {session.topic!r} of {session.broker}: {session.fate}"
+    return f"leaves {count_text(session.waiting)} at {session.topic!r} of {session.broker}: {session.fate}"
 
 
 # --- as plain data

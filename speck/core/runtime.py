@@ -23,6 +23,10 @@ class State:
     location: str
     address: str = ""
 
+    def at(self, address: str) -> State:
+        """The state, with the engine that left it there."""
+        return State(self.kind, self.location, address)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
@@ -75,6 +79,11 @@ class JobState(Enum):
     STOPPED = "stopped"
     LOST = "lost"  # the engine answers and has no such job
     UNKNOWN = "unknown"  # the engine does not answer
+
+    @property
+    def ended(self) -> bool:
+        """True if the job is known to run no more."""
+        return self in (JobState.FINISHED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 
 @dataclass(frozen=True, slots=True)

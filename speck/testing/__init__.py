@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from speck.testing.brokers import BrokerContract
     from speck.testing.engine_bench import EngineBench
     from speck.testing.engines import EngineContract
+    from speck.testing.loopback import LoopbackBench, LoopbackBrokerContract
     from speck.testing.waiting import attempt_of, await_state, eventually
     from speck.testing.wire_trouble import BrokenServer, Listener, Mischief, MischiefRelay, Relay, Trouble
 
@@ -23,6 +24,8 @@ __all__ = [
     "EngineBench",
     "EngineContract",
     "Listener",
+    "LoopbackBench",
+    "LoopbackBrokerContract",
     "Mischief",
     "MischiefRelay",
     "Relay",
@@ -32,11 +35,13 @@ __all__ = [
     "eventually",
 ]
 
-_SUITES = frozenset({"BrokerContract", "EngineContract"})
+_SUITES = frozenset({"BrokerContract", "EngineContract", "LoopbackBrokerContract"})
 _MODULES = {
     "BrokerContract": "brokers",
     "EngineBench": "engine_bench",
     "EngineContract": "engines",
+    "LoopbackBench": "loopback",
+    "LoopbackBrokerContract": "loopback",
     "attempt_of": "waiting",
     "await_state": "waiting",
     "eventually": "waiting",
@@ -49,7 +54,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = f"{__name__}.{_MODULES.get(name, 'wire_trouble')}"
     if name in _SUITES:
-        _explain_asserts(module, f"{__name__}.engine_checks")
+        _explain_asserts(*(f"{__name__}.{each}" for each in ("brokers", "engine_checks", "engines")))
     return getattr(import_module(module), name)
 
 

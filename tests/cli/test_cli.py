@@ -436,6 +436,7 @@ def test_interrupt_leaves_the_operation_running(
     hold.release()
 
 
+@pytest.mark.slow("starts new interpreters")
 def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
     data = tmp_path / "store"
     command = [sys.executable, "-m", "speck.cli", "serve", "--port", "0", "--data-dir", str(data)]
@@ -460,6 +461,7 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
             server.kill()
 
 
+@pytest.mark.slow("starts new interpreters")
 def test_listening_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "speck.cli", "serve", "--host", "192.0.2.1", "--data-dir", "store"]
     environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}

@@ -16,13 +16,14 @@ import pytest
 import requests
 
 from binders.flink.plan import engine_plan as flink_plan
+from speck.binder import Capability
 from speck.cli.draw.engine_plan import dot, draw_plan, labels, plan_text
 from speck.core.engine_plan import EnginePlan, OperatorClass, PlanEdge, PlanNode, ShipStrategy
 from speck.errors import InvalidInput, OutcomeUnknown, SpeckError
 from speck.placement.features import FEATURES
 from speck.placement.plan_graph import to_networkx
 from testbed import ROOT
-from testbed.doubles.binders import PASSING
+from testbed.doubles.binders import PASSING, InMemoryEngine
 from testbed.doubles.samples import flink_stream
 from testbed.servers.rest import RestServer, yaml_of
 from tests.fixtures.speck_command import Speck
@@ -122,6 +123,7 @@ def test_the_plan_for_graphviz(running: RestServer, speck: Speck) -> None:
     assert dot(EnginePlan()).count("\n") == 3
 
 
+@pytest.mark.slow("draws by Matplotlib")
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_the_plan_as_a_picture(running: RestServer, speck: Speck, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plan.{suffix}"
@@ -191,10 +193,8 @@ def test_an_engine_that_does_not_answer(running: RestServer, speck: Speck) -> No
 
 
 def test_a_binder_without_plans(running: RestServer, speck: Speck, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Other:
-        """A binder that has no plans."""
-
-    monkeypatch.setattr(running.coordinator.pool, "engine", lambda job: Other(), raising=False)
+    less = InMemoryEngine.capabilities - {Capability.PLANS}
+    monkeypatch.setattr(InMemoryEngine, "capabilities", less)
     shown = speck("graph", "--engine", "a")
     assert shown.err == "error: job 'a': the binder for spark does not report the engine's plan\n"
     assert shown.code == 1

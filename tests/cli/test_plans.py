@@ -43,6 +43,22 @@ def test_places_that_do_not_answer_are_in_the_plan(speck: Speck, rest: RestServe
     rest.client.delete_composition("two", wait=30)
 
 
+def test_the_steps_of_a_plan_are_shown_on_request(speck: Speck, two: Path) -> None:
+    assert "WAITS FOR" not in speck("plan", str(two)).out
+    said = speck("plan", str(two), "--steps")
+    assert said.code == 2
+    assert [line.split() for line in said.out.splitlines()[-6:]] == [
+        ["STEP", "ACTION", "TARGET", "WAITS", "FOR"],
+        ["1", "check", "broker", "tcp://b1:1883", "-"],
+        ["2", "prepare", "a", "1"],
+        ["3", "prepare", "b", "1"],
+        ["4", "start", "a", "2,", "3"],
+        ["5", "start", "b", "3"],
+    ]
+    steps = speck("plan", str(two), "--steps", "--json").data["steps"]
+    assert steps[3] == {"number": 4, "kind": "act", "subject": "a", "needs": [2, 3]}
+
+
 def test_an_engine_that_answers_and_refuses_is_in_the_plan(speck: Speck, rest: RestServer, two: Path) -> None:
     refusal = Rejected("sc://e1:15002 accepts no jobs", address="sc://e1:15002")
     rest.world.fail("capacity", refusal, times=None)

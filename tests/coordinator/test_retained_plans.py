@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbed.contract.engines import eventually
 
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, build
@@ -28,6 +27,7 @@ from speck.errors import (
     StaleRevision,
 )
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, write_code
 from testbed.benches.placement import Profiler, engine_at, inventory, kinds, road_traffic

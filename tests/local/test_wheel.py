@@ -147,6 +147,14 @@ def test_the_wheel_has_all_data_of_its_packages_and_the_units(wheel: Path) -> No
     assert not [name for name in names if name.startswith(("tests", "benchmarks", "docs"))]
 
 
+def test_the_wheel_has_the_contract_of_binders_as_tests(wheel: Path) -> None:
+    names = ZipFile(wheel).namelist()
+    assert {"speck/testing/__init__.py", "speck/testing/brokers.py", "speck/testing/engines.py"} <= {*names}
+    assert not [name for name in names if name.startswith(("tests/", "testbed/"))]
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    assert "Provides-Extra: testing" in ZipFile(wheel).read(metadata).decode()
+
+
 def test_without_extras_it_is_the_client_and_a_coordinator(wheel: Path, tmp_path: Path) -> None:
     speck = environment(tmp_path / "env", str(wheel)) / "speck"
     where = run(speck.with_name("python"), "-c", "import speck; print(speck.__file__)", cwd=tmp_path)

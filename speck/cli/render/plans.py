@@ -11,6 +11,7 @@ from speck.cli.render.code import code_lines, fields_of
 from speck.cli.render.folding import alike, common_changes, fold_heading, folded_lines, folds, named_jobs
 from speck.cli.render.splits import split_groups, split_heading
 from speck.cli.render.values import STATES, Data, changed_values, shown, shown_pair
+from speck.core.waiting import count_text
 
 MARKS = {
     "start": ("+", "green"),
@@ -108,7 +109,7 @@ def unreachable_line(place: Data) -> Text:
 
 def undrained_line(session: Data) -> Text:
     """A session with messages that a job leaves."""
-    many = "messages" if session["waiting"] is None else f"{session['waiting']} messages"
+    many = count_text(session["waiting"])
     place = f"{session['topic']!r} of {session['broker']}"
     text = f"  {session['job']} leaves {many} at {place}: {session['fate']}"
     return Text(text, style="" if session["lossless"] else "bold red")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
+from speck.apply.executor import schedule_from
 from speck.apply.foreign import ForeignJobs
 from speck.apply.planned import PlannedChange
 from speck.apply.qos0 import qos0_notes
@@ -24,6 +25,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Basis, ForeignJob, Plan, Start, make_plan, refused_splits, stranded_state
 from speck.core.runtime import JobStatus
+from speck.core.schedule import Step
 from speck.core.settings import Settings
 from speck.errors import InvalidInput, JobsOfAnother, StalePlan, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
@@ -145,6 +147,12 @@ class Planner:
         # A file that the job did not keep, though it reaches no change: its whole content was asked for.
         code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
+
+    def steps(self, planned: PlannedChange) -> tuple[Step, ...]:
+        """The steps of a planned change, with what earlier operations have left."""
+        plan, records = planned.plan, self.store.jobs(planned.composition)
+        left_behind = planned.request.leave_behind
+        return schedule_from(self.store, plan, records, left_behind, delete_all=not planned.desired)
 
     def _observed(
         self, snapshot: Snapshot, left_behind: Collection[str], patience: float = PLAN_PATIENCE

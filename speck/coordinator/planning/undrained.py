@@ -10,13 +10,13 @@ from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Keep, Plan, Stop, UndrainedSession
-from speck.core.runtime import JobState, JobStatus
+from speck.core.runtime import JobStatus
 from speck.core.schedule import Rewiring, rewirings
+from speck.core.waiting import waiting_text
 from speck.errors import BinderError, Fault, InvalidInput
 from speck.store import SessionRecord
 from speck.store.deployments import Snapshot
 
-_GONE = frozenset({JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED})
 _REMEDY = "expected --give-up, which gives them up"
 
 
@@ -89,13 +89,13 @@ def refuse_loss(composition: str, leaves: Collection[UndrainedSession], give_up:
 
 def undrained_text(session: UndrainedSession) -> str:
     """A session that a job leaves, in words."""
-    many = "the messages that wait" if session.waiting is None else f"{session.waiting} messages wait"
-    return f"{many} at {session.topic!r} of {session.broker}, which it leaves: {session.fate}"
+    waiting = waiting_text(session.waiting, session.topic, session.broker)
+    return f"{waiting}, which it leaves: {session.fate}"
 
 
 def _runs(snapshot: Snapshot, name: str, statuses: Mapping[str, JobStatus]) -> bool:
     attempt, status = snapshot.attempt(name), statuses.get(name)
-    gone = status is not None and status.state in _GONE
+    gone = status is not None and status.state.ended
     return attempt is not None and attempt.phase is AttemptPhase.RUNNING and not gone
 
 

@@ -11,6 +11,7 @@ from speck.apply.planned import PlannedChange
 from speck.coordinator import Services
 from speck.core.change import Change, Request
 from speck.core.plan import Plan, plan_data
+from speck.core.schedule import schedule_data
 from speck.core.split import shown_job
 from speck.errors import Fault
 from speck.schema.compositions import Loaded, load_composition
@@ -59,7 +60,7 @@ def respond(change: Change, query: dict[str, Any]) -> Any:
         operation, _ = changes.carry_out(change, request)
         return operation_response(operation, query["wait"])
     planned = changes.inspected(changes.plan(change, request), build=query.get("build", False))
-    return plan_response(planned)
+    return plan_response(planned, query)
 
 
 def operation_response(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
@@ -68,13 +69,15 @@ def operation_response(operation: Operation, wait: float) -> tuple[dict[str, Any
     return operation.to_dict(), 200 if ended else 202, {"Location": f"/operations/{operation.id}"}
 
 
-def plan_response(planned: PlannedChange, **more: Any) -> Any:
-    """A planned change as the answer to a request for ``dry_run``."""
+def plan_response(planned: PlannedChange, query: dict[str, Any], **more: Any) -> Any:
+    """A planned change as the answer for ``dry_run``, with its steps if the query asks for them."""
     warnings = [fault_data(each) for each in (*planned.warnings, *map(Fault, planned.plan.unbuilt))]
     if planned.adoption is not None:
         return current_app.json.response(planned.adoption.to_dict() | {"warnings": warnings})
     if planned.restored:
         more["restored"] = planned.restored
+    if query.get("steps"):
+        more["steps"] = schedule_data(services().changes.planner.steps(planned))
     plan = planned.plan
     return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": plan_jobs(plan)} | more)
 

@@ -91,7 +91,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
     if not query["dry_run"]:
         return respond(change, query)
     retained = services().retained_plans.show(change, requested(query), build=query["build"])
-    return plan_response(retained.planned, plan=retained.id)
+    return plan_response(retained.planned, query, plan=retained.id)
 
 
 @blueprint.route("/compositions", methods=["GET"])

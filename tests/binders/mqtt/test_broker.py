@@ -439,8 +439,8 @@ def test_warning_of_small_packets(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(("settings", "limit"), [("max_packet_size 20000", 20_000), ("", None)])
-def test_the_limit_of_packets_is_that_of_the_broker(tmp_path: Path, settings: str, limit: int | None) -> None:
+@pytest.mark.parametrize(("settings", "limit"), [("max_packet_size 20000", 20_000), ("", 4 << 20)])
+def test_the_limit_of_packets_is_that_of_the_broker(tmp_path: Path, settings: str, limit: int) -> None:
     with MosquittoServer(tmp_path, settings) as server:
         made = MqttBroker(server.address, Inventory())
         assert made.packet_bytes() == limit

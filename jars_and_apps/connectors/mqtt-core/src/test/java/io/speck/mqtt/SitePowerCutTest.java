@@ -62,10 +62,14 @@ class SitePowerCutTest {
     }
 
     private MqttSource reader(MemoryJournal journal, long committed) throws Exception {
+        return reader(journal, committed, committed, PATIENCE);
+    }
+
+    private MqttSource reader(MemoryJournal journal, long committed, long end, Duration patience) throws Exception {
         MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535,
-                32 << 20, null, -1, false, PATIENCE), journal);
+                32 << 20, null, -1, false, patience), journal);
         opened.add(source);
-        source.open(committed, committed);
+        source.open(committed, end);
         return source;
     }
 
@@ -223,6 +227,54 @@ class SitePowerCutTest {
         send(next, 200); // no session receives it, nor what is sent again at once
         Await.until("sent again", () -> SinkMetrics.of("job").resent() >= before + 200);
         assertArrived(reader(journal, 100), 100, 201);
+    }
+
+    /** The reader had a batch that it had not committed, and gives it up before the writer starts again. */
+    @Test
+    void messagesOfABatchThatWasGivenUpArriveOnceTheWriterIsBack() throws Exception {
+        MemoryJournal journal = givenUp();
+        MqttSource source = reader(journal, 0, 200, Duration.ofSeconds(1));
+        source.awaitWhole();
+        assertEquals(List.of(), source.messages(0, 200), "given up");
+        source.commit(200);
+        send(nextWriter(), 200);
+        assertArrivedLate(source, 201);
+    }
+
+    /** The same, and the reader restarts once more in between. */
+    @Test
+    void theyArriveAtAReaderThatRestartsAfterItGaveUp() throws Exception {
+        MemoryJournal journal = givenUp();
+        MqttSource source = reader(journal, 0, 200, Duration.ofSeconds(1));
+        source.awaitWhole();
+        source.commit(200);
+        source.close();
+        MqttSource next = reader(journal, 200, 200, PATIENCE);
+        send(nextWriter(), 200);
+        assertArrivedLate(next, 201);
+    }
+
+    /** Leaves an uncommitted batch of 200 messages, and a broker that has none of them. */
+    private MemoryJournal givenUp() throws Exception {
+        MemoryJournal journal = new MemoryJournal();
+        WriterProcess first = writer(0, 200);
+        MqttSource source = reader(journal, 0);
+        assertArrived(source, 0, 200);
+        source.close(0, 200, 1);
+        source.close();
+        first.close();
+        broker.kill();
+        broker.forget();
+        broker.start();
+        return journal;
+    }
+
+    /** The first offsets are those of the batch that was given up. */
+    private static void assertArrivedLate(MqttSource source, int count) throws Exception {
+        Await.until("all", () -> source.await(200 + count, SECOND) >= 200 + count);
+        List<String> texts = source.messages(200, 200 + count).stream()
+                .map(each -> new String(each.payload(), StandardCharsets.UTF_8)).sorted().toList();
+        assertEquals(IntStream.range(0, count).mapToObj(number -> "m" + number).sorted().toList(), texts);
     }
 
     /** The bridge carries the mark of a writer to another broker, and back after the restart. */

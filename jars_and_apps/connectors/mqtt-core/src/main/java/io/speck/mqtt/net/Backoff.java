@@ -1,6 +1,10 @@
 package io.speck.mqtt.net;
 
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
 
 /** Exponential back-off with equal jitter, so that many clients of one broker do not reconnect at the same moment. */
 public final class Backoff {
@@ -18,6 +22,26 @@ public final class Backoff {
         long bound = Math.min(capMillis, firstMillis << Math.min(failures, 20));
         failures++;
         return bound / 2 + ThreadLocalRandom.current().nextLong(bound / 2 + 1);
+    }
+
+    /**
+     * Waits before the next attempt.
+     *
+     * @param lock not held; guards the condition and {@code ended}
+     * @param changed signalled when {@code ended} becomes true
+     * @return false if it has ended meanwhile
+     */
+    public boolean pause(ReentrantLock lock, Condition changed, BooleanSupplier ended) throws InterruptedException {
+        lock.lock();
+        try {
+            long remainingNanos = TimeUnit.MILLISECONDS.toNanos(nextMillis());
+            while (!ended.getAsBoolean() && remainingNanos > 0) {
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            }
+            return !ended.getAsBoolean();
+        } finally {
+            lock.unlock();
+        }
     }
 
     public void reset() {

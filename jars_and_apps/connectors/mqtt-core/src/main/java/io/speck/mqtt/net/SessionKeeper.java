@@ -257,7 +257,7 @@ public final class SessionKeeper implements ConnectionListener {
 
     private void reconnect() {
         try {
-            while (pause(backoff.nextMillis())) {
+            while (backoff.pause(lock, changed, () -> closed)) {
                 try {
                     connect(CONNECT_TRY);
                     refusedSinceNanos = null;
@@ -302,20 +302,6 @@ public final class SessionKeeper implements ConnectionListener {
             if (connection == null && failure == null && !closed) {
                 startReconnecting();
             }
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /** Waits; false if the reader was closed meanwhile. */
-    private boolean pause(long millis) throws InterruptedException {
-        lock.lock();
-        try {
-            long remainingNanos = TimeUnit.MILLISECONDS.toNanos(millis);
-            while (!closed && remainingNanos > 0) {
-                remainingNanos = changed.awaitNanos(remainingNanos);
-            }
-            return !closed;
         } finally {
             lock.unlock();
         }

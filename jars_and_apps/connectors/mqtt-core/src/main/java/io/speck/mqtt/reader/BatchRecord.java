@@ -63,7 +63,7 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
         long time = messages.isEmpty() ? 0 : messages.get(0).receivedMillis;
         out.writeLong(time);
         for (Message message : messages) {
-            out.writeShort(message.packetId);
+            out.writeShort(message.givenUp ? 0 : message.packetId); // without an id, it is not awaited again
             out.writeInt(message.hash);
             long delta = Math.max(0, message.receivedMillis - time);
             boolean named = message.believed && !message.collides;

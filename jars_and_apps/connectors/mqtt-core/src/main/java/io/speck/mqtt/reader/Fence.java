@@ -15,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.LongSupplier;
 
 /**
  * The retained message that names the attempt allowed to read a session, and which process of it.
@@ -22,9 +23,10 @@ import java.util.concurrent.TimeoutException;
  * <p>An engine may run an attempt twice: it restarts a task while the old one lives, cut off. So each process claims
  * the fence when it begins, above the claim it finds: the last to write reads, the others end at their next look.
  *
- * <p>A broker that was killed may restart without the fence, or with an older one; the reader then writes it again. Of
- * two that do so at once the one with the higher attempt or claim prevails, since it checks again when the other takes
- * the session. A fence that names the deletion of the session ends the reader, which must not make it anew.
+ * <p>A broker that was killed may restart without the fence, or with an older one; the reader then writes it again. A
+ * process that begins meanwhile knows no claim to exceed, and its clock may be behind. So a process gives way to each
+ * claim above the one that it found when it began: that is of a later process, be it lower than its own. One that found
+ * no fence when it began gives way to higher claims than its own. A fence that names the deletion of the session ends the reader, which must not make it anew.
  */
 final class Fence {
     private static final String TOPICS = "speck/fence/";
@@ -35,14 +37,23 @@ final class Fence {
 
     private final SourceSettings settings;
     private final String nonce = randomId();
+    /** Unix time, ms. */
+    private final LongSupplier clock;
     /** 0 until this process has claimed the fence. */
     private long claim;
+    /** The highest claim of the processes that began before this one. */
+    private long earlier;
     private String owner = "";
     /** True once the broker had no fence: it has lost its memory, or nobody has fenced the session. */
     private boolean forgotten;
 
     Fence(SourceSettings settings) {
+        this(settings, System::currentTimeMillis);
+    }
+
+    Fence(SourceSettings settings, LongSupplier clock) {
         this.settings = settings;
+        this.clock = clock;
     }
 
     private static String randomId() {
@@ -80,8 +91,9 @@ final class Fence {
         }
         boolean same = found != null && found.attempt() == settings.attempt();
         if (claim == 0) {
-            // The time orders processes whose claims the broker has forgotten.
-            claim = Math.max(same ? found.claim() + 1 : 1, System.currentTimeMillis());
+            // The time orders processes that both found no fence, as far as their clocks agree.
+            claim = Math.max(same ? found.claim() + 1 : 1, clock.getAsLong());
+            earlier = same ? found.claim() : claim - 1;
         }
         return !same || found.claim() < claim;
     }
@@ -99,7 +111,7 @@ final class Fence {
                     + settings.attempt() + ")");
         }
         boolean same = found.attempt() == settings.attempt() && claim > 0;
-        if (same && (found.claim() > claim || found.claim() == claim && !found.nonce().equals(nonce))) {
+        if (same && found.claim() > earlier && !found.nonce().equals(nonce)) {
             throw new TakenOverException(taken + "a later process of attempt " + settings.attempt()
                     + " (the engine has started it again)");
         }

@@ -49,7 +49,7 @@ final class FormerSession implements AutoCloseable {
         }
     }
 
-    void awaitWhole() throws InterruptedException {
+    void awaitWhole() throws IOException, InterruptedException {
         source.awaitWhole();
     }
 

@@ -38,6 +38,8 @@ public final class Message {
     /** The connection on which its acknowledgement is valid; 0 for none. */
     int connection;
     boolean acknowledged;
+    /** True if it was awaited in vain: it counts as not received, and its redelivery as new. */
+    boolean givenUp;
     /** True once the engine has taken it: only its identity is still needed. */
     private boolean taken;
 

@@ -113,9 +113,9 @@ public final class MqttSource implements AutoCloseable {
         repetitions.restore(former == null ? recovered.writers() : left.writers());
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
-            buffer.restore(uncommittedEnd, seen, List.of());
+            buffer.restore(uncommittedEnd, seen);
         } else {
-            buffer.restore(committedOffset, seen, recovered.awaited());
+            buffer.restore(committedOffset, recovered.before(), seen, recovered.awaited());
         }
         keeper.connectFirst();
     }
@@ -242,12 +242,12 @@ public final class MqttSource implements AutoCloseable {
         public void redeliveredUnacknowledged(Message known, Message incoming) {
             counts.addRedelivered(1);
             known.connection = keeper.generation();
-            if (known.offset < committed) {
+            if (known.givenUp) {
+                newMessage(incoming);
+            } else if (known.offset < committed) {
                 acknowledgements.acknowledgeAgain(List.of(known), keeper.connection());
-            } else if (known.missing() && buffer.missing() > 0) {
-                fillAwaited(known, incoming);
             } else if (known.missing()) {
-                newMessage(incoming); // already dropped as missing
+                fillAwaited(known, incoming);
             }
         }
 
@@ -403,12 +403,13 @@ public final class MqttSource implements AutoCloseable {
     }
 
     /**
-     * Waits until the uncommitted batch of before a restart is complete.
+     * Waits until the uncommitted batch of before a restart is complete, or is recorded without the messages that do not
+     * come.
      *
      * @throws DataLossException if the broker does not send its next message within the connect time-out, during which
      *     it answers: a broker that is away or stalls may have the message yet
      */
-    public void awaitWhole() throws InterruptedException {
+    public void awaitWhole() throws IOException, InterruptedException {
         if (former != null) {
             former.awaitWhole();
         }
@@ -420,7 +421,7 @@ public final class MqttSource implements AutoCloseable {
                     losses.report(Losses.REDELIVERY, buffer.missing(), "the broker did not send " + buffer.missing()
                             + " messages of the uncommitted batch again");
                     buffer.dropMissing();
-                    return;
+                    break;
                 }
                 wakeAt = buffer.next();
                 if (keeper.connection() != null) {
@@ -432,6 +433,24 @@ public final class MqttSource implements AutoCloseable {
         } finally {
             wakeAt = Long.MAX_VALUE;
             lock.unlock();
+        }
+        recordShortened();
+    }
+
+    /** Replaces the record of a batch from which messages were dropped: they count as not seen, also after a restart. */
+    private void recordShortened() throws IOException {
+        List<Message> shortened;
+        SeenStamps seen;
+        lock.lock();
+        try {
+            shortened = buffer.shortened();
+            seen = buffer.recordedStamps().copy(SeenStamps.RECORDED_HASHES);
+        } finally {
+            lock.unlock();
+        }
+        if (shortened != null) {
+            long start = committed;
+            records.write(start, buffer.restoredEnd(), records.partitions(start), shortened, seen, repetitions.writers());
         }
     }
 

@@ -6,10 +6,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Deque;
-import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Set;
 
 /**
  * The uncommitted messages, received or awaited again, in order. Gives each message its offset, and drops duplicates by
@@ -23,8 +21,11 @@ final class ReceiveBuffer {
     private SeenStamps received = new SeenStamps(SeenStamps.MAXIMUM_HASHES);
     /** The stamps of the messages up to the end of the last recorded batch. */
     private SeenStamps recorded = new SeenStamps(SeenStamps.RECORDED_HASHES);
-    /** The contents of messages that were dropped as missing. */
-    private final Set<Integer> givenUp = new HashSet<>();
+    /** The messages of the batch before a restart, in order, and the stamps seen before it. */
+    private List<Message> restored = List.of();
+    private SeenStamps before = recorded;
+    private long restoredEnd;
+    private boolean gaveUp;
     private long next;
     private long bytes;
     private int missing;
@@ -36,8 +37,15 @@ final class ReceiveBuffer {
         this.streaming = streaming;
     }
 
-    /** Starts at an offset, with the stamps seen and the messages to be redelivered of a batch before a restart. */
-    void restore(long start, SeenStamps seen, Collection<Message> awaited) {
+    /** Starts at an offset, with the stamps seen. */
+    void restore(long start, SeenStamps seen) {
+        restore(start, seen, seen, List.of());
+    }
+
+    /** Starts at an offset, with the messages of a batch before a restart and the stamps seen before and after it. */
+    void restore(long start, SeenStamps before, SeenStamps seen, List<Message> awaited) {
+        this.before = before;
+        restored = awaited;
         next = start;
         received = seen.copy(SeenStamps.MAXIMUM_HASHES);
         recorded = seen;
@@ -49,6 +57,7 @@ final class ReceiveBuffer {
                 missing++;
             }
         }
+        restoredEnd = next;
     }
 
     /** The offset of the next message. */
@@ -133,16 +142,36 @@ final class ReceiveBuffer {
         return received.streams() > 0;
     }
 
-    /** Drops missing messages; the others keep their offsets. */
+    /**
+     * Drops missing messages, as if they had never been received: they may come after all, from a writer that is back
+     * only then. The others keep their offsets.
+     */
     void dropMissing() {
-        messages.stream().filter(Message::missing).forEach(each -> givenUp.add(each.hash));
+        messages.stream().filter(Message::missing).forEach(each -> each.givenUp = true);
         messages.removeIf(Message::missing);
         missing = 0;
+        gaveUp = true;
+        received = before.copy(SeenStamps.MAXIMUM_HASHES);
+        recorded = before.copy(SeenStamps.RECORDED_HASHES);
+        for (Message message : messages) {
+            if (message.stamp != null) {
+                received.add(message.stamp, message.hash);
+                if (message.offset < restoredEnd) {
+                    recorded.add(message.stamp, message.hash);
+                }
+            }
+        }
     }
 
-    /** True for a message that was dropped as missing, and has come after all; its stamp counts as seen since then. */
-    boolean returns(Message message) {
-        return !givenUp.isEmpty() && givenUp.remove(message.hash);
+    /** The batch before a restart as it is without its missing messages, once; null if none were dropped. */
+    List<Message> shortened() {
+        List<Message> found = gaveUp ? restored : null;
+        gaveUp = false;
+        return found;
+    }
+
+    long restoredEnd() {
+        return restoredEnd;
     }
 
     /** Returns the messages with the offsets [start, end), without duplicates. */

@@ -16,13 +16,14 @@ final class RecordedBatches {
      *
      * @param committed messages of committed batches, in order, whose acknowledgements may not have arrived
      * @param awaited messages of the uncommitted batch, in order; null if there is no such batch, or its record is lost
-     * @param seen the stamps seen at the end of both
+     * @param before the stamps seen at the end of the committed batches
+     * @param seen the stamps seen at the end of the uncommitted batch
      * @param writers the writers that were known then
      * @param sessionExpected true if the broker must have the session
      * @param former the record of the uncommitted batch if it is of another session; null otherwise
      */
-    record Recovered(List<Message> committed, List<Message> awaited, SeenStamps seen, KnownWriters writers,
-            boolean sessionExpected, BatchRecord former) {}
+    record Recovered(List<Message> committed, List<Message> awaited, SeenStamps before, SeenStamps seen,
+            KnownWriters writers, boolean sessionExpected, BatchRecord former) {}
 
     private record Extent(long end, int partitions) {}
 
@@ -60,12 +61,13 @@ final class RecordedBatches {
                     "there is no record of the uncommitted batch [" + start + ", " + end + ")");
         }
         boolean own = uncommitted != null && isOwn(uncommitted);
+        SeenStamps before = seen;
         if (own) { // the messages of a batch that is given up were not seen, should they come again
             seen = uncommitted.seen();
             writers = uncommitted.writers();
         }
-        return new Recovered(committed, own ? uncommitted.messages() : null, seen, writers, sessionExpected || own,
-                own ? null : uncommitted);
+        return new Recovered(committed, own ? uncommitted.messages() : null, before, seen, writers,
+                sessionExpected || own, own ? null : uncommitted);
     }
 
     /**

@@ -55,7 +55,7 @@ final class Repetitions {
         if (message.badStamp || !message.believed) {
             counts.addBad();
         }
-        if (message.stamp == null || buffer.returns(message)) {
+        if (message.stamp == null) {
             return false;
         }
         SeenStamps.Verdict verdict = buffer.see(message);

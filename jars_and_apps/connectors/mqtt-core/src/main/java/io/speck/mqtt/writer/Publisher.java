@@ -4,18 +4,12 @@ import io.netty.buffer.ByteBuf;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.Login;
-import io.speck.mqtt.net.Backoff;
 import io.speck.mqtt.net.Connection;
-import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.ReasonCodes;
-import io.speck.mqtt.net.Runtime;
-import io.speck.mqtt.net.Session;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
-import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -29,9 +23,8 @@ import org.slf4j.LoggerFactory;
  * <p>Its session is temporary: the publisher holds all unacknowledged messages and sends them again, in order, on the
  * next connection, together with acknowledged ones that the broker may have lost since ({@link Retention}).
  */
-final class Publisher implements ConnectionListener {
+final class Publisher implements WriterConnection.Owner {
     private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
-    private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
     private static final int WRITE_BYTES = 64 << 10;
     private static final long PROMPT_MILLIS = 1;
 
@@ -44,18 +37,15 @@ final class Publisher implements ConnectionListener {
     private final InflightWindow inflight = new InflightWindow();
     private final NewestRetained newestRetained = new NewestRetained();
     private final CautiousSending caution = new CautiousSending();
-    private final Backoff backoff = new Backoff(100, 5_000);
+    private final WriterConnection connection;
     private boolean pumping;
     private boolean pumpScheduled;
-    private boolean reconnecting;
-    private boolean closed;
-    private Connection connection;
-    private BrokerException lastError;
 
     /** Called by {@link Publishers} only. */
     Publisher(Login login) {
         this.login = login;
         this.retention = new Retention(lock, login);
+        this.connection = new WriterConnection(login, lock, changed, retention, backPressure, this);
     }
 
     /** See {@link Retention#spoolIn}. */
@@ -64,12 +54,22 @@ final class Publisher implements ConnectionListener {
         try {
             List<OutgoingMessage> found = retention.spoolIn(root);
             found.stream().filter(message -> message.retainNumber != 0).forEach(newestRetained::add);
-            if (!found.isEmpty() && connection != null) {
-                Connection former = connection;
+            if (!found.isEmpty() && connection.current() != null) {
+                Connection former = connection.current();
                 forgetConnection();
                 former.abandon();
-                startReconnecting(); // the next connection shows what the broker has of these messages
+                connection.open(); // the next connection shows what the broker has of these messages
             }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** True if {@link #spoolIn} was called for a folder. */
+    boolean spoolsIn(Path root) {
+        lock.lock();
+        try {
+            return retention.spoolsIn(root);
         } finally {
             lock.unlock();
         }
@@ -94,11 +94,8 @@ final class Publisher implements ConnectionListener {
         Runnable rest;
         lock.lock();
         try {
-            closing = connection;
             rest = retention.end();
-            closed = true;
-            connection = null;
-            changed.signalAll();
+            closing = connection.shutDown();
         } finally {
             lock.unlock();
         }
@@ -112,17 +109,7 @@ final class Publisher implements ConnectionListener {
     void awaitConnected(Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            long remainingNanos = timeout.toNanos();
-            lastError = connection == null && !reconnecting ? null : lastError;
-            startReconnecting();
-            while (connection == null) {
-                if (remainingNanos <= 0 || lastError != null && lastError.refused()) {
-                    throw new BrokerException("cannot write to broker " + login + ": "
-                            + (lastError == null ? "no connection in time" : lastError.getMessage()),
-                            lastError != null && lastError.refused());
-                }
-                remainingNanos = changed.awaitNanos(remainingNanos);
-            }
+            connection.await(timeout);
         } finally {
             lock.unlock();
         }
@@ -132,112 +119,14 @@ final class Publisher implements ConnectionListener {
     void connect() {
         lock.lock();
         try {
-            startReconnecting();
+            connection.open();
         } finally {
             lock.unlock();
         }
     }
 
-    private void startReconnecting() {
-        if (connection == null && !reconnecting && !closed) {
-            reconnecting = true;
-            Runtime.BACKGROUND.execute(this::reconnect);
-        }
-    }
-
-    private void reconnect() {
-        try {
-            while (!tryConnect() && pause(backoff.nextMillis())) {
-                LOG.debug("broker {}: connecting again", login);
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        } finally {
-            reconnectEnded();
-        }
-    }
-
-    private void reconnectEnded() {
-        lock.lock();
-        try {
-            reconnecting = false;
-            startReconnecting();
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    private boolean tryConnect() throws InterruptedException {
-        String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
-        prepareConnection();
-        try {
-            Connection opened = Connection.open(login, Session.temporary(clientId), this, CONNECT_TRY);
-            established(opened, readMark(opened, holdsMessages()));
-            return true;
-        } catch (BrokerException e) {
-            LOG.info("{}", e.getMessage());
-            lock.lock();
-            try {
-                lastError = e;
-                changed.signalAll();
-            } finally {
-                lock.unlock();
-            }
-            return false;
-        }
-    }
-
-    private void prepareConnection() {
-        lock.lock();
-        try {
-            retention.reset();
-            backPressure.reset();
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /** A broker may refuse all but the first. */
-    private List<String> filters() {
-        List<String> filters = new ArrayList<>(retention.filters());
-        filters.addAll(backPressure.filters());
-        return filters;
-    }
-
-    /** Waits; false if the publisher was shut down meanwhile. */
-    private boolean pause(long millis) throws InterruptedException {
-        lock.lock();
-        try {
-            long remainingNanos = TimeUnit.MILLISECONDS.toNanos(millis);
-            while (!closed && remainingNanos > 0) {
-                remainingNanos = changed.awaitNanos(remainingNanos);
-            }
-            return !closed;
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /** Returns the number up to which the broker has all messages of the retransmission buffer. */
-    private long readMark(Connection opened, boolean needed) throws InterruptedException {
-        try {
-            opened.subscribe(filters(), CONNECT_TRY);
-            return retention.readMark(opened, needed, CONNECT_TRY);
-        } catch (BrokerException e) {
-            if (!e.refused()) {
-                opened.abandon();
-                throw e;
-            }
-            LOG.warn("{}; messages that it may have lost are sent again after each lost connection", e.getMessage());
-            return 0;
-        } catch (InterruptedException e) {
-            opened.abandon();
-            throw e;
-        }
-    }
-
-    /** True if the broker may still lose messages that it has acknowledged. */
-    boolean holdsMessages() {
+    @Override
+    public boolean holdsMessages() {
         lock.lock();
         try {
             return !retention.isEmpty() || !outbox.isEmpty();
@@ -246,23 +135,11 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void established(Connection opened, long delivered) {
-        lock.lock();
-        try {
-            if (closed || !opened.active()) {
-                opened.abandon();
-                throw new BrokerException("broker " + login + ": the connection was lost at once", false);
-            }
-            connection = opened;
-            caution.opened(System.nanoTime());
-            lastError = null;
-            backoff.reset();
-            changed.signalAll();
-            resend(retention.connected(opened, delivered));
-            schedulePump();
-        } finally {
-            lock.unlock();
-        }
+    @Override
+    public void opened(Connection opened, long delivered) {
+        caution.opened(System.nanoTime());
+        resend(retention.connected(opened, delivered));
+        schedulePump();
     }
 
     private void resend(List<OutgoingMessage> messages) {
@@ -299,7 +176,7 @@ final class Publisher implements ConnectionListener {
         retention.answeredMark();
         lock.lock();
         try {
-            if (from == connection) {
+            if (from == connection.current()) {
                 retention.answered();
             }
         } finally {
@@ -311,14 +188,14 @@ final class Publisher implements ConnectionListener {
     public void lost(Connection from, String reason) {
         lock.lock();
         try {
-            if (from == connection) {
+            if (from == connection.current()) {
                 LOG.warn("broker {}: connection for writing lost: {}", login, reason);
                 List<OutgoingMessage> unanswered = forgetConnection();
                 OutgoingMessage cause = caution.closed(unanswered, System.nanoTime());
                 if (cause != null && outbox.peek() == cause) {
                     reject(outbox.remove(), "the broker closes the connection at it (" + reason + ")", true, -1);
                 }
-                startReconnecting();
+                connection.open();
             }
         } finally {
             lock.unlock();
@@ -327,7 +204,7 @@ final class Publisher implements ConnectionListener {
 
     /** Returns the messages that were in flight, which are queued again. */
     private List<OutgoingMessage> forgetConnection() {
-        connection = null;
+        connection.drop();
         retention.disconnected();
         pumping = false;
         pumpScheduled = false;
@@ -433,10 +310,8 @@ final class Publisher implements ConnectionListener {
     }
 
     private BrokerException timedOut(Duration timeout, String topic) {
-        String state = connection != null ? "connected"
-                : lastError == null ? "not connected" : "not connected: " + lastError.getMessage();
         return new BrokerException("broker " + login + " did not acknowledge the messages to topic '" + topic
-                + "' within " + timeout.toMillis() + " ms (flushTimeout; " + state + ")", false);
+                + "' within " + timeout.toMillis() + " ms (flushTimeout; " + connection.state() + ")", false);
     }
 
     private String topicOf(Delivery writer) {
@@ -475,9 +350,9 @@ final class Publisher implements ConnectionListener {
     }
 
     private void schedulePump() {
-        if (!pumping && connection != null && !outbox.isEmpty()) {
+        Connection target = connection.current();
+        if (!pumping && target != null && !outbox.isEmpty()) {
             pumping = true;
-            Connection target = connection;
             target.execute(() -> pump(target));
         }
     }
@@ -486,9 +361,9 @@ final class Publisher implements ConnectionListener {
     void pumpSoon() {
         lock.lock();
         try {
-            if (!pumping && !pumpScheduled && connection != null && !outbox.isEmpty()) {
+            Connection target = connection.current();
+            if (!pumping && !pumpScheduled && target != null && !outbox.isEmpty()) {
                 pumpScheduled = true;
-                Connection target = connection;
                 target.executeLater(() -> pump(target), PROMPT_MILLIS);
             }
         } finally {
@@ -500,7 +375,7 @@ final class Publisher implements ConnectionListener {
     private void pump(Connection target) {
         lock.lock();
         try {
-            if (target != connection) {
+            if (target != connection.current()) {
                 return;
             }
             pumping = false;
@@ -543,7 +418,7 @@ final class Publisher implements ConnectionListener {
     public void acknowledged(Connection from, int packetId, int reason) {
         lock.lock();
         try {
-            OutgoingMessage message = from == connection ? inflight.remove(packetId) : null;
+            OutgoingMessage message = from == connection.current() ? inflight.remove(packetId) : null;
             if (message == null) {
                 return;
             }

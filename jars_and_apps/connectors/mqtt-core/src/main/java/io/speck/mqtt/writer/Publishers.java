@@ -56,7 +56,14 @@ final class Publishers {
 
     /** Sends in the background what earlier processes left in a folder for a broker. */
     static void takeOver(Login login, String spool) {
-        if (SpoolFolder.areAbandoned(Path.of(spool), login)) {
+        Path root = Path.of(spool);
+        synchronized (ALL) {
+            Shared known = ALL.get(login);
+            if (known != null && known.publisher.spoolsIn(root)) {
+                return; // it has taken over what was there
+            }
+        }
+        if (SpoolFolder.areAbandoned(root, login)) {
             Publisher publisher = acquire(login, spool);
             publisher.connect();
             release(publisher, new Delivery()); // it stays for as long as it holds messages

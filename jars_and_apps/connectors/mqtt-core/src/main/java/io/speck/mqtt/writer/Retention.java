@@ -79,6 +79,10 @@ final class Retention {
         return SpoolFolder.abandoned(root, login).stream().flatMap(folder -> takeOver(folder).stream()).toList();
     }
 
+    boolean spoolsIn(Path root) {
+        return roots.contains(root);
+    }
+
     /** The mark is another one then, since it is found by the id of the folder. */
     private void beginSpool(Path root) {
         try {

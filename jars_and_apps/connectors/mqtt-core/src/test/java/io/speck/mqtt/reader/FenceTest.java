@@ -243,6 +243,57 @@ class FenceTest {
         assertReads(later, "a");
     }
 
+    private Fence process(long clock) {
+        return new Fence(new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535, 32 << 20, FENCE, 4,
+                false, PATIENCE), () -> clock);
+    }
+
+    private void forgetAll() throws Exception {
+        broker.kill();
+        broker.forget();
+        broker.start();
+    }
+
+    /** The broker forgets all while the earlier process is cut off; then the later one begins, with a slower clock. */
+    @Test
+    void aFasterClockDoesNotMakeAnEarlierProcessTheLaterOne() throws Exception {
+        prepare(OWNED);
+        Fence earlier = process(2_000_000);
+        earlier.check(PATIENCE);
+        forgetAll();
+        Fence later = process(1_000_000);
+        later.check(PATIENCE);
+        assertThrows(TakenOverException.class, () -> earlier.check(PATIENCE));
+        later.check(PATIENCE);
+        assertEquals(1_000_000, FenceText.parse(retained(FENCE), FENCE).claim());
+    }
+
+    @Test
+    void aProcessThatHasSeenTheEarlierClaimRaisesItsOwnAgain() throws Exception {
+        prepare(OWNED);
+        Fence first = process(3_000_000);
+        first.check(PATIENCE);
+        Fence second = process(1_000_000); // above the first, by the fence
+        second.check(PATIENCE);
+        forgetAll();
+        first.check(PATIENCE); // comes first, and does not know of the second yet
+        second.check(PATIENCE);
+        assertThrows(TakenOverException.class, () -> first.check(PATIENCE));
+        second.check(PATIENCE);
+    }
+
+    @Test
+    void oneOfTwoThatBeganWithoutAFencePrevails() throws Exception {
+        Fence one = process(2_000);
+        one.check(PATIENCE);
+        forgetAll();
+        Fence other = process(1_000);
+        other.check(PATIENCE);
+        one.check(PATIENCE); // no claim was there when it began: the time decides
+        assertThrows(TakenOverException.class, () -> other.check(PATIENCE));
+        one.check(PATIENCE);
+    }
+
     @Test
     void aDeletedSessionIsNotMadeAnewByACopyThatComesBack() throws Exception {
         prepare(OWNED);

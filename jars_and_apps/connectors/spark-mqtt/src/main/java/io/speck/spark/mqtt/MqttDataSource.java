@@ -26,8 +26,10 @@ public final class MqttDataSource implements TableProvider, DataSourceRegister {
         return true;
     }
 
+    /** Called by Spark when a query starts, with the options of its source or sink, and for each batch that is written. */
     @Override
     public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+        MqttTable.takeOver(new CaseInsensitiveStringMap(properties));
         return new MqttTable(schema);
     }
 }

@@ -1,6 +1,9 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.failure.OnErrorSink;
+import io.speck.mqtt.writer.MqttSink;
 import io.speck.mqtt.writer.SinkMetrics;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -21,6 +24,8 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** A topic: read as a stream, written by streams and batches. */
 final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics {
@@ -28,6 +33,8 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
     private static final Pattern LAST_PART = Pattern.compile("([^/]*)/*$");
     /** The setting of a session with the checkpoint of the one query that may read the messages. */
     private static final String CHECKPOINT = "spark.speck.checkpoint";
+
+    private static final Logger LOG = LoggerFactory.getLogger(MqttTable.class);
 
     private final StructType schema;
     /** The job in the stamps; null for none. */
@@ -73,6 +80,26 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
         WriteOptions write = WriteOptions.parse(info.options(), spark.conf()).spool(spool(spark));
         writer = write.job();
         return new MqttWriteBuilder(info.schema(), info.queryId(), write, counts);
+    }
+
+    /**
+     * Sends what an earlier process left on disk for the broker of a sink. Its query opens no writer until there is a row
+     * to be written, which may be long after a power cut.
+     */
+    static void takeOver(CaseInsensitiveStringMap options) {
+        SparkSession spark = SparkSession.active();
+        if (options.isEmpty() || options.containsKey("clientId") || spool(spark) == null) {
+            return; // no sink, or no disk
+        }
+        try {
+            OnErrorSink.Settings sink = WriteOptions.parse(options, spark.conf()).spool(spool(spark)).sink();
+            MqttSink.takeOver(sink.sink());
+            if (sink.parking() != null) {
+                MqttSink.takeOver(new SinkSettings(sink.parking(), sink.sink().flushTimeout()).withSpool(spool(spark)));
+            }
+        } catch (InvalidSettingException e) {
+            LOG.debug("{}", e.getMessage()); // the query fails with it when it writes
+        }
     }
 
     /** The folder for messages that a broker may not have saved; null if it is not on a disk of this machine. */

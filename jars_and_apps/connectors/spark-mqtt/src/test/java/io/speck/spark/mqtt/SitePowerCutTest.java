@@ -1,0 +1,39 @@
+package io.speck.spark.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.speck.mqtt.Topic;
+import io.speck.mqtt.writer.WriterProcess;
+import java.nio.file.Path;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** A query after a power cut of its site, with nothing to write yet. */
+@Timeout(180)
+class SitePowerCutTest extends SessionCase {
+    @AfterEach
+    void forgetSpool() {
+        spark.conf().unset("spark.speck.spool");
+    }
+
+    @Test
+    void aQueryWithoutInputSendsWhatTheBrokerLost() throws Exception {
+        Path spool = folder.resolve("spool");
+        WriterProcess.flushed(broker.url(), spool, 0, 100).close();
+        broker.kill();
+        broker.forget();
+        broker.start();
+        spark.conf().set("spark.speck.spool", spool.toString());
+        Topic.session(broker.url(), "query", "nothing");
+        try (Topic out = new Topic(broker.url(), "in/#")) {
+            StreamingQuery query = spark.readStream().format("mqtt").option("brokerUrl", broker.url())
+                    .option("topic", "nothing").option("clientId", "query").load().selectExpr("value")
+                    .writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                    .option("job", "job").option("checkpointLocation", folder.resolve("checkpoint").toString()).start();
+            assertEquals(100, out.take(100).size());
+            query.stop();
+        }
+    }
+}
