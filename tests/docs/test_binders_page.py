@@ -24,6 +24,7 @@ from speck.core.settings import Settings
 from speck.store import Store
 from speck.testing import eventually
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition
 from tests.support.docs_blocks import blocks
 
@@ -171,12 +172,12 @@ def check_a_life(services: Services, abacus: Any, job: Job) -> None:
     assert abacus.messages["listener"][3] in ("3!", "3?")  # once, by either form
     (running,) = [each for each in abacus.jobs.values() if each["state"] == "running"]
     assert running["rows"] == 5  # its state has come along
-    operation = services.coordinator.delete_composition("traffic")
+    operation = user.delete_composition(services.coordinator, "traffic")
     assert operation.wait(60)
     assert abacus.topics.keys() == {"listener"}
 
 
 def carry_out(services: Services, job: Job) -> None:
-    operation, _ = services.coordinator.apply(composition(job))
+    operation, _ = user.apply(services.coordinator, composition(job))
     assert operation.wait(60)
     assert operation.state == "succeeded", operation.to_dict()

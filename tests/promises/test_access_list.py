@@ -28,6 +28,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.two_engines import two_engines
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from testbed.servers.base import free_port
@@ -122,7 +123,7 @@ def apply(coordinator: Coordinator, broker: str, spark: SparkServer, flink: Flin
     loaded = load_composition(
         text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="guarded"
     )
-    operation, _ = coordinator.apply(loaded.composition)
+    operation, _ = user.apply(coordinator, loaded.composition)
     assert operation.wait(PATIENCE)
     assert operation.state == "succeeded", operation.to_dict()
 
@@ -160,7 +161,7 @@ def test_a_chain_runs_under_it_and_the_users_of_others_read_none_of_its_sessions
             assert retained(broker, "jobs", "speck/#")
             assert [retained(broker, user, "speck/#") for user in OUTSIDERS] == [[], []]
         finally:
-            operation = coordinator.delete_composition("guarded")
+            operation = user.delete_composition(coordinator, "guarded")
             assert operation.wait(PATIENCE)
             coordinator.close()
         assert operation.state == "succeeded", operation.to_dict()

@@ -31,8 +31,10 @@ from speck.core.job import Composition
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from testbed import ROOT
+from testbed.benches import user
 from testbed.faults.flow import Listener, client
-from testbed.faults.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
+from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
@@ -120,14 +122,14 @@ class Line:
             ).coordinator
             stack.callback(self.coordinator.close)
             self.coordinator.start()
-            operation, _ = self.coordinator.apply(self._composition())
+            operation, _ = user.apply(self.coordinator, self._composition())
             assert operation.wait(PATIENCE)
             assert operation.state == "succeeded", operation.to_dict()
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.coordinator.delete_composition("line").wait(PATIENCE)
+        user.delete_composition(self.coordinator, "line").wait(PATIENCE)
         self._stack.close()
 
     def _known(self) -> Engine:
