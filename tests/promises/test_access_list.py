@@ -72,8 +72,8 @@ def broker_fixture(tmp_path: Path) -> Iterator[Broker]:
     assert _PASSWORDS is not None
     (tmp_path / "access").write_text(access_list() + OTHERS, encoding="utf-8")
     (tmp_path / "passwords").touch()
-    for name in ("speck", "jobs", "device", "others"):
-        subprocess.run([_PASSWORDS, "-b", str(tmp_path / "passwords"), name, PASSWORD], check=True)
+    for account in ("speck", "jobs", "device", "others"):
+        subprocess.run([_PASSWORDS, "-b", str(tmp_path / "passwords"), account, PASSWORD], check=True)
     guarded = [
         "allow_anonymous false",
         f"password_file {tmp_path}/passwords",
