@@ -72,8 +72,8 @@ def broker_fixture(tmp_path: Path) -> Iterator[Broker]:
     assert _PASSWORDS is not None
     (tmp_path / "access").write_text(access_list() + OTHERS, encoding="utf-8")
     (tmp_path / "passwords").touch()
-    for user in ("speck", "jobs", "device", "others"):
-        subprocess.run([_PASSWORDS, "-b", str(tmp_path / "passwords"), user, PASSWORD], check=True)
+    for login in ("speck", "jobs", "device", "others"):
+        subprocess.run([_PASSWORDS, "-b", str(tmp_path / "passwords"), login, PASSWORD], check=True)
     guarded = [
         "allow_anonymous false",
         f"password_file {tmp_path}/passwords",
