@@ -1,8 +1,9 @@
-"""Checks the words of the Python sources: retired identifiers, and docstrings that begin with a clause.
+"""Checks what users read, and how docstrings begin.
 
-Identifiers are the names that a source binds: modules, functions, classes, parameters, variables, attributes.
-The words are those of docs/contributing.md; a name that is stored, sent, or used by binders of other
-packages keeps its spelling, and is listed in ``ALLOWED`` with its reason.
+Three things are faults: a phrase of ``BANNED`` in a string of the product, in the help of a command, on the
+dashboard or in the documentation; a line of ``docs/`` that is longer than ``WIDTH``; and a docstring that
+begins with a clause ("What …", "Whether …") instead of a noun or a verb, beyond ``MOST_CLAUSES``.  Names in
+code are not checked: a stored word, a field or an option keeps its spelling.
 
     python -m scripts.prose [DIRECTORY]
 """
@@ -19,54 +20,50 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("speck", "speck_learned", "binders", "jars_and_apps", "benchmarks", "scripts", "testbed", "tests")
+PRODUCT = ("speck", "binders")  # their strings reach users: errors, events, help, descriptions of fields
+DASHBOARD = "speck/server/dashboard/assets"
+PAGES = ("README.md", "docs/*.md")
+WRAPPED = "docs/"  # pages whose lines are of bounded width
 MOST_CLAUSES = 20  # docstrings that begin with a clause
+WIDTH = 110  # characters of a line of documentation; tables, code, headings and links may be longer
 
-# A retired word, or several in a row, as parts of an identifier; and the term for it.
-RETIRED = {
-    "settle settles settled settling settler": "await_running, reap, finish",
-    "turn turns": "gated plan, revision, order",
-    "told tell tells telling": "answer, report, read",
-    "stray strays": "orphan",
-    "lookout": "startup probe",
-    "ledger": "operation context",
-    "leaver leave_behind": "abandoner",
-    "leftover leftovers": "reaper",
-    "belongings": "jar garbage collector",
-    "parcel parcels": "transfer plan, submission",
-    "orders": "spec",
-    "carriage carrier": "state transfer",
-    "errand errands": "task",
-    "attend attends": "reconcile",
-    "look looks": "observation",
-    "sighting sightings": "found orphans",
-    "gave give gives giving": "submit",
-    "dismiss dismisses dismissed": "discard",
-    "held": "suspended",
-    "kept": "retained",
-    "wanted": "desired",
-    "taken_up take_up takes_up": "adopt, resume",
-    "bring_out brings_out": "confirm_or_resubmit",
-    "put_back puts_back": "roll_back",
-    "work_off works_off worked_off": "drain",
-    "given_up give_up gives_up": "dropped, abandoned",
+# A phrase that is not idiomatic in technical English, and better ones.  Where such a phrase has an ordinary
+# sense, too, the expression excludes that sense.
+BANNED = {
+    r"so many\b": "that many, this long, N",
+    r"(?:of its own accord|by (?:itself|themselves))\b": "automatically, on its own, separately",
+    r"(?:go|goes|went|going) on\b(?! the)": "continue",
+    r"no more\b(?! than)": "no longer",
+    r"for good\b": "permanently",
+    r"told\b": "reported, notified, distinguished",
+    r"ha(?:s|ve) (?:it|them)\b(?! (?:been|already))": "contains it, lists it, provides it",
+    r"in place of\b": "instead of, replaces",
+    r"at work\b": "in progress, running",
+    r"all the same\b": "nevertheless, anyway",
+    r"as ever\b": "as before",
+    r"wanted\b": "desired",
+    r"in words\b": "as text",
+    r"comes? into question\b": "is a candidate",
+    r"work(?:s|ed|ing)? off\b": "process, drain",
+    r"had better\b": "should",
+    r"(?:take|takes|taken|took|taking) back\b": "revert",
+    r"(?:give|gives|given|gave|giving) up\b": "discard, abandon",
+    r"(?:out of|in|within) reach\b": "unreachable, reachable",
+    r"(?:some|no)body\b": "someone, no one, a user",
+    r"but for\b": "except",
+    r"(?:stand|stands|stood|standing) still\b": "is down, is stopped",
+    r"left behind\b": "abandoned",
+    r"once more\b": "again",
+    r"anew\b": "again",
+    r"(?:pays?|paid) back\b": "breaks even",
+    r"mend(?:s|ed|ing)?\b": "fix, repair",
+    r"comes? to run\b": "starts to run",
+    r"brings? (?:it|them) back\b": "restores",
 }
-# The term is abandoned; ``time_left`` and the left of two sides are other words.
-LEFT = re.compile(r"_*left(_.*)?\Z")
-
-# Names of users, stored records and binders of other packages: the sources that bind them, and the reason.
-ALLOWED = {
-    "wanted": ("speck/server/api/", "field of the REST interface"),
-    "left_behind": ("", "field of the REST interface and of stored operations"),
-    "leave_behind": ("", "parameter of the REST interface and option of the command line"),
-    "give_up": ("", "parameter of the REST interface and option of the command line"),
-    "left_state": ("", "method of a protocol that binders of other packages implement"),
-    "kept_nothing": ("", "method of a protocol that binders of other packages implement"),
-    "KEPT": ("speck/core/", "state of an action and outcome of a step, stored and in the REST interface"),
-    "left": ("speck/cli/draw/", "the side of a drawing"),
-    "settled": ("", "of a composition: each job has a site, each topic a home; none of the terms above"),
-    "_settled": ("speck/core/draft.py", "the same of one job"),
-    "LeftoverSchema": ("speck/server/api/", "component of the OpenAPI document"),
-}
+# Whole strings that are stored or sent, and keep their spelling.
+STORED = {"given up": "the kind of an event"}
+_BANNED = re.compile(r"(?<![\w-])(?:" + "|".join(f"({phrase})" for phrase in BANNED) + ")", re.IGNORECASE)
+_TERMS = tuple(BANNED.values())
 
 CLAUSE = re.compile(
     r"(?:what|whatever|whether|who|whoever|whom|whose|which|how|why|where|when)(?![\w'-])", re.IGNORECASE
@@ -75,7 +72,7 @@ CLAUSE = re.compile(
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One place in a source, and the fault there."""
+    """One place in a file, and the fault there."""
 
     path: str
     line: int
@@ -85,72 +82,44 @@ class Finding:
         return f"{self.path}:{self.line}: {self.message}"
 
 
-# --- identifiers
+def banned(text: str) -> Iterator[tuple[int, str]]:
+    """Each banned phrase in a text: its place, and the message."""
+    for found in _BANNED.finditer(text):
+        term = _TERMS[(found.lastindex or 1) - 1]
+        yield found.start(), f"{' '.join(found[0].split())!r} is not idiomatic (rather: {term})"
 
 
-def words_of(identifier: str) -> list[str]:
-    """The words of an identifier in lower case: ``_take_up`` and ``TakeUp`` have two."""
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", identifier)]
+# --- Python sources
 
 
-def _terms() -> dict[tuple[str, ...], str]:
-    return {tuple(phrase.split("_")): term for phrases, term in RETIRED.items() for phrase in phrases.split()}
-
-
-_TERMS = _terms()
-_LONGEST = max(map(len, _TERMS))
-
-
-def is_allowed(identifier: str, path: str) -> bool:
-    """True if the identifier keeps its spelling in this source."""
-    return identifier in ALLOWED and path.startswith(ALLOWED[identifier][0])
-
-
-def retired_word(identifier: str) -> tuple[str, str] | None:
-    """The retired word in an identifier with the term for it; ``None`` if there is none."""
-    if LEFT.match(identifier):
-        return "left", "abandoned, remaining"
-    words = words_of(identifier)
-    for length in range(1, _LONGEST + 1):
-        for start in range(len(words) - length + 1):
-            phrase = tuple(words[start : start + length])
-            if phrase in _TERMS:
-                return " ".join(phrase), _TERMS[phrase]
-    return None
-
-
-def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """The names that a source binds, with their lines; a test is named by a sentence, and left out."""
+def strings(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The texts of a source that may reach a user: strings but docstrings, and the help of commands."""
+    skipped = {id(node.value) for node in _bare_texts(tree)}
     for node in ast.walk(tree):
-        line = getattr(node, "lineno", 0)
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if not name.startswith("test_"):
-                    yield name, line
-            case ast.ClassDef(name=name) | ast.arg(arg=name):
-                yield name, line
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield name, line
-            case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
-                yield name, line
-            case (
-                ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name))
-            ):
-                yield name, line
+            case ast.Constant(value=str(text)) if id(node) not in skipped and _is_prose(text):
+                yield text, node.lineno
+            case ast.FunctionDef() if _is_command(node):
+                yield ast.get_docstring(node) or "", node.body[0].lineno
 
 
-def retired_identifiers(tree: ast.AST, path: str) -> Iterator[Finding]:
-    """Each retired word among the identifiers of a source, its module's name included."""
-    module = Path(path).stem
-    named = [] if module.startswith("test_") else [(module, 1)]
-    for name, line in [*named, *identifiers(tree)]:
-        found = None if is_allowed(name, path) else retired_word(name)
-        if found is not None:
-            word, term = found
-            yield Finding(path, line, f"{name}: {word!r} is retired (rather: {term})")
+def _is_prose(text: str) -> bool:
+    """False for a single word, which is a key, a field or an option, and for what is stored."""
+    return " " in text.strip() and text not in STORED
 
 
-# --- docstrings
+def _bare_texts(tree: ast.AST) -> Iterator[ast.Expr]:
+    """The docstrings: of modules, classes and functions, and those behind a constant or a field."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                yield node
+
+
+def _is_command(function: ast.FunctionDef) -> bool:
+    """True if a function is a command of click, whose docstring is its help."""
+    names = (ast.unparse(each) for each in function.decorator_list)
+    return any(re.match(r"[\w.]+\.(?:command|group)\(", name) for name in names)
 
 
 def clause_docstrings(tree: ast.AST, path: str) -> Iterator[Finding]:
@@ -160,6 +129,47 @@ def clause_docstrings(tree: ast.AST, path: str) -> Iterator[Finding]:
             text = ast.get_docstring(node) or ""
             if CLAUSE.match(text):
                 yield Finding(path, node.body[0].lineno, f"begins with a clause: {text.splitlines()[0]}")
+
+
+# --- the dashboard and the documentation
+
+# Texts in a script: in quotes, and between the tags of a template.
+_SHOWN = re.compile(r'"([^"\n]*)"|>([^<>{}$\n]*)(?=[<$])')
+_CODE = re.compile(r"(?s)```.*?```|`[^`\n]+`|<!--.*?-->|(?<=\]\()[^)]*")
+
+
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """A text with what the pattern matches as blanks, so that lines keep their numbers."""
+    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def page_findings(text: str, path: str) -> Iterator[Finding]:
+    """The banned phrases of a page beside its code, and its lines that are too long."""
+    prose = _blanked(_CODE, text)
+    for place, message in banned(prose):
+        yield Finding(path, prose.count("\n", 0, place) + 1, message)
+    is_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and path.startswith(WRAPPED) and len(line) > WIDTH and _is_wrappable(line):
+            yield Finding(path, number, f"{len(line)} characters in a line (at most {WIDTH})")
+
+
+def _is_wrappable(line: str) -> bool:
+    """True for prose: no table, heading or fence, and no long link or piece of code in the line."""
+    if line.lstrip().startswith(("|", "#", "```", "<", "[", "![")):
+        return False
+    whole = re.sub(r"`[^`]*`", lambda span: span[0].replace(" ", "_"), line)
+    return max(map(len, whole.split())) < WIDTH // 2
+
+
+def script_findings(text: str, path: str) -> Iterator[Finding]:
+    """The banned phrases in what a script of the dashboard shows."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in _SHOWN.finditer(line.partition("// ")[0]):
+            shown = found[1] or found[2] or ""
+            if _is_prose(shown):
+                yield from (Finding(path, number, message) for _, message in banned(shown))
 
 
 # --- the tree
@@ -172,22 +182,30 @@ def sources(root: Path) -> Iterator[Path]:
 
 
 def examine(root: Path) -> tuple[list[Finding], list[Finding]]:
-    """The retired identifiers and the docstrings that begin with a clause."""
-    retired: list[Finding] = []
+    """The faults of texts that users read, and the docstrings that begin with a clause."""
+    faults: list[Finding] = []
     clauses: list[Finding] = []
     for source in sources(root):
         path = source.relative_to(root).as_posix()
         tree = ast.parse(source.read_bytes(), path)
         clauses += clause_docstrings(tree, path)
-        retired += retired_identifiers(tree, path)
-    return sorted(set(retired)), sorted(clauses)
+        if path.startswith(tuple(f"{each}/" for each in PRODUCT)):
+            found = ((text, line) for text, line in strings(tree))
+            faults += [Finding(path, line, message) for text, line in found for _, message in banned(text)]
+    for script in sorted((root / DASHBOARD).rglob("*.js")):
+        if "vendor" not in script.parts:
+            faults += script_findings(script.read_text("utf-8"), script.relative_to(root).as_posix())
+    for pattern in PAGES:
+        for page in sorted(root.glob(pattern)):
+            faults += page_findings(page.read_text("utf-8"), page.relative_to(root).as_posix())
+    return sorted(set(faults)), sorted(clauses)
 
 
-def report(retired: Iterable[Finding], clauses: list[Finding]) -> list[str]:
+def report(faults: Iterable[Finding], clauses: list[Finding]) -> list[str]:
     """The lines to print; none if the sources pass."""
-    lines = [str(each) for each in retired]
+    lines = [str(fault) for fault in faults]
     if len(clauses) > MOST_CLAUSES:
-        lines += [str(each) for each in clauses]
+        lines += [str(clause) for clause in clauses]
         lines.append(f"{len(clauses)} docstrings begin with a clause (at most {MOST_CLAUSES})")
     return lines
 

@@ -23,7 +23,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields, validate
 from marshmallow.exceptions import SCHEMA
 
 from speck.errors import Fault, InvalidInput
-from speck.placement.problem import Channel, EngineModel, Load, PlacedJob, Placement, Problem, Site, Tier
+from speck.placement.problem import Channel, EngineModel, Load, PlacedJob, Placement, Problem, SiteModel, Tier
 
 VERSION = 1
 SUBJECT = "training data"
@@ -213,7 +213,7 @@ def problem_of(data: Mapping[str, Any]) -> Problem:
         )
         for each in data["jobs"]
     ]
-    sites = [Site(**{**each, "tier": Tier(each.get("tier", Tier.EDGE))}) for each in data["sites"]]
+    sites = [SiteModel(**{**each, "tier": Tier(each.get("tier", Tier.EDGE))}) for each in data["sites"]]
     channels = [Channel(**{**each, "homes": tuple(each["homes"])}) for each in data["channels"]]
     known = {
         name: data[name] for name in ("overhead", "stamp", "acknowledgement", "broker_cost") if name in data

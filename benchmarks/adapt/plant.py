@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from speck.coordinator.placing.placer import Wishes
+from speck.coordinator.placing.placer import PlacementRequest
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.placement.cost import Figures
@@ -114,7 +114,7 @@ class Plant:
         conditions.true = True
         try:
             desired = services.coordinator.deployments.composition(NAME)
-            advice = services.coordinator.placer.place(desired, Wishes(homes_stay=True)).advice
+            advice = services.coordinator.placer.place(desired, PlacementRequest(homes_stay=True)).advice
         finally:
             conditions.true = False
         return advice.now or advice.after, advice.after

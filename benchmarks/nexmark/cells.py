@@ -29,7 +29,7 @@ from benchmarks.placement.gates import (
 from benchmarks.wan.platform import Platform, Read
 from benchmarks.wan.servers import BROKER
 from binders.common.java import java
-from speck.coordinator.placing.placer import Placed
+from speck.coordinator.placing.placer import PlacementResult
 from speck.core.job import Composition
 from speck.placement.policies import policies
 from speck.placement.profile import Inputs
@@ -113,9 +113,11 @@ class Bench:
             advised = self.platform.placed(composition, {}, inputs)
             return inputs, not advised.advice.steps
 
-    def _placements(self, composition: Composition, inputs: Inputs) -> dict[str, tuple[list[str], Placed]]:
+    def _placements(
+        self, composition: Composition, inputs: Inputs
+    ) -> dict[str, tuple[list[str], PlacementResult]]:
         """Each different placement, and the policies that have it."""
-        found: dict[str, tuple[list[str], Placed]] = {}
+        found: dict[str, tuple[list[str], PlacementResult]] = {}
         for name in policies():
             if name in _LEFT_OUT:
                 continue
@@ -134,7 +136,7 @@ class Bench:
             runs.append(run)
         return scored({"query": query, "profile": profile, "runs": runs})
 
-    def _run(self, query: str, placed: Placed) -> Row:
+    def _run(self, query: str, placed: PlacementResult) -> Row:
         lengths = self.lengths
         with self._running(query, placed, 1.0) as reader:
             time.sleep(lengths.warm)
@@ -162,7 +164,7 @@ class Bench:
         for site, place in self.platform.servers.places.items():
             yield site, cores[site], place
 
-    def _sustained(self, query: str, placed: Placed) -> float:
+    def _sustained(self, query: str, placed: PlacementResult) -> float:
         """The progress of the results against the clock, while more events come than at their own pace."""
         lengths = self.lengths
         with self._running(query, placed, lengths.flood) as reader:
@@ -181,7 +183,7 @@ class Bench:
             self.platform.network.set_link(site, link)
 
     @contextmanager
-    def _running(self, query: str, placed: Placed, speed: float) -> Iterator[Read]:
+    def _running(self, query: str, placed: PlacementResult, speed: float) -> Iterator[Read]:
         """While the block runs, the jobs run anew, events come, and results are read."""
         self.platform.servers.without_bounds()
         self.platform.apply(placed.composition)
@@ -223,7 +225,7 @@ def process(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             running.kill()
 
 
-def _key(placed: Placed) -> str:
+def _key(placed: PlacementResult) -> str:
     placement = placed.advice.placement
     return str((placed.model.sites(placement), placed.model.homes_by_name(placement.homes)))
 

@@ -28,7 +28,7 @@ from benchmarks.placement.scores import q_error, quantile, spearman, top_loss
 from benchmarks.wan.__main__ import PROFILES
 from benchmarks.wan.platform import Feed, Platform, Read, feed, read
 from benchmarks.wan.servers import Place
-from speck.coordinator.placing.placer import Placed
+from speck.coordinator.placing.placer import PlacementResult
 from speck.core.job import Composition
 from speck.local.wan.network import Link, unavailable
 from speck.placement.cost import PENALTY
@@ -99,7 +99,7 @@ class Bench:
         if missing := self.platform.unmeasured():
             raise RuntimeError(f"jobs without a measured cost: {missing}")
 
-    def deploy(self, placement: str, profile: str) -> tuple[Placed, float]:
+    def deploy(self, placement: str, profile: str) -> tuple[PlacementResult, float]:
         """Move the jobs; returns the placement with its prediction, and the gap in the results, s."""
         self.set_links(profile)
         placed = self.platform.placed(self.composition, self.graph.sites(placement), self.inputs)
@@ -113,7 +113,9 @@ class Bench:
         placed, gap = self.deploy(placement, profile)
         return self.measured(placed, gap, placement, profile, seconds)
 
-    def measured(self, placed: Placed, gap: float, placement: str, profile: str, seconds: float) -> Run:
+    def measured(
+        self, placed: PlacementResult, gap: float, placement: str, profile: str, seconds: float
+    ) -> Run:
         """The run of a placement that is deployed."""
         before = self.platform.counters()
         self.reader.taken()
@@ -157,7 +159,7 @@ class Bench:
         return gap
 
 
-def predicted(placed: Placed) -> dict[str, Any]:
+def predicted(placed: PlacementResult) -> dict[str, Any]:
     """The figures of a placement that a run is compared with."""
     problem, figures = placed.model.problem, placed.advice.after
     sinks = [job.output is None or not problem.readers[job.output] for job in problem.jobs]

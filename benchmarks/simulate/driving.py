@@ -15,13 +15,13 @@ import numpy as np
 
 from benchmarks.simulate.measuring import Meter, Part, modelled, parts
 from speck.controller.adaptation.mover import Advised, Present
-from speck.controller.adaptation.sight import Sight
-from speck.core.adaptation import Memory, StepRecord
+from speck.controller.adaptation.observations import Observations
+from speck.core.adaptation import AdaptationState, StepRecord
 from speck.core.lifecycle import OperationState
 from speck.core.placement import PlacementOptions
 from speck.placement.adaptation import limits, verdict
 from speck.placement.adaptation.candidates import candidates
-from speck.placement.adaptation.decide import Back, Step, decide
+from speck.placement.adaptation.decide import Revert, Step, decide
 from speck.placement.adaptation.situation import Progress, Realised, Situation
 from speck.placement.cost import evaluate, load_of
 from speck.placement.graph import Model
@@ -49,8 +49,8 @@ class Driven:
     """A composition with the memory of its loop; ``revision`` counts the moves."""
 
     part: Part
-    memory: Memory = field(default_factory=Memory)
-    sight: Sight = field(default_factory=Sight)
+    memory: AdaptationState = field(default_factory=AdaptationState)
+    observed: Observations = field(default_factory=Observations)
     revision: int = 1
     operation_ends: float = 0.0
     back_and_forth: int = 0  # jobs that returned within an hour to the site that they had left
@@ -171,22 +171,22 @@ def observe(world: World, driven: Driven, period: float = PERIOD) -> None:
     present = Present(world.model(part, inputs), inputs)
     waiting = world.fluid.waiting_by_job
     counts = {world.problem.jobs[job].name: int(waiting[job]) for job in part.jobs}
-    driven.sight.take(present, counts, driven.memory.rates, now)
+    driven.observed.add(present, counts, driven.memory.rates, now)
     silent = {
         world.problem.sites[site].name: "cut off"
         for site, since in world.cut(part).items()
         if now - since >= SILENCE
     }
-    trigger = driven.sight.due(driven.memory, silent, period, now)
+    trigger = driven.observed.due(driven.memory, silent, period, now)
     if trigger is None:
         return
-    driven.sight.decided = now
+    driven.observed.decided = now
     seen = _situation(world, driven, present, silent, inputs)
     answer, driven.memory = decide(driven.memory, replace(seen, trigger=trigger), now)
-    driven.sight.baseline = inputs.links
+    driven.observed.baseline = inputs.links
     if isinstance(answer, Step):
         _carry_out(world, driven, answer.about.jobs, answer.about.target)
-    elif isinstance(answer, Back):
+    elif isinstance(answer, Revert):
         _correct_speed(world, answer.record, seen)
         _carry_out(world, driven, answer.record.jobs, answer.record.source)
 
@@ -199,14 +199,14 @@ def _situation(
     stale = [job.name for job in part.problem.jobs if job.name not in inputs.fresh]
     hold = ""
     if world.cut(part):
-        hold = "an engine of its jobs does not answer"
+        hold = "an engine of its jobs does not respond"
     elif now < driven.operation_ends:
-        hold = "an operation is at work"
+        hold = "an operation is in progress"
     elif stale:
         hold = f"the rate of job {stale[0]!r} is not of the last minute"
     seen = Situation(
         revision=driven.revision,
-        by_loop=True,
+        automatic=True,
         options=world.options,
         objective=figures.objective,
         age_p95=figures.age_p95,
@@ -215,8 +215,8 @@ def _situation(
         hold=hold,
         silent=silent,
         moving=sum(each is not driven and now < each.operation_ends for each in world.compositions),
-        lag_grows=bool(driven.sight.lagging),
-        draining=driven.sight.draining,
+        lag_grows=bool(driven.observed.lagging),
+        draining=driven.observed.draining,
         progress=None if pending is None else _progress(driven, now),
         realised=None if pending is None or hold or not pending.due else _realised(driven, present, pending),
     )
@@ -238,7 +238,7 @@ def _realised(driven: Driven, present: Present, pending: StepRecord) -> Realised
         for name, profile in present.inputs.jobs.items()
         if profile.cost is not None and profile.cost.known is Known.MEASURED
     }
-    lags = bool(set(driven.sight.lagging) & set(pending.jobs))
+    lags = bool(set(driven.observed.lagging) & set(pending.jobs))
     return verdict.realised(present.model, pending, costs, lag_grows=lags)
 
 

@@ -17,7 +17,7 @@ from benchmarks.wan.servers import BROKER, Place, Servers
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Services, build
-from speck.coordinator.placing.placer import Placed, Wishes
+from speck.coordinator.placing.placer import PlacementRequest, PlacementResult
 from speck.core.job import Composition
 from speck.core.settings import Settings
 from speck.local.wan.network import Link, Network
@@ -169,7 +169,7 @@ class Platform:
         sites: Mapping[str, str],
         inputs: Inputs | None = None,
         policy: str = "",
-    ) -> Placed:
+    ) -> PlacementResult:
         """The composition with jobs at these sites (all others: where the policy has them), and its figures.
 
         Links are taken as they are declared now; ``inputs`` are the profiles (``None``: as measured now).
@@ -178,7 +178,7 @@ class Platform:
         if inputs is not None:
             placer = replace(placer, inputs=lambda: replace(inputs, links={}))
         constraints = {job: (site,) for job, site in sites.items()}
-        return placer.place(composition, Wishes(policy=policy, constraints=constraints))
+        return placer.place(composition, PlacementRequest(policy=policy, constraints=constraints))
 
     def apply(self, composition: Composition) -> Operation:
         """Carry a placed composition out; again while a job waits for its old topic to be drained.

@@ -426,7 +426,7 @@ class MqttBroker(BrokerBinder):
         except Rejected as error:
             return [
                 Complaint(
-                    f"it refuses a client with an id as jobs have it ({client!r}): {error} (allow ids of "
+                    f"it refuses a client id of the form that jobs use ({client!r}): {error} (allow ids of "
                     "256 characters of letters, digits, '.', '_', '-' and ':')"
                 )
             ]

@@ -142,15 +142,15 @@ def probed_concerns(
             Complaint(
                 f"its queue for an offline job was tried with {min(probed.sent, probed.received)} messages "
                 f"only, in {2 * _SHARE * timeout:.1f} s: whether it drops some beyond is not known",
-                "look at its bounds for queued messages (docs/mqtt.md, Other brokers)",
+                "check its limits for queued messages (docs/mqtt.md, Other brokers)",
                 remark=True,
             )
         )
     if probed.at_once < min(_MIN_INFLIGHT, probed.received):
         found.append(
             Complaint(
-                f"it delivers {probed.at_once} unacknowledged messages at a time: a job's batch holds no "
-                "more, and messages of a fast source pile up (Mosquitto: max_inflight_messages 0)",
+                f"it delivers {probed.at_once} unacknowledged messages at a time: a job's batch is "
+                "limited to that, and messages of a fast source pile up (Mosquitto: max_inflight_messages 0)",
                 remark=probed.at_once > _FEW_INFLIGHT,
             )
         )

@@ -89,7 +89,7 @@ class SessionRecords:
             raise SessionOfAnother(
                 f"session {self.session!r} at broker {address} belongs to another SpecK, with store "
                 f"{self.owner} (this one has store {owner}): give the job another name here, or delete it "
-                f"there (if that store is gone for good, remove the retained messages "
+                f"there (if that store is permanently lost, remove the retained messages "
                 f"{note_topic(self.session)!r} and {fence_topic(self.session)!r}; docs/mqtt.md, Owners)",
                 address=address,
             )

@@ -39,10 +39,10 @@ def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:
 
 
 def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str:
-    """The number of messages that are deleted with a session, in words."""
+    """The number of messages that are deleted with a session, as text."""
     # Engines acknowledge a batch when they begin the next one: the last may be among those that wait.
     most = "" if waiting == MOST_COUNTED else "at most "
-    return f"given up: {most}{count_text(waiting)} that waited at {session.topic!r} of {session.broker}"
+    return f"discarded: {most}{count_text(waiting)} at {session.topic!r} of {session.broker}"
 
 
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:
@@ -65,10 +65,10 @@ def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str]
         elif name in known:
             found.add(name)
         else:
-            message = f"{name!r} is no site, and no address of an engine or a broker (see: speck sites)"
+            message = f"{name!r} is not a site, nor the address of an engine or a broker (see speck sites)"
             faults.append(Fault(message, value=name))
     if faults:
-        raise InvalidInput(faults, "what is to be left behind")
+        raise InvalidInput(faults, "--leave-behind")
     return frozenset(found)
 
 
@@ -87,8 +87,8 @@ def refuse_use(composition: str, desired: Iterable[Job], abandoned: Collection[s
     """
     faults = [
         Fault(
-            f"{field} {address} is to be left behind (write another broker for it; or, if this one answers, "
-            "name only what does not: the address of the engine)",
+            f"{field} {address} is treated as lost (choose another broker; or, if this one is reachable, "
+            "name only the address of the lost engine)",
             job=job.job_name,
             field=field,
             value=address,
@@ -140,7 +140,7 @@ class Abandoner:
         abandoned = AbandonedAttempt(
             composition, form.engine, form.spe_address, form.source_broker, attempt, record.handle
         )
-        message = f"job {form.job_name!r}: attempt {attempt.number} was left behind at {form.spe_address}"
+        message = f"job {form.job_name!r}: attempt {attempt.number} was abandoned at {form.spe_address}"
         state = self.state_of(record, form) if keep_state else None
         changing = keep_state and Capability.DISPOSE in context.pool.engine(form).capabilities
         gone = AttemptAbandoned(attempt, form_fingerprint(form), state, changing)
@@ -183,7 +183,7 @@ class Abandoner:
             )
             if lost:
                 where = f"{session.topic!r} of {broker}"
-                text = f"given up: what waited at {where}, which was left behind (it cannot be counted now)"
+                text = f"discarded: messages at {where}, which was abandoned (number unknown)"
                 self.context.operation.note(job, text)
                 transaction.add_event(self.context.event(EventKind.DROPPED, job, f"job {job!r}: {text}"))
 

@@ -266,7 +266,7 @@ def _with_session(
         reason = (
             f"{shown} is number {copy.number}, and the fence of {session.session!r} names {session.fenced}"
         )
-        return Refusal(name, f"{reason}: it reads no more")
+        return Refusal(name, f"{reason}: it no longer reads")
     return Adoption(
         job=name,
         owner=copy.owner,

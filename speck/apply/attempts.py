@@ -167,7 +167,7 @@ class Attempts:
             found = self._find(job, attempt)
             if found is not None:
                 return found
-            raise BinderError(f"{error} (looked for it: it does not run)") from error
+            raise BinderError(f"{error} (checked: it is not running)") from error
 
     def _find(self, job: Job, attempt: Attempt) -> Handle | None:
         """Look for an attempt whose submit has an unknown outcome; raises OutcomeUnknown if it stays so."""
@@ -183,9 +183,7 @@ class Attempts:
                     self.context.operation.count("find")
                     return engine.find(attempt)
         except BinderError as error:
-            raise OutcomeUnknown(
-                f"whether it started is not known: {error}", address=error.address
-            ) from error
+            raise OutcomeUnknown(f"it may or may not have started: {error}", address=error.address) from error
         return None
 
     def confirm(self, attempt: Attempt, handle: Handle) -> None:
@@ -217,7 +215,9 @@ class Attempts:
             return state if plan is None else self._deliver(job, plan)
         except BinderError as error:
             # Not of the error's own class: its outcome may be unknown, and still nothing was started.
-            message = f"the state of job {job.job_name!r} could not be brought to {job.spe_address}: {error}"
+            message = (
+                f"the state of job {job.job_name!r} could not be transferred to {job.spe_address}: {error}"
+            )
             raise BinderError(message, address=error.address) from error
 
     def _deliver(self, job: Job, plan: TransferPlan) -> State:

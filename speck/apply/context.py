@@ -13,7 +13,7 @@ from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
 from speck.binder.retry import with_retries
 from speck.core.job import Job
-from speck.core.lifecycle import BY_LOOP, EventKind
+from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.store import AttemptRecord, Event, JobRecord, Store, Transaction
 
 _T = TypeVar("_T")
@@ -69,7 +69,7 @@ class OperationContext:
     def event(self, kind: EventKind | str, job: str, message: str, messages: int = 0) -> Event:
         """An entry of the audit log, of this operation; ``messages`` is the number of those given up."""
         operation = self.operation
-        by_loop = operation.kind in BY_LOOP
+        automatic = operation.kind in AUTOMATIC
         return Event(
             self.clock(),
             kind,
@@ -77,7 +77,7 @@ class OperationContext:
             operation.composition,
             job,
             operation.id,
-            by_loop=by_loop,
+            automatic=automatic,
             messages=messages,
         )
 

@@ -25,7 +25,7 @@ from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Un
 from speck.store import AttemptRecord, SessionRecord
 from speck.store.history import History
 
-REMEDY = "apply with --give-up to give them up"
+REMEDY = "use --give-up to discard them"
 
 _ASK_AGAIN = 5.0  # s, after which another marker is sent, should the first be lost
 _STILL = 3.0  # s without input, after which a job without drain markers counts as drained
@@ -66,7 +66,7 @@ class SourceSwitch:
         """Raise :class:`~speck.errors.Rejected` if messages would be lost; no copy of the job runs."""
         for session, waiting in () if self._allowed else self._unprocessed(action):
             name = action.job.job_name
-            raise self._refusal(name, session, waiting, "nothing has confirmed that it processed them")
+            raise self._refusal(name, session, waiting, "no copy confirmed that it processed them")
 
     def has_processed_all(self, name: str) -> bool:
         """True if a deletion of all sessions of a job loses nothing, or only what the user gives up."""
@@ -106,11 +106,13 @@ class SourceSwitch:
         except (OutcomeUnknown, Unreachable):
             raise
         except BinderError as error:
-            why = f"it cannot be started as it was to process them: {error}"
+            why = f"it cannot be restarted in its old form to process them: {error}"
             raise self._refusal(name, session, waiting, why) from error
         self._drain_copies(name)
         for undrained, still in self._unread(name, [session]):
-            raise self._refusal(name, undrained, still, "it was started as it was to process them, and died")
+            raise self._refusal(
+                name, undrained, still, "it was restarted in its old form to process them, and failed"
+            )
 
     def _last_reader(self, name: str, session: SessionRecord) -> tuple[int, Job] | None:
         for record in self.context.store.attempts(name):
@@ -145,8 +147,8 @@ class SourceSwitch:
 
     def _refusal(self, name: str, session: SessionRecord, waiting: int, why: str) -> Rejected:
         message = (
-            f"{waiting_text(waiting, session.topic, session.broker)} that job {name!r} leaves, and {why} "
-            f"(mend that and apply again, revert the change, or {REMEDY})"
+            f"{waiting_text(waiting, session.topic, session.broker)}, which job {name!r} leaves; they would "
+            f"be lost: {why} (fix the job and apply again, revert the change, or {REMEDY})"
         )
         return Rejected(message, address=session.broker)
 
@@ -250,6 +252,6 @@ def _is_still(copy: Copy, deadline: float) -> bool:
 def _timeout_text(copy: Copy, bound: float) -> str:
     return (
         f"the messages at {copy.job.source_topic!r} of {copy.job.source_broker} were not drained in "
-        f"{bound:g} s: the job keeps reading there, and messages at its next source are retained (apply "
-        "again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
+        f"{bound:g} s: the job keeps its old source, and messages at its new source are retained "
+        "(apply again later, or raise --drain of speck serve)"
     )

@@ -11,7 +11,7 @@ from typing import Any
 from speck.core.change import Request
 from speck.core.lifecycle import ActionState, OperationKind, OperationState, RevisionState
 from speck.core.plan import Keep, Plan, action_data
-from speck.store import Outcome
+from speck.store import RevisionOutcome
 
 OPEN = frozenset({RevisionState.PENDING, RevisionState.PARTLY})  # the reconciler may still apply it
 
@@ -197,8 +197,8 @@ class Operation:
 
 
 def outcome_at_end(
-    before: Outcome | None, operation: Mapping[str, Any], *, carried_out: bool
-) -> Outcome | None:
+    before: RevisionOutcome | None, operation: Mapping[str, Any], *, carried_out: bool
+) -> RevisionOutcome | None:
     """The outcome of the last revision after an operation on it (as plain data); ``None``: as before.
 
     ``carried_out`` is true if every job is in its desired form.  A revision that was applied once stays so,
@@ -216,13 +216,13 @@ def outcome_at_end(
         waits = operation["state"] == OperationState.WAITING
         state = RevisionState.PENDING if waits else RevisionState.FAILED
     asked = operation["id"] if before is None else before.operation
-    return Outcome(state, asked)
+    return RevisionOutcome(state, asked)
 
 
-def overtaken(before: Outcome | None, by: int, *, rolled_back: bool) -> Outcome | None:
+def overtaken(before: RevisionOutcome | None, by: int, *, rolled_back: bool) -> RevisionOutcome | None:
     """The outcome of the last revision when another change is accepted; ``None``: as before."""
     if before is None:
-        return Outcome(RevisionState.ROLLED_BACK, "", by) if rolled_back else None
+        return RevisionOutcome(RevisionState.ROLLED_BACK, "", by) if rolled_back else None
     if rolled_back:
         return replace(before, state=RevisionState.ROLLED_BACK, by=by)
     return replace(before, state=RevisionState.SUPERSEDED, by=by) if before.state in OPEN else None

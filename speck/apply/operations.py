@@ -16,7 +16,14 @@ from speck.apply.operation import Operation, end_state, outcome_at_end, summary_
 from speck.apply.planned import PlannedChange
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
-from speck.core.lifecycle import BY_LOOP, ActionState, EventKind, OperationKind, OperationState, RevisionState
+from speck.core.lifecycle import (
+    AUTOMATIC,
+    ActionState,
+    EventKind,
+    OperationKind,
+    OperationState,
+    RevisionState,
+)
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import refuse_operation
 from speck.core.schedule import Step
@@ -24,7 +31,7 @@ from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
-from speck.store import DeletedComposition, Event, Intent, Outcome, Store, Transaction
+from speck.store import DeletedComposition, Event, Intent, RevisionOutcome, Store, Transaction
 from speck.store.deployments import Deployments
 from speck.store.retention import Retention
 
@@ -128,15 +135,15 @@ class Operations:
         :class:`~speck.errors.Busy`.
         """
         with self._lock:
-            if kind in BY_LOOP:
+            if kind in AUTOMATIC:
                 self.refuse_waiting(composition)
             self._users[composition] += 1
             planning = self._planning.setdefault(composition, threading.RLock())
         try:
-            if kind not in BY_LOOP:
+            if kind not in AUTOMATIC:
                 self._await_loop(composition)
             with planning:
-                if kind not in BY_LOOP:  # a step may have begun while this one waited for its plan
+                if kind not in AUTOMATIC:  # a step may have begun while this one waited for its plan
                     self._await_loop(composition)
                 self.refuse_busy(composition)
                 yield
@@ -148,7 +155,7 @@ class Operations:
 
     def _await_loop(self, composition: str) -> None:
         at_work = self._at_work.get(composition)
-        if at_work is not None and at_work.kind in BY_LOOP:
+        if at_work is not None and at_work.kind in AUTOMATIC:
             at_work.wait(self.settings.heal_patience)
 
     @contextmanager
@@ -158,7 +165,7 @@ class Operations:
         Raises as :meth:`refuse_busy`.
         """
         with self._lock:
-            if kind in BY_LOOP:
+            if kind in AUTOMATIC:
                 self.refuse_waiting(composition, own=1)
             self.refuse_busy(composition)
             yield
@@ -172,7 +179,9 @@ class Operations:
     def refuse_waiting(self, composition: str, own: int = 0) -> None:
         """Raise :class:`~speck.errors.Busy` if there are users of a composition besides its ``own`` one."""
         if self._users[composition] > own:
-            raise Busy(f"composition {composition!r}: a user's request is at work (wait for its end)")
+            raise Busy(
+                f"composition {composition!r}: a user's change is in progress (retry when it has finished)"
+            )
 
     def begin(
         self, planned: PlannedChange, record: Record | None = None, warnings: Iterable[str] = ()
@@ -208,19 +217,19 @@ class Operations:
         self._begin(operation, desired, replace(plan, actions=due))
 
     def refuse_busy(self, composition: str) -> None:
-        """Raise :class:`~speck.errors.Busy` while an operation is at work on a composition, or at shutdown.
+        """Raise :class:`~speck.errors.Busy` while an operation changes a composition, or at shutdown.
 
         Raises :class:`~speck.errors.Overloaded` when too many are at work on others.
         """
         if self._closing:
-            raise Busy("the server is shutting down (try again when it is up)")
+            raise Busy("the server is shutting down (retry after it has restarted)")
         at_work = self._at_work.get(composition)
         if at_work is not None:
             raise Busy(
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
-                f"{at_work.revision}) is at work (wait for its end)"
+                f"{at_work.revision}) is in progress (retry when it has finished)"
             )
-        users = [each for each in list(self._at_work.values()) if each.kind not in BY_LOOP]
+        users = [each for each in list(self._at_work.values()) if each.kind not in AUTOMATIC]
         refuse_operation(self.settings.quotas, len(users))
 
     def _next_id(self, now: float) -> str:
@@ -250,7 +259,7 @@ class Operations:
                 author=operation.request.author,
                 cause=operation.request.message,
                 intents=intents,
-                by_loop=operation.kind in BY_LOOP,
+                automatic=operation.kind in AUTOMATIC,
             )
         )
 
@@ -360,7 +369,7 @@ class Operations:
         """Write the end of an operation, and the end of its composition if it was deleted."""
         kind, name, state = data["kind"], data["composition"], data["state"]
         message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-        end = Event(self.clock(), state, message, name, operation=data["id"], by_loop=kind in BY_LOOP)
+        end = Event(self.clock(), state, message, name, operation=data["id"], automatic=kind in AUTOMATIC)
         with self.store.transaction() as transaction:
             transaction.put_operation(data["id"], data)
             for each in skipped:
@@ -386,7 +395,7 @@ class Operations:
         if outcome is not None and number:
             transaction.put_outcome(name, number, outcome)
 
-    def put_replaced(self, transaction: Transaction, outcome: Outcome, by: str) -> None:
+    def put_replaced(self, transaction: Transaction, outcome: RevisionOutcome, by: str) -> None:
         """Write that the operation of this outcome has been replaced by another one."""
         data = self.store.operation(outcome.operation)
         if data is not None:
@@ -398,7 +407,7 @@ class Operations:
         """The record of a deletion that this operation ends: the deletion itself, or a healing after it."""
         name = data["composition"]
         asked = data
-        if data["kind"] in BY_LOOP:
+        if data["kind"] in AUTOMATIC:
             deletions = self.store.last_operations(
                 1, accept=lambda each: (each["composition"], each["kind"]) == (name, OperationKind.DELETE)
             )
@@ -459,7 +468,7 @@ class Operations:
 
     def may_heal(self) -> bool:
         """True if the loops run fewer operations than the limit, which is that of users."""
-        loops = [each for each in list(self._at_work.values()) if each.kind in BY_LOOP]
+        loops = [each for each in list(self._at_work.values()) if each.kind in AUTOMATIC]
         return len(loops) < self.settings.quotas.operations
 
     @contextmanager

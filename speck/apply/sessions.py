@@ -137,9 +137,9 @@ class Sessions:
         waiting = self.waiting(name, session)
         if waiting:
             text = (
-                f"kept: {waiting_text(waiting, session.topic, session.broker)}, where the job does not read"
+                f"kept: {waiting_text(waiting, session.topic, session.broker)}, which the job no longer reads"
             )
-            self.context.operation.note(name, f"{text} (--give-up deletes them)")
+            self.context.operation.note(name, f"{text} (use --give-up to delete them)")
         return bool(waiting)
 
     def waiting(self, name: str, session: SessionRecord) -> int:

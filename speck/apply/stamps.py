@@ -45,7 +45,9 @@ def next_stamps(job: Job, record: JobRecord, *, continues: bool) -> Stamps:
 DERIVED = "derived"
 """The kind of the stamps that are the same in every form of a job, as its connector reports it."""
 
-_TWICE = "begin a new incarnation: messages written since its last state may come twice, and none is lost"
+_TWICE = (
+    "begin a new incarnation: messages written since its last state may be delivered twice; none are lost"
+)
 
 
 def stamp_notes(plan: Plan, kinds: Mapping[str, str]) -> dict[str, str]:

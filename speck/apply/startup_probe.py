@@ -78,13 +78,13 @@ def _fault(probe: StartupProbe, handle: Handle, seconds: float, patience: float)
         status = probe.status(handle)
         now = time.monotonic()
         if status.state.ended:
-            return f"it was started, and is {status.state.value}{_words(status)}"
+            return f"it was started, but is {status.state.value}{_words(status)}"
         running_since = (running_since or now) if status.state is JobState.RUNNING else None
         ran = 0.0 if running_since is None else now - running_since
         if running_since is not None and _is_up(probe.engine, handle, ran, seconds):
             return None
         if now > deadline:
-            slow = f"it was started, and did not come to run in {patience:g} s{_words(status)}"
+            slow = f"it was started, but was not running after {patience:g} s{_words(status)}"
             return slow if status.state is JobState.STARTING else None
         pause = _pause(probe.engine, running_since, ran, seconds)
 

@@ -151,9 +151,9 @@ class StateTransfer:
         size = source.state_size(state)
         if size > self.limit:
             raise Rejected(
-                f"job {job.job_name!r}: {fault}, and its state of {_mebibytes(size)} is more than is carried "
-                f"over (expected at most {_mebibytes(self.limit)}, which --state-limit sets; or a place for "
-                "state that both sites see)",
+                f"job {job.job_name!r}: {fault}, and its state of {_mebibytes(size)} exceeds the "
+                f"transfer limit (at most {_mebibytes(self.limit)}: raise --state-limit, or use a place for "
+                "state that both sites can access)",
                 address=job.spe_address,
             )
         target.check_state_place(job.job_name)

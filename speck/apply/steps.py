@@ -256,10 +256,10 @@ class Steps:
         try:
             self.attempts.launch(replace(previous, upgrade="stateful"), former)
         except BinderError as second:
-            raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
+            raise BinderError(f"{error}; and the previous version could not be restored: {second}") from error
         self.attempts.discard_garbage(previous.job_name)
         self.context.note(previous.job_name, Confirmed())
-        raise BinderError(f"{error}; the previous version was put back and runs") from error
+        raise BinderError(f"{error}; the previous version was restored and runs") from error
 
     def _retire_former(self, name: str) -> None:
         """Delete the former sessions and the garbage states; there is no way back any more."""
@@ -276,7 +276,7 @@ class Steps:
             self.sessions.prune(action.job)
             self.attempts.discard_garbage(name)
         except SpeckError as error:
-            message = f"job {name!r}: a former session could not be deleted: {error}"
+            message = f"job {name!r}: a previous session could not be deleted: {error}"
             self.context.report(ActionState.FAILED, name, message)
 
 

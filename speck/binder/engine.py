@@ -39,7 +39,7 @@ class EngineBinder(ABC):
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
     """The capabilities of this class: those whose methods it overrides, unless it states others."""
 
-    log_about: str = "this kind of engine shows no log"
+    log_about: str = "this kind of engine provides no logs"
     """The source of the lines of a log, and the lines that are unavailable: a sentence for display."""
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -48,6 +48,21 @@ _MODULES = {
 }
 
 
+# The sections of `speck --help`, in their order; each command is in one of them.
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Main commands": ("plan", "apply", "jobs", "show", "logs", "history", "rollback", "delete", "serve"),
+    "Placement": ("place", "advise", "accept", "pin", "unpin", "adapt", "profile", "policies"),
+    "Inspect": (
+        *("compositions", "operations", "operation", "diff", "events"),
+        *("top", "watch", "graph", "split"),
+    ),
+    "Operate": ("doctor", "left-behind", "adopt", "store", "token"),
+    "Sites": ("sites", "workers"),
+    "Files": ("init", "validate", "fmt", "schema"),
+    "This machine": ("local", "demo", "completion"),
+}
+
+
 class Commands(Mapping[str, click.Command]):
     """The commands by name; the module of one is imported when it is looked up: all together take 0.2 s."""
 
@@ -65,10 +80,24 @@ class Commands(Mapping[str, click.Command]):
         return len(self._module_of)
 
 
+class Program(click.Group):
+    """The group of all commands, whose help lists them by section."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections; see :meth:`click.Group.format_commands`."""
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(width)) for name in names],
+                    col_max=max(map(len, self.commands)),
+                )
+
+
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
-@click.group(commands=Commands(), context_settings=_SETTINGS)
+@click.group(cls=Program, commands=Commands(), context_settings=_SETTINGS)
 @click.version_option(speck.__version__, prog_name="speck")
 @click.option(
     "--server",

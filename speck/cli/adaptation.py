@@ -20,18 +20,18 @@ _LONGEST_PAUSE = 720 * 3600.0  # s
     "--pause",
     type=Duration(1.0, _LONGEST_PAUSE, "1s to 720h"),
     metavar="TIME",
-    help="Make no step for so long: 1h, '90 minutes'.",
+    help="Pause for this long: 1h, '90 minutes'.",
 )
-@click.option("--resume", is_flag=True, help="End a pause, and decide anew.")
+@click.option("--resume", is_flag=True, help="End a pause.")
 @json_option
 @click.pass_obj
 def adapt(client: Client, composition: str | None, pause: float | None, resume: bool, as_json: bool) -> None:
-    """Show what the loop that adapts placements decided last, and why; holding included.
+    """Show the decisions of the adaptation loop, or pause it.
 
-    Without COMPOSITION a row for each.  With it: its last decisions, newest first, the steps of the last day
-    with what became of them, and the groups that may not move to a site, with the end of the ban.
+    Without COMPOSITION, lists one row for each.  With it: its last decisions, newest first, the steps of
+    the last day with their outcome, and the groups of jobs banned from a site, with the end of each ban.
 
-    --pause and --resume need no COMPOSITION where there is one only.
+    --pause and --resume need no COMPOSITION if there is only one.
     """
     if pause is not None and resume:
         raise click.UsageError("--pause and --resume exclude each other (expected one of them)")

@@ -32,8 +32,10 @@ from speck.client import Client
 @click.command()
 @click.argument("source", metavar="FILE_OR_COMPOSITION", shell_complete=composition_names)
 @click.option("--job", "jobs", multiple=True, metavar="JOB", help="Adopt this job only (may be repeated).")
-@click.option("--dry-run", is_flag=True, help="Show the copies only; exits 2 if there are some to adopt.")
-@click.option("-y", "--yes", is_flag=True, help="The other store is gone for good: do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only show the running copies; exits 2 if any can be adopted.")
+@click.option(
+    "-y", "--yes", is_flag=True, help="Confirm that the other store is permanently lost; do not ask."
+)
 @code_roots_option
 @variables_options
 @change_options
@@ -52,10 +54,10 @@ def adopt(
     author: str,
     as_json: bool,
 ) -> None:
-    """Take the running jobs of a lost store into this one; starts, stops and moves nothing.
+    """Adopt the running jobs of a lost store.  Nothing is started, stopped or moved.
 
-    FILE is the composition that the lost store has applied last; or the name of one that this server has.
-    Each copy goes on with its session, state and stamps.  The other store must be gone for good.
+    FILE is the composition that the lost store applied last, or the name of one that this server has.
+    Each copy continues with its session, state and stamps.  The other store must be permanently lost.
     """
     path = Path(source)
     text, name = b"", source
@@ -99,9 +101,9 @@ def _confirm(planned: Mapping[str, Any], yes: bool) -> None:
     effect = f"{jobs} of store {owners} will belong to this one"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.ClickException(
-            f"{planned['composition']}: {effect}, and there is no terminal to ask; nothing was changed "
-            "(expected --yes, if that store is gone for good; --dry-run shows the jobs)"
+            f"{planned['composition']}: {effect}; no terminal to confirm it, so nothing was changed "
+            "(use --yes if that store is permanently lost; --dry-run shows the jobs)"
         )
-    if not click.confirm(f"{effect}.  Is that store gone for good?", err=True):
+    if not click.confirm(f"{effect}.  Is that store permanently lost?", err=True):
         err.print(Text("nothing was changed"))
         raise SystemExit(ERROR)

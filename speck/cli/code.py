@@ -28,7 +28,7 @@ def code_roots_option(function: _Function) -> _Function:
         "roots",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         multiple=True,
-        help="Directory of job files on this machine, besides that of FILE; may be repeated.",
+        help="Directory of job files on this machine, in addition to that of FILE; may be repeated.",
     )(function)
 
 
@@ -46,7 +46,7 @@ class LocalCode:
 
     @contextmanager
     def sent(self, client: Client) -> Iterator[Mapping[str, str]]:
-        """Send what the server does not have; inside, a refusal of a file says where this machine looked.
+        """Send what the server does not have; a rejected file lists the searched directories.
 
         Gives the hashes of all files that were found, by path.  Raises
         :class:`~speck.errors.InvalidInput` for files that import a module beside them, before any is sent.
@@ -56,7 +56,7 @@ class LocalCode:
         for path, sha256 in list(self.hashes.items()):
             if not client.send_artifact(sha256, self.found[path]):
                 del self.hashes[path]
-                self.missing[path] = "is there, and the server accepts no code from clients"
+                self.missing[path] = "exists, but the server accepts no code from clients"
         try:
             yield self.hashes
         except RequestRefused as refusal:

@@ -28,7 +28,7 @@ Place of the script:
 @click.argument("shell", type=click.Choice(tuple(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes commands, options and names in a shell."""
+    """Print a script for shell completion.  It completes commands, options and names."""
     made = SHELLS[shell](context.find_root().command, {}, PROGRAM, VARIABLE)
     click.echo(made.source(), nl=False)
 

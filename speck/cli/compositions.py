@@ -38,9 +38,11 @@ from speck.client import Client
 @file_argument
 @code_roots_option
 @variables_options
-@click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
+@click.option("--base-revision", type=int, help="Fail unless this is the latest revision.")
 @click.option(
-    "--build", is_flag=True, help="Have the engines build the new code too, as an apply that stops jobs does."
+    "--build",
+    is_flag=True,
+    help="Also build the new code at the engines, as an apply does before it stops jobs.",
 )
 @click.option(
     "--steps", is_flag=True, help="Show the steps too: their order, and what each of them waits for."
@@ -66,9 +68,9 @@ def plan(
     unfold: bool,
     as_json: bool,
 ) -> None:
-    """Show the plan of an apply.  Exits 0 when there is nothing to do, 2 when there are changes.
+    """Show what an apply would change.  Exits 0 without changes, 2 with changes.
 
-    The code of its jobs is found beside FILE, or under --root, and sent to the server.
+    The code of the jobs is read from the directory of FILE or from --root, and sent to the server.
     """
     text = read_composition(file, values(env_files, settings, file))
     with local_code(text, file, roots).sent(client) as code:
@@ -93,18 +95,18 @@ def plan(
 @file_argument
 @code_roots_option
 @variables_options
-@click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
+@click.option("--base-revision", type=int, help="Fail unless this is the latest revision.")
 @click.option(
     "--place",
     type=click.Choice(("new", "all", "none")),
     default="new",
     show_default=True,
-    help="Movable jobs to place: those that do not run yet, all (as speck place), or none.",
+    help="Movable jobs to place: those not running yet, all (as speck place), or none.",
 )
 @click.option(
     "--atomic",
     is_flag=True,
-    help="All or nothing: go back to the revision before if any job fails or has to wait.",
+    help="Roll back to the previous revision if any job fails or has to wait.",
 )
 @all_code_option
 @abandon_option
@@ -132,9 +134,9 @@ def apply(
     author: str,
     as_json: bool,
 ) -> None:
-    """Deploy a composition: start, stop, update and move jobs as the file describes.
+    """Deploy a composition: start, stop, update and move its jobs.
 
-    The code of its jobs is found beside FILE, or under --root, and sent to the server.
+    The code of the jobs is read from the directory of FILE or from --root, and sent to the server.
     """
     text = read_composition(file, values(env_files, settings, file))
     local = local_code(text, file, roots)
@@ -176,7 +178,7 @@ def _place_all(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Place all movable jobs anew, and accept the proposal that was shown."""
+    """Place all movable jobs again, and accept the proposal that was shown."""
     with local.sent(client) as code:
         proposal = client.place(text, name, code)
     warn(proposal["warnings"])
@@ -210,7 +212,7 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.command()
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
-@click.option("--dry-run", is_flag=True, help="Show the plan only; exits 2 with changes.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan; exits 2 with changes.")
 @abandon_option
 @loss_option
 @yes_option
@@ -229,9 +231,9 @@ def delete(
     author: str,
     as_json: bool,
 ) -> None:
-    """Stop and delete a composition with all of its jobs (or one job).
+    """Stop and delete a composition with all its jobs, or one job.
 
-    The history of a composition is retained: `speck rollback NAME` brings it back, with new jobs.
+    The history of a composition is kept: `speck rollback NAME` restores it, with new jobs.
     """
     if give_up and not job:
         raise click.UsageError("--give-up is for --job (a composition is deleted with all that waits for it)")
@@ -250,17 +252,18 @@ def delete(
     "--forget",
     multiple=True,
     metavar="SITE_OR_ADDRESS",
-    help="It never comes back: delete the records of what is abandoned there (may be repeated).",
+    help="Delete the records of abandoned jobs and sessions at a place that never returns (may be repeated).",
 )
 @author_option
 @json_option
 @click.pass_obj
 def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: bool) -> None:
-    """List what is abandoned at engines and brokers, to be ended when they answer again, and orphans.
+    """List orphans, and abandoned jobs and sessions.
+
+    Abandoned jobs and sessions are cleaned up when their engine or broker responds again.
 
     An orphan is a copy at an engine that the store does not name; its verdict is to terminate, adopt or
-    report it.  A forgotten copy is never ended: if its engine comes back all the same, it continues to read
-    and write.
+    report it.  A forgotten copy is never stopped: if its engine returns, it continues to read and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
     show_data(data, [render.abandoned_table(data)], as_json)

@@ -1,4 +1,4 @@
-"""The question before a destructive change, and its refusal where nobody can be asked."""
+"""The question before a destructive change, and its refusal without a terminal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from speck.cli.terminal import err
 
 _NAMED = 5  # jobs that are named before the others are counted
 _EFFECTS = {  # by the kind of what is destroyed: before and after the number of jobs
-    "job": ("stops", " for good"),
-    "state": ("drops the state of", ""),
-    "messages": ("gives up messages of", ""),
+    "job": ("permanently stops", ""),
+    "state": ("deletes the state of", ""),
+    "messages": ("discards messages of", ""),
 }
 
 
 def confirm(plan: dict[str, Any], yes: bool, *, shown: bool = True) -> None:
-    """Ask before a destructive plan is carried out; ends the command if the answer is no.
+    """Ask before a destructive plan is applied; ends the command if the answer is no.
 
     ``yes`` is the answer given beforehand; ``shown`` is true if the plan is on the screen already.  Raises
     :class:`click.ClickException` without a terminal.
@@ -33,21 +33,21 @@ def confirm(plan: dict[str, Any], yes: bool, *, shown: bool = True) -> None:
     effect = _effect(destroyed)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.ClickException(
-            f"{plan['composition']}: this {effect}, and there is no terminal to ask; nothing was changed "
-            "(expected --yes, which carries it out unasked; speck plan or --dry-run shows the plan)"
+            f"{plan['composition']}: this {effect}; no terminal to confirm it, so nothing was changed "
+            "(use --yes to proceed without a question; speck plan or --dry-run shows the plan)"
         )
     for line in () if shown else render.plan_lines(plan):
         err.print(line)
     templates = {each["job"]: each.get("template") or "" for each in plan["actions"]}
     for name, each in folded_lines(destroyed, templates):
         err.print(f"  {name} {each['text']}", style="bold red", markup=False)
-    if not click.confirm(f"This {effect}.  Carry it out?", err=True):
+    if not click.confirm(f"This {effect}.  Continue?", err=True):
         err.print("nothing was changed")
         raise SystemExit(ERROR)
 
 
 def _effect(destroyed: Iterable[dict[str, Any]]) -> str:
-    """The destructive part of a plan as a predicate: ``stops 2 jobs for good (a, b)``."""
+    """The destructive part of a plan as a predicate: ``permanently stops 2 jobs (a, b)``."""
     jobs: dict[str, list[str]] = {}
     for each in destroyed:
         jobs.setdefault(each["kind"], []).append(each["job"])

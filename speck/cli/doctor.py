@@ -1,4 +1,4 @@
-"""The command that looks for what may lose messages."""
+"""The command that finds conditions that can lose messages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from speck.client import Client
 @json_option
 @click.pass_obj
 def doctor(client: Client, as_json: bool) -> None:
-    """Look for what may lose messages or keep a job from going on, and say what to do.
+    """Find conditions that can lose messages or block jobs.  Each has a remedy.
 
-    Sessions near their bound, sessions of another SpecK, jobs whose state cannot be read, sinks that keep
-    more than they may, lost messages, and the faults of `speck sites check`. Exits 1 when there is a finding.
+    Checks for sessions near their limit, sessions of another SpecK, jobs whose state cannot be read,
+    sinks that retain too much, lost messages, and the faults of `speck sites check`.  Exits 1 on
+    findings.
     """
     found = client.doctor()
     show_data(found, render.doctor_report(found), as_json)

@@ -12,12 +12,12 @@ from speck.cli.terminal import err
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=file_path)
-@click.option("--check", is_flag=True, help="Change nothing; exit 2 if a file is not formatted.")
+@click.option("--check", is_flag=True, help="Do not write; exit 2 if a file is not formatted.")
 def fmt(files: tuple[Path, ...], check: bool) -> None:
-    """Format compositions and site inventories (YAML): indentation, spaces, blank lines.
+    """Format compositions and site inventories (YAML).
 
-    Comments, quotes, anchors and the order of fields stay, and so does the meaning: a file that would be
-    read in another way afterwards is refused.
+    Comments, quotes, anchors, the order of fields and the meaning are preserved: a file whose meaning
+    would change is rejected.
     """
     from speck.schema.yaml.formatting import formatted
 

@@ -67,13 +67,13 @@ def graph(
 ) -> None:
     """Draw a composition's graph by site, as text or as a picture.
 
-    The jobs that one entry with for_each makes are drawn as one.
+    The jobs of one for_each entry are drawn as one.
 
-    With --engine JOB, draws the plan by which its engine executes a job that runs: operators with their
-    classes, task by task; an edge between tasks has the way in which rows are distributed, in brackets.
+    With --engine JOB, draws the execution plan of a running job at its engine: operators with their
+    classes, task by task; edges between tasks show how rows are distributed, in brackets.
 
-    With --features [JOB]..., prints a row for each job: numbers for learned cost models, with --json together
-    with their units. Exits 1 if a job has no plan, and names it.
+    With --features [JOB]..., prints a row of features for each job, for learned cost models; --json adds
+    their units.  Exits 1 if a job has no plan.
     """
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} exclude each other")

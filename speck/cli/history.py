@@ -50,9 +50,9 @@ class TimeParameter(click.ParamType[float]):
 @json_option
 @click.pass_obj
 def history(client: Client, name: str | None, deleted: bool, as_json: bool) -> None:
-    """List a composition's revisions: time, author, changes and message.
+    """List the revisions of a composition.  Each has its author, changes and message.
 
-    Those of a deleted composition are retained; `speck rollback NAME` brings it back, with new jobs.
+    Revisions of a deleted composition are kept; `speck rollback NAME` restores it, with new jobs.
     """
     if deleted is (name is not None):
         raise click.UsageError("expected the name of a composition, or --deleted")
@@ -68,13 +68,13 @@ def history(client: Client, name: str | None, deleted: bool, as_json: bool) -> N
 @composition_argument
 @click.argument("before", type=click.IntRange(0), required=False)
 @click.argument("after", type=click.IntRange(1), required=False)
-@click.option("--code", is_flag=True, help="Show the lines of code that differ too (role write).")
+@click.option("--code", is_flag=True, help="Also show the changed lines of code (role write).")
 @json_option
 @click.pass_obj
 def diff(client: Client, name: str, before: int | None, after: int | None, code: bool, as_json: bool) -> None:
-    """Show the differences between two revisions of a composition, field by field.
+    """Show the differences between two revisions, field by field.
 
-    With one revision: from that one to the last. With none: from the last but one to the last.
+    With one revision, compares it with the latest; with none, compares the latest two.
     """
     data = (client.code_difference if code else client.difference)(name, before, after)
     show_data(data, render.difference_lines(data), as_json)
@@ -83,8 +83,8 @@ def diff(client: Client, name: str, before: int | None, after: int | None, code:
 @click.command()
 @composition_argument
 @click.argument("revision", type=click.IntRange(1), required=False)
-@click.option("--dry-run", is_flag=True, help="Show the plan only; exits 0 without changes, 2 with changes.")
-@click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan; exits 0 without changes, 2 with changes.")
+@click.option("--base-revision", type=int, help="Fail unless this is the latest revision.")
 @loss_option
 @yes_option
 @change_options
@@ -102,10 +102,10 @@ def rollback(
     author: str,
     as_json: bool,
 ) -> None:
-    """Go back to an earlier revision of a composition, by default the last but one.
+    """Roll back a composition to an earlier revision.  The default is the previous one.
 
-    A rollback makes a new revision, which is planned and carried out like any other.  A deleted composition
-    comes back by default as it was last, with new jobs.
+    A rollback creates a new revision, which is planned and applied like any other.  A deleted
+    composition is restored to its latest revision by default, with new jobs.
     """
     query: dict[str, Any] = {"revision": revision, "base_revision": base_revision, "give_up": give_up or None}
     query |= {"message": message, "author": author}
@@ -118,7 +118,7 @@ def rollback(
 @json_option
 @click.pass_obj
 def operations(client: Client, composition: str, limit: int, as_json: bool) -> None:
-    """List the stored operations (of a composition), newest first, with author and reason."""
+    """List the operations, newest first."""
     data = client.operations(limit, composition=composition)
     if not data and composition:
         client.composition(composition)  # raises for an unknown name
@@ -144,7 +144,7 @@ def events(
     since: float | None,
     as_json: bool,
 ) -> None:
-    """Show the audit log: each intent and its outcome, with author and reason."""
+    """Show the audit log.  Each intent and its outcome has its author and reason."""
     data = client.events(limit, composition=composition, job=job, operation=operation, since=since)
     if not data:
         _refuse_unknown(client, composition, job, operation)
@@ -152,7 +152,7 @@ def events(
 
 
 def _refuse_unknown(client: Client, composition: str | None, job: str | None, operation: str | None) -> None:
-    """Raise the server's error for a name that it does not know, as a mistyped one."""
+    """Raise the server's error for a name that it does not know, such as a mistyped one."""
     if composition:
         client.composition(composition)
     if operation:

@@ -20,13 +20,13 @@ _SUFFIX = ".txt"
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
 def init(directory: Path) -> None:
-    """Write a working composition to DIRECTORY: a Spark job, its test, and a site inventory.
+    """Create a working composition in DIRECTORY.  It has a Spark job, its test, and a site inventory.
 
-    If one of the files exists already, nothing is written.
+    Nothing is written if one of the files already exists.
     """
     for path in write_starter(directory):
         err.print(f"wrote {path}", markup=False)
-    err.print(f"now: read {directory / 'README.md'}", markup=False)
+    err.print(f"next: read {directory / 'README.md'}", markup=False)
 
 
 def write_starter(directory: Path) -> list[Path]:
@@ -38,7 +38,7 @@ def write_starter(directory: Path) -> list[Path]:
     existing = [path for path in written if path.exists() or path.is_symlink()]
     if existing:
         names = ", ".join(map(str, existing))
-        raise SpeckError(f"{names} exists already, so nothing was written (expected another directory)")
+        raise SpeckError(f"{names} already exists; nothing was written (choose another directory)")
     for path, content in written.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:

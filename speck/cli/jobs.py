@@ -16,10 +16,10 @@ from speck.client import Client
 @json_option
 @click.pass_obj
 def jobs(client: Client, unfold: bool, as_json: bool) -> None:
-    """List the jobs: the desired state, and the last observed one.
+    """List the jobs with their desired and observed state.
 
-    The jobs that one entry with for_each made are one line, followed by those of them to look at.
-    A terminal shows the beginning of a long message; `speck show JOB` has all of it.
+    The jobs of one for_each entry share one line, followed by those that need attention. On a terminal,
+    long messages are shortened; `speck show JOB` prints them in full.
     """
     data = client.jobs()
     rows = data if unfold else render.folded_jobs(data)
@@ -31,6 +31,6 @@ def jobs(client: Client, unfold: bool, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(client: Client, job: str, as_json: bool) -> None:
-    """Show one job in full, as its engine reports it now, in words and rounded; exactly with --json."""
+    """Show one job in full, as its engine reports it now.  --json gives exact values."""
     data = client.job(job)
     show_data(data, render.facts(data), as_json)

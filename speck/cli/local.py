@@ -25,7 +25,7 @@ _POLL = 0.5  # s
 
 @click.group()
 def local() -> None:
-    """Engines and brokers of several sites on this machine, for development."""
+    """Run engines and brokers of several sites on this machine."""
 
 
 def _engine_choices(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, list[str]]:
@@ -56,7 +56,7 @@ _directory = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_DIRECTORY / "local",
     show_default=True,
-    help="Directory of all their files.",
+    help="Directory for all files.",
 )
 
 
@@ -97,13 +97,13 @@ def up(
     started = machine.up(directory, sites, engines=engines, heap=heap, workers=workers, progress=progress)
     _show_local(started, as_json)
     if not as_json:
-        err.print(f"site inventory: {started.inventory}\nnow: speck serve --sites {started.inventory}")
+        err.print(f"site inventory: {started.inventory}\nnext: speck serve --sites {started.inventory}")
 
 
 @local.command()
 @_directory
 def down(directory: Path) -> None:
-    """Stop all processes that `speck local up` started, also after a crash."""
+    """Stop all processes that `speck local up` started, even after a crash."""
     from speck import local as machine
 
     stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
@@ -123,14 +123,16 @@ def status(directory: Path, as_json: bool) -> None:
 @local.command()
 @click.argument("site")
 @click.argument("count", type=click.IntRange(0))
-@click.option("--engine", default="", metavar="ADDRESS", help="The engine, of several with workers.")
-@click.option("--stop", multiple=True, metavar="ID", help="Stop this worker first; may be given again.")
+@click.option(
+    "--engine", default="", metavar="ADDRESS", help="The engine, if several of the site have workers."
+)
+@click.option("--stop", multiple=True, metavar="ID", help="Worker to stop first; may be repeated.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the engine has registered them.")
 @_directory
 def workers(
     site: str, count: int, engine: str, stop: tuple[str, ...], no_wait: bool, directory: Path
 ) -> None:
-    """Start or stop workers of a site until COUNT run, in place of those that died.
+    """Start or stop workers of a site until COUNT run; dead workers are replaced.
 
     The site must have been started with `speck local up --workers`.
     """
@@ -146,7 +148,7 @@ def workers(
 
 
 def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
-    """Wait until the engine lists so many workers."""
+    """Wait until the engine lists COUNT workers."""
     from speck.binder import Capability, installed
     from speck.binder.pool import BinderPool
     from speck.local.workers import address_of
@@ -168,7 +170,7 @@ def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
 
 @local.command()
 def prepare() -> None:
-    """Archive the engines' Java classes, which halves the processor time of their starts (once, a minute)."""
+    """Archive the engines' Java classes once (a minute), to halve the CPU time of each start."""
     from speck.local import prepare as prepare_all
 
     prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
@@ -187,20 +189,22 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--speedup",
     type=click.FloatRange(0),
     default=0.0,
-    help="Factor to the recorded speed; 0: no bound.",
+    help="Speed-up over the recorded times; 0: unlimited.",
 )
 @click.option(
     "--malformed",
     type=click.FloatRange(0, 0.9),
-    help="Share of malformed lines that are mixed in [default: 0.02, with --place 0.5].",
+    help="Share of malformed lines to mix in [default: 0.02, with --place 0.5].",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of random numbers.")
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
-@click.option("--place", is_flag=True, help="All jobs begin in the cloud, and move as `speck advise` says.")
+@click.option(
+    "--place", is_flag=True, help="Start all jobs in the cloud, then move them as `speck advise` recommends."
+)
 @click.option(
     "--adapt",
     is_flag=True,
-    help="Sites on Flink in a wide area network; a link gets worse, and SpecK moves jobs by itself.",
+    help="Sites on Flink in a wide area network; a link degrades, and SpecK moves jobs automatically.",
 )
 @click.option(
     "--hot",
@@ -212,25 +216,30 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.FloatRange(30, 3600),
     default=60.0,
     show_default=True,
-    help="How long the jobs are measured, in s (--place).",
+    help="Time for measuring the jobs, s (--place).",
 )
 @click.option("--keep", is_flag=True, help="Leave everything running, and print the addresses.")
 @json_option
 def demo(**options: Any) -> None:
-    """Run road traffic over four sites: 17 jobs, an edit while data flows, every vehicle counted."""
+    """Run the demo: road traffic over four sites.
+
+    17 jobs, of which one is edited while data flows; every vehicle is accounted for.
+    """
     from speck.cli.demo import DemoOptions, run_demo
 
     if sum(options[name] for name in ("mixed", "place", "adapt", "hot")) > 1:
         raise click.UsageError("--mixed, --place, --adapt and --hot exclude each other.")
     if options["hot"] and options["malformed"] is not None:
-        raise click.UsageError("--malformed does not fit --hot, which sends well-formed lines alone.")
+        raise click.UsageError(
+            "--malformed cannot be combined with --hot, which sends only well-formed lines."
+        )
     if options["adapt"] and os.geteuid() != 0:
         _begin_in_own_namespaces()
     raise SystemExit(run_demo(DemoOptions(**options)))
 
 
 def _begin_in_own_namespaces() -> None:
-    """Replace this process by the same command in namespaces of its own, where it may make a network."""
+    """Run the same command again in new namespaces, where it may create a network."""
     from speck.local.wan import in_own_namespaces
 
     same = [sys.executable, "-m", "speck.cli", *sys.argv[1:]]

@@ -1,4 +1,4 @@
-"""The command that shows a job's lines in the logs of its engine."""
+"""The command that shows a job's log lines."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _FOLLOWED = 1000  # lines of each request; between two requests there must be fe
     default=100,
     show_default=True,
     metavar="LINES",
-    help="Number of lines, the last ones.",
+    help="Number of most recent lines.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Print new lines until Ctrl-C.")
 @interval_option
 @json_option
 @click.pass_obj
 def logs(client: Client, job: str, tail: int, follow: bool, interval: float, as_json: bool) -> None:
-    """Show a job's last lines in the logs of its engine.
+    """Show the last log lines of a job at its engine.
 
-    The source of the lines, and which of them the engine does not give out, is printed first (on standard
-    error).
+    The source of the lines, and any lines that the engine does not provide, are reported first (on
+    standard error).
     """
     answer = client.log(job, tail)
     if as_json:
@@ -79,7 +79,7 @@ def _follow(client: Client, job: str, seen: list[str], interval: float) -> Itera
 
 
 def new_lines(known: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The lines added since the former answer.
+    """The lines added since the previous answer.
 
     Lines at the beginning that were missing there only because that answer was shorter do not count.
     """

@@ -29,7 +29,7 @@ inventory_option = click.option(
     "--sites",
     "inventory",
     type=file_path,
-    help="The site inventory [default: that of `speck local up`, if there].",
+    help="Site inventory [default: the one of `speck local up`, if it exists].",
 )
 
 
@@ -39,7 +39,7 @@ roots_option = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
     default=(Path(),),
-    help="Directory of job files, and those below it; may be repeated [default: the current one].",
+    help="Directory tree with job files; may be repeated [default: the current directory].",
 )
 
 
@@ -75,8 +75,8 @@ def only_composition(client: Client) -> str:
     """The composition of a server that has one.  Raises :class:`click.UsageError` where it has several."""
     known = [str(each["name"]) for each in client.compositions()]
     if len(known) != 1:
-        listed = ", ".join(known) or "none runs"
-        raise click.UsageError(f"which composition? (expected one of: {listed})")
+        listed = ", ".join(known) or "none deployed"
+        raise click.UsageError(f"a composition is required (expected one of: {listed})")
     return known[0]
 
 
@@ -88,7 +88,7 @@ def limit_option(most: int, default: int) -> Callable[[_Function], _Function]:
         type=click.IntRange(1, most),
         default=default,
         show_default=True,
-        help="Number of entries, the newest.",
+        help="Number of entries to show, newest first.",
     )
 
 
@@ -102,23 +102,23 @@ def _user() -> str:
 
 
 def abandon_option(function: _Function) -> _Function:
-    """The option that names what is gone and is not contacted."""
+    """The option that names lost sites, engines and brokers."""
     return click.option(
         "--leave-behind",
         multiple=True,
         metavar="SITE_OR_ADDRESS",
-        help="Do not contact this site, engine or broker, which is gone: jobs there that move or stop are "
-        "abandoned, and ended when it answers again (may be repeated).",
+        help="Treat this site, engine or broker as lost: do not contact it now; clean up its jobs when it "
+        "responds again (may be repeated).",
     )(function)
 
 
 def loss_option(function: _Function) -> _Function:
-    """The option that allows to lose messages."""
+    """The option that allows messages to be lost."""
     return click.option(
         "--give-up",
         is_flag=True,
-        help="Give up the messages that wait where jobs read no more and that they have not processed "
-        "by the deadline (speck serve --drain); without it, such a change is refused or waits.",
+        help="Discard messages still unread at a job's old source after the drain deadline (speck serve "
+        "--drain); without this option, such a change is rejected or waits.",
     )(function)
 
 
@@ -127,8 +127,8 @@ def all_code_option(function: _Function) -> _Function:
     return click.option(
         "--all-code",
         is_flag=True,
-        help="Let every change of a job's file count for all jobs of that file; without it, a change that a "
-        "job does not reach leaves the job as it is.",
+        help="Update all jobs of a file when anything in the file changes; by default only jobs that use the "
+        "changed code are updated.",
     )(function)
 
 
@@ -138,8 +138,8 @@ def yes_option(function: _Function) -> _Function:
         "-y",
         "--yes",
         is_flag=True,
-        help="Do not ask before a change that stops jobs for good, drops state or gives up messages; "
-        "without a terminal, such a change is refused without it.",
+        help="Do not ask for confirmation before stopping jobs permanently, deleting state or discarding "
+        "messages; required for such changes when there is no terminal.",
     )(function)
 
 
@@ -148,7 +148,7 @@ def unfold_option(function: _Function) -> _Function:
     return click.option(
         "--unfold",
         is_flag=True,
-        help="Show each job that for_each made by itself, not all of an entry as one.",
+        help="Show each job of a for_each entry separately.",
     )(function)
 
 
@@ -157,14 +157,14 @@ def author_option(function: _Function) -> _Function:
     return click.option(
         "--author",
         default=_user,
-        show_default="you, at this machine",
+        show_default="USER@HOST",
         help="Author of the change, for the history.",
     )(function)
 
 
 def change_options(function: _Function) -> _Function:
     """The options of every command that changes the desired state."""
-    message = click.option("-m", "--message", default="", help="Reason of the change, for the history.")
+    message = click.option("-m", "--message", default="", help="Reason for the change, for the history.")
     return message(author_option(function))
 
 

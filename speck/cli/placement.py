@@ -51,14 +51,14 @@ _compare_option = click.option("--compare", is_flag=True, help="Add a row with t
     "--pin",
     multiple=True,
     metavar="JOB",
-    help="A job that stays where it runs (may be repeated).",
+    help="A job to keep at its site (may be repeated).",
     shell_complete=job_names,
 )
 @click.option(
     "--explain",
     multiple=True,
     metavar="JOB",
-    help="Explain this job also where there are too many to explain all (may be repeated).",
+    help="Always explain this job, even if there are too many to explain all (may be repeated).",
 )
 @_compare_option
 @json_option
@@ -76,9 +76,9 @@ def place(
     compare: bool,
     as_json: bool,
 ) -> None:
-    """Propose sites for all movable jobs of FILE.  Exits 0 when nothing is better, 2 with changes.
+    """Propose sites for all movable jobs of FILE.  Exits 0 without changes, 2 with changes.
 
-    Nothing is changed: `speck accept` carries the proposal out.
+    Nothing is changed; `speck accept` applies the proposal.
     """
     text = read_composition(file, values(env_files, settings, file))
     with local_code(text, file, roots).sent(client) as code:
@@ -102,9 +102,9 @@ def place(
 @json_option
 @click.pass_obj
 def advise(client: Client, name: str | None, policy: str, compare: bool, as_json: bool) -> None:
-    """Propose better sites for what runs.  Exits 0 when nothing is better, 2 with changes.
+    """Propose better sites for running jobs.  Exits 0 without changes, 2 with changes.
 
-    COMPOSITION may be left out where there is one only.
+    COMPOSITION is optional if there is only one.
     """
     data = client.advise(name or only_composition(client), policy=policy, compare=compare or None)
     _show(data, (), as_json)
@@ -130,7 +130,7 @@ def _show(data: dict[str, Any], explained: tuple[str, ...], as_json: bool) -> No
 def accept(
     client: Client, identifier: str, give_up: bool, yes: bool, message: str, author: str, as_json: bool
 ) -> None:
-    """Carry out a proposed placement: an apply, with a revision and an operation of its own."""
+    """Apply a proposed placement, as a new revision."""
     if not yes:
         confirm(client.placement(identifier)["plan"], yes, shown=False)
     change: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
@@ -141,7 +141,7 @@ def accept(
 @json_option
 @click.pass_obj
 def policies(client: Client, as_json: bool) -> None:
-    """List the placement policies of the server, or of this installation where no server runs."""
+    """List the placement policies.  Without a server, those of this installation."""
     try:
         data = client.policies()
     except NoServer as error:
@@ -152,12 +152,12 @@ def policies(client: Client, as_json: bool) -> None:
     show_data(data, [render.policies_table(data)], as_json)
 
 
-_dry_run_option = click.option("--dry-run", is_flag=True, help="Show the plan only; exits 2 with changes.")
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Only show the plan; exits 2 with changes.")
 
 
 @click.command()
 @job_argument
-@click.option("--site", default="", metavar="SITE", help="Move the job there first.")
+@click.option("--site", default="", metavar="SITE", help="Move the job to this site first.")
 @_dry_run_option
 @yes_option
 @change_options
@@ -173,7 +173,7 @@ def pin(
     author: str,
     as_json: bool,
 ) -> None:
-    """Keep a movable job where it runs, whatever advice says: a new revision with `pin: true`."""
+    """Keep a movable job at its site.  Creates a new revision with `pin: true`."""
     _pin(client, job, {"site": site, "message": message, "author": author}, dry_run, yes, as_json)
 
 
@@ -187,7 +187,7 @@ def pin(
 def unpin(
     client: Client, job: str, dry_run: bool, yes: bool, message: str, author: str, as_json: bool
 ) -> None:
-    """Let a pinned job be moved again: a new revision with `pin: false`."""
+    """Allow a pinned job to move again.  Creates a new revision with `pin: false`."""
     _pin(client, job, {"pin": "false", "message": message, "author": author}, dry_run, yes, as_json)
 
 

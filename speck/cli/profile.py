@@ -31,7 +31,7 @@ _LEAST_INTERVAL = 10.0  # s between two samples, at which measuring is within it
     default="60s",
     show_default=True,
     metavar="TIME",
-    help="How long the jobs are sampled, at least 30s.",
+    help="Sampling time, at least 30s.",
 )
 @click.option("--links", is_flag=True, help="Probe the links between the sites: up to 4 MiB over each.")
 @click.option("--sites", is_flag=True, help="Probe the speed of a core at each site.")
@@ -40,16 +40,16 @@ _LEAST_INTERVAL = 10.0  # s between two samples, at which measuring is within it
 def profile(
     client: Client, composition: str | None, seconds: float, links: bool, sites: bool, as_json: bool
 ) -> None:
-    """Measure the load of each job now: rates, bytes, processor time, state.
+    """Measure the load of jobs: rates, bytes, CPU time, state.
 
-    IN/S and OUT/S are messages/s, BYTES the size of a message with its topic, COST the processor time (us) of
-    a message, FIXED the cores that a job uses without messages.  TRUE IN/S and TRUE OUT/S are the rates of a
-    job that never waits.  KNOWN BY is the source of the rates, and of the cost if it is another.
+    IN/S and OUT/S are messages/s, BYTES the size of a message with its topic, COST the CPU time (us) of
+    a message, FIXED the cores that an idle job uses.  TRUE IN/S and TRUE OUT/S are the rates of a job
+    that never waits.  SOURCE is the source of the rates, and of the cost if that differs.
 
     --links and --sites run short programs at the engines, one at a time, and show the links (round trip in
     ms, Mbit/s) and the sites (speed of a core against the reference core).
 
-    Exits 1 when a job, link or site could not be measured, and names it.
+    Exits 1 if a job, link or site could not be measured.
     """
     name = composition or ""
     measurement = client.measure(name, seconds, links, sites)
@@ -64,7 +64,7 @@ def profile(
     show_data(data, _tables(data, links, sites), as_json)
     if data["interval"] > _LEAST_INTERVAL:
         share = f"{data['cores']:.2%} of a core"
-        err.print(f"each job is sampled every {data['interval']:g} s, so that measuring takes {share}")
+        err.print(f"each job is sampled every {data['interval']:g} s, so measuring takes {share}")
     missing = _missing(data["jobs"], measurement["jobs"])
     missing += _without_result(data["probes"]) if links or sites else []
     for line in missing:
@@ -81,7 +81,7 @@ def _tables(data: dict[str, Any], links: bool, sites: bool) -> Iterator[Table]:
 
 
 def _measured(client: Client, composition: str, jobs: Sequence[str], seconds: float) -> dict[str, Any]:
-    """The profiles, requested again while the last samples of some jobs may be on their way.
+    """The profiles, requested again until the last samples have arrived.
 
     ``seconds`` have passed since the first sample.
     """
@@ -107,7 +107,7 @@ def _probed(client: Client, composition: str) -> dict[str, Any]:
 def _missing(jobs: Sequence[dict[str, Any]], measured: Sequence[str]) -> list[str]:
     """A line for each job without present rates, with the reason."""
     return [
-        f"job {each['job_name']!r}: not measured: {each['error'] or 'it has reported too few counts'}"
+        f"job {each['job_name']!r}: not measured: {each['error'] or 'too few samples yet'}"
         for each in jobs
         if each["job_name"] in measured and not each["fresh"]
     ]

@@ -10,10 +10,10 @@ from speck.cli.options import show_json
 @click.command()
 @click.argument("kind", type=click.Choice(("composition", "inventory")))
 def schema(kind: str) -> None:
-    """Print the JSON Schema of a composition or of the site inventory, for editors.
+    """Print the JSON Schema of compositions or inventories.  Editors use it.
 
-    An editor with a YAML language server completes and checks the fields of a file that begins with
-    `# yaml-language-server: $schema=FILE`, as those of `speck init` do.
+    Editors with a YAML language server use it for completion and checks in files that begin with `#
+    yaml-language-server: $schema=FILE`, such as those of `speck init`.
     """
     from speck.schema.json_schema import json_schema
 

@@ -53,18 +53,18 @@ def _type(option: Option) -> click.ParamType[Any]:
 
 @click.command()
 @_settings_options
-@click.option("-v", "--verbose", is_flag=True, help="Log from level info on.")
+@click.option("-v", "--verbose", is_flag=True, help="Log at level info and above.")
 @click.option(
     "--log-level",
     type=click.Choice(("debug", "info", "warning", "error")),
-    help="Log from this level on [default: warning].",
+    help="Lowest level to log [default: warning].",
 )
 @click.option(
     "--log-format",
     type=click.Choice(("text", "json")),
     default="text",
     show_default=True,
-    help="Log lines for people, or JSON objects for machines; both on standard error.",
+    help="Log as text or as JSON objects, to standard error.",
 )
 def serve(
     env_files: tuple[Path, ...],
@@ -89,10 +89,10 @@ def serve(
 
 
 def _served(url: str, settings: ServerSettings, inventory: Inventory) -> Iterator[str]:
-    """The address of a server, and the files that it works with."""
+    """The address of a server, and the files that it uses."""
     yield f"SpecK serves {url}"
     if settings.sites is None:
-        yield "  sites  no inventory (--sites FILE, or `speck local up`): jobs name addresses"
+        yield "  sites  no inventory: jobs must name addresses (--sites FILE, or `speck local up`)"
     else:
         yield f"  sites  {settings.sites.absolute()} ({', '.join(inventory.sites) or 'none'})"
     yield f"  code   {', '.join(str(root.absolute()) for root in settings.coordinator.roots)}"

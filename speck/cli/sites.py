@@ -19,7 +19,7 @@ from speck.client import Client
 @json_option
 @click.pass_context
 def sites(context: click.Context, as_json: bool) -> None:
-    """List the sites, with the reachability of their engines and brokers."""
+    """List the sites, and whether their servers are reachable."""
     if context.invoked_subcommand is None:
         data = context.obj.sites()
         show_data(data, [render.sites_table(data)], as_json)
@@ -32,12 +32,12 @@ def sites(context: click.Context, as_json: bool) -> None:
     "--sites",
     "inventory",
     type=file_path,
-    help="Check the sites of this inventory from here [default: the server checks its own].",
+    help="Check the sites of this inventory from this machine [default: the server checks its own].",
 )
 @click.option(
     "--from-engines",
     is_flag=True,
-    help="Let each engine try to reach each broker, as its jobs do; takes a slot of each for a moment.",
+    help="Also check that each engine can reach each broker; briefly uses a slot of each engine.",
 )
 @variables_options
 @json_option
@@ -50,14 +50,14 @@ def check(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Check each engine and each broker: reachability, version, limits, clock; lists faults with remedies.
+    """Check each engine and each broker: reachability, version, limits, clock.  Faults have remedies.
 
-    Brokers are compared with each other: bridges, two names of one broker, sizes of packets along the edges.
+    Also compares brokers with each other: bridges, two names for one broker, packet sizes along the edges.
 
-    Exits 1 when there is a fault; a remark, as on the sessions of another SpecK, is none.
+    Exits 1 on faults.  Remarks (for example sessions of another SpecK) are not faults.
     """
     if inventory is None and (env_files or settings):
-        raise click.UsageError("--env and --set need --sites: they are for the variables of that file.")
+        raise click.UsageError("--env and --set require --sites (they set the variables of that file).")
     given = values(env_files, settings, inventory)
     if inventory is not None:
         found = _check_from_here(inventory, given, from_engines=from_engines)

@@ -23,12 +23,12 @@ _directory = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=_DEFAULT,
     show_default=True,
-    help="Directory of the store, which no server may have open.",
+    help="Directory of the store, which must not be in use by a server.",
 )
 _server_or_directory = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the store, if no server has it open [default: ask the server].",
+    help="Directory of the store, if no server is running [default: ask the server].",
 )
 
 
@@ -44,10 +44,10 @@ def store() -> None:
 def backup(client: Client, file: Path, data_dir: Path | None) -> None:
     """Write a backup of the store, with the code of its jobs, to FILE (.tar.gz).
 
-    A server continues to work meanwhile.  A backup contains no secret.
+    The server keeps running during a backup.  A backup contains no secrets.
     """
     if file.exists():
-        raise SpeckError(f"{file} exists already (expected a new file)")
+        raise SpeckError(f"{file} already exists (expected a new file)")
     part = file.with_name(file.name + ".part")
     try:
         with part.open("xb") as target:
@@ -74,7 +74,7 @@ def _pieces(client: Client, data_dir: Path | None) -> Iterable[bytes]:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_directory
 def restore(file: Path, data_dir: Path) -> None:
-    """Create a store from the backup in FILE, in a directory without one."""
+    """Create a store from the backup in FILE, in an empty directory."""
     from speck.store.maintenance.backup import restore as restore_backup
 
     with file.open("rb") as source:
@@ -91,7 +91,7 @@ def restore(file: Path, data_dir: Path) -> None:
 @json_option
 @click.pass_obj
 def check(client: Client, data_dir: Path | None, as_json: bool) -> None:
-    """List the faults of the store.  Exits 1 when there is one."""
+    """List the faults of the store.  Exits 1 if there are any."""
     if data_dir is None:
         found = client.check_store()
     else:
@@ -106,9 +106,9 @@ def check(client: Client, data_dir: Path | None, as_json: bool) -> None:
 @_directory
 @json_option
 def repair(data_dir: Path, as_json: bool) -> None:
-    """Recover the readable part of a damaged store, and list what is lost.
+    """Recover the readable part of a damaged store, and list what was lost.
 
-    The database's files are copied first, to before-repair-1 below the store.
+    The database files are first copied to before-repair-1 in the store's directory.
     """
     from speck.store.maintenance.repair import repair as repair_store
 

@@ -16,7 +16,7 @@ _name = click.argument("name")
 
 @click.group()
 def token() -> None:
-    """Tokens with names and roles, for `speck serve --tokens`."""
+    """Manage tokens with names and roles.  For `speck serve --tokens`."""
 
 
 @token.command()
@@ -27,10 +27,10 @@ def token() -> None:
     type=click.Choice([role.value for role in Role]),
     default=Role.READ.value,
     show_default=True,
-    help="Permission: to read, or to read and write.",
+    help="Permission: read, or read and write.",
 )
 def add(file: Path, name: str, role: str) -> None:
-    """Create a token for NAME and print it, once: FILE stores its hash only."""
+    """Create a token for NAME and print it once; FILE stores only its hash."""
     minted = mint()
     add_owner(file, Owner(name, Role(role), digest(minted.encode())))
     click.echo(minted)
@@ -50,5 +50,5 @@ def list_tokens(file: Path, as_json: bool) -> None:
 @_file
 @_name
 def remove(file: Path, name: str) -> None:
-    """Remove NAME; its token becomes invalid at once."""
+    """Remove NAME; its token is invalid immediately."""
     remove_owner(file, name)

@@ -31,19 +31,19 @@ _PAUSE = 0.1  # s
     type=click.Choice(tuple(render.SORTS)),
     default="waiting",
     show_default=True,
-    help="The column to sort by, the largest first.",
+    help="Column to sort by, largest first.",
 )
-@click.option("--once", is_flag=True, help="Print once and end; the default without a terminal.")
+@click.option("--once", is_flag=True, help="Print once and exit; the default without a terminal.")
 @interval_option
 @json_option
 @click.pass_obj
 def top(
     client: Client, composition: str | None, sort: str, once: bool, interval: float, as_json: bool
 ) -> None:
-    """Show each job's input and output rates, its waiting messages, and the duration of its work.
+    """Show the rates, backlog and last batch of each job.
 
-    IN/S and OUT/S are messages/s, WAITING is the number of unprocessed messages, WORK S the duration (s) of
-    the last batch (Spark) or checkpoint (Flink).  "-" stands for a value that the engine does not report.
+    IN/S and OUT/S are messages/s, BACKLOG is the number of unprocessed messages, WORK S the duration (s)
+    of the last batch (Spark) or checkpoint (Flink).  "-" marks a value that the engine does not report.
     """
     if composition is not None:
         client.composition(composition)  # raises for an unknown name
@@ -73,7 +73,7 @@ def _rates(client: Client, composition: str | None, sort: str) -> dict[str, Any]
 
 
 def _complete_rates(client: Client, composition: str | None, sort: str) -> dict[str, Any]:
-    """The rates, requested again while engines that were not asked before have not answered yet."""
+    """The rates, requested again until all engines have answered once."""
     until = time.monotonic() + _FIRST_RATES
     while True:
         data = _rates(client, composition, sort)

@@ -1,4 +1,4 @@
-"""The command that checks a file as the server would, without a server."""
+"""The command that checks a file as the server does, without a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SITES, _JOBS = re.compile(rb"^sites\s*:", re.MULTILINE), re.compile(rb"^jobs\s*
 @file_argument
 @inventory_option
 @roots_option
-@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
+@click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
 @json_option
 @variables_options
 def validate(
@@ -50,10 +50,10 @@ def validate(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
 ) -> None:
-    """Check a composition or a site inventory, and list all of its faults.
+    """Check a composition or a site inventory.  Lists all faults.
 
     No server, engine or broker is contacted: the check covers the file, the inventory and the job files.
-    Exits 0 when there is no fault, 1 otherwise.
+    Exits 0 without faults, 1 otherwise.
     """
     summary, warnings, faults = "", tuple[Fault, ...](), tuple[Fault, ...]()
     inventory = inventory or default_sites()

@@ -34,14 +34,14 @@ def variables_options(function: _Function) -> _Function:
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="File with values of variables, NAME=VALUE in each line, or a flat YAML mapping; may be "
-        "repeated, the last one decides.",
+        "repeated, the last one wins.",
     )
     given = click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Value of a variable, in place of one in files and the environment; may be repeated.",
+        help="Value of a variable; overrides files and the environment; may be repeated.",
     )
     return env(given(function))
 
@@ -66,11 +66,11 @@ def _warn_of_unknown(names: Iterable[str], files: Iterable[Path]) -> None:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"expected {', '.join(sorted(known)) or 'none'}"
-            warn([{"message": f"--set {name}: no variable has this name ({hint})"}])
+            warn([{"message": f"--set {name}: no such variable ({hint})"}])
 
 
 def read_composition(file: Path, variables: Mapping[str, str]) -> bytes:
-    """The text of a composition with the values put in.
+    """The text of a composition with its variables replaced.
 
     Raises :class:`~speck.errors.InvalidInput` for a malformed variable.
     """

@@ -96,9 +96,9 @@ class Observation:
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON.")
 @click.pass_obj
 def watch(client: Client, composition: str | None, interval: float, as_json: bool) -> None:
-    """Show the running operations and the jobs as they change, until Ctrl-C.
+    """Watch running operations and jobs, until Ctrl-C.
 
-    On a terminal the table is redrawn; elsewhere each change is a line.
+    On a terminal, the table is redrawn; otherwise each change is printed as a line.
     """
     if composition is not None:
         client.composition(composition)  # raises for an unknown name
@@ -126,7 +126,7 @@ def _lines(observation: Observation, interval: float, as_json: bool) -> None:
         if observation.problem and not printed:
             err.print(f"{observation.problem}; retrying every {interval:g} s", style="yellow", markup=False)
         elif printed and not observation.problem:
-            err.print("the server answers again", style="green")
+            err.print("the server responds again", style="green")
         printed = observation.problem
         for change in changes:
             if as_json:

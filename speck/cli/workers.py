@@ -15,9 +15,9 @@ from speck.client import Client
 @json_option
 @click.pass_obj
 def workers(client: Client, site: str | None, as_json: bool) -> None:
-    """Show the workers of engines whose number follows their jobs: present, desired, and why.
+    """Show the workers of engines that scale with their jobs.
 
-    Without SITE those of all sites.
+    Without SITE, shows those of all sites.
     """
     data = client.workers(site)
     show_data(data, render.workers_lines(data), as_json)

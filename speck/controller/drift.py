@@ -85,7 +85,7 @@ def _drift(
     name = action.job.job_name
     attempt, record = snapshot.attempt(name), snapshot.records.get(name)
     if isinstance(action, Stop):
-        return Drifted(Drift.NOT_STOPPED, (record and record.error) or "its end was not carried out yet")
+        return Drifted(Drift.NOT_STOPPED, (record and record.error) or "it has not been stopped yet")
     known = KnownJob(
         owner=owner,
         desired=action.job,
@@ -121,7 +121,7 @@ def _planned(
     """The drift that a plan's action stands for."""
     match action:
         case Start() if attempt is None:
-            return Drifted(Drift.NOT_STARTED, (record and record.error) or "accepted, and not started yet")
+            return Drifted(Drift.NOT_STARTED, (record and record.error) or "accepted, but not started yet")
         case Start() if attempt is not None and attempt.phase is not AttemptPhase.RUNNING:
             pending = f"attempt {attempt.attempt.number} is {attempt.phase}"
             return Drifted(Drift.NOT_STARTED, (record and record.error) or pending)

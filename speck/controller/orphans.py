@@ -130,7 +130,7 @@ class Orphans:
         return self.store.job(job) is None and job not in abandoned
 
     def _event(self, kind: EventKind, job: str, message: str, composition: str = "") -> Event:
-        return Event(self.clock(), kind, message, composition, job, by_loop=True)
+        return Event(self.clock(), kind, message, composition, job, automatic=True)
 
     def _report(self, event: Event) -> None:
         with self.store.transaction() as transaction:
@@ -139,7 +139,7 @@ class Orphans:
 
 def _in_no_composition(copy: EngineCopy) -> FoundOrphan:
     what = f"is in no composition, and attempt {copy.found.attempt} of it runs at {copy.address}"
-    message = f"{what} (apply a composition that has it, or stop it there)"
+    message = f"{what} (apply a composition that contains it, or stop it there)"
     return FoundOrphan(copy.found.job_name, "", "", Orphan(copy, Verdict.REPORT), message)
 
 

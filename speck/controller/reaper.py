@@ -22,7 +22,7 @@ from speck.apply.job_state import StateRecovered, lifecycle_of, write
 from speck.apply.operation import Operation
 from speck.binder import Capability, EngineBinder
 from speck.binder.pool import BinderPool
-from speck.core.lifecycle import BY_LOOP, EventKind
+from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import JobState, State
 from speck.errors import (
     BinderError,
@@ -147,8 +147,8 @@ class Reaper:
             used = {*(each.address for each in attempts), *(each.broker for each in sessions)}
             there = addresses_of(names, self.pool.inventory, used)
             if not there & used:
-                fault = Fault(f"nothing was left behind at {', '.join(sorted(there)) or 'no place'}")
-                raise InvalidInput([fault], "what is to be forgotten")
+                fault = Fault(f"nothing was abandoned at {', '.join(sorted(there)) or 'no place'}")
+                raise InvalidInput([fault], "--forget")
             reaping = _Reaping(self.store, self.pool, self.clock, None, set(), author, self._records)
             gone = [each for each in attempts if each.address in there]
             for attempt in gone:
@@ -222,7 +222,7 @@ class _Reaping:
         except SessionOfAnother as error:
             self._forget_session(session, EventKind.FORGOTTEN, f"not deleted: {error}")
             return
-        what = f"session {session.name!r}, left behind at {session.broker}, was deleted"
+        what = f"session {session.name!r}, abandoned at {session.broker}, was deleted"
         message = f"{what} ({dropped_text(waiting, session)})" if waiting else what
         self._forget_session(session, EventKind.DROPPED if waiting else EventKind.STOPPED, message, waiting)
 
@@ -240,7 +240,7 @@ class _Reaping:
 
     def forget_session(self, session: AbandonedSession) -> None:
         """Forget a session whose broker never comes back, as a user declares."""
-        message = f"session {session.name!r}, left behind at {session.broker}, was forgotten"
+        message = f"session {session.name!r}, abandoned at {session.broker}, was forgotten"
         self._forget_session(session, EventKind.FORGOTTEN, message)
 
     # --- attempts
@@ -290,7 +290,7 @@ class _Reaping:
         self, abandoned: AbandonedAttempt, kind: EventKind, end: str, spared: Collection[str] = ()
     ) -> None:
         name, broker = abandoned.attempt.job_name, abandoned.source_broker
-        message = f"attempt {abandoned.attempt.number}, left behind at {abandoned.address}, {end}"
+        message = f"attempt {abandoned.attempt.number}, abandoned at {abandoned.address}, {end}"
         with self.records, self.store.transaction() as transaction:
             if abandoned.key not in {each.key for each in self.store.abandoned_attempts()}:
                 return  # a user has forgotten it during a call
@@ -378,7 +378,7 @@ class _Reaping:
         messages: int = 0,
     ) -> None:
         operation = self.operation
-        by_loop = self.author is None and (operation is None or operation.kind in BY_LOOP)
+        automatic = self.author is None and (operation is None or operation.kind in AUTOMATIC)
         transaction.add_event(
             Event(
                 self.clock(),
@@ -388,7 +388,7 @@ class _Reaping:
                 job,
                 operation.id if operation else "",
                 author=self.author or "",
-                by_loop=by_loop,
+                automatic=automatic,
                 messages=messages,
             )
         )

@@ -137,7 +137,7 @@ class Reconciler:
             progress = operation.actions[name]
             failed = progress.state is ActionState.FAILED
             if failed and (_never(action) or self._disturbs(action)):
-                why = f"was refused (apply it again when that is mended): {progress.error}"
+                why = f"was rejected (fix the cause and apply again): {progress.error}"
                 self.backoff.suspend(name, why)
             elif isinstance(action, Keep):
                 continue
@@ -254,7 +254,9 @@ class Reconciler:
             elif before is not None and self._is_well(snapshot, name, statuses.get(name)):
                 del self._notes[name]
                 events.append(
-                    self._event(snapshot, EventKind.HEALED, name, f"job {name!r} is as wanted again")
+                    self._event(
+                        snapshot, EventKind.HEALED, name, f"job {name!r} is back in its desired state"
+                    )
                 )
         if events:
             with self.deployments.store.transaction() as transaction:
@@ -277,7 +279,7 @@ class Reconciler:
         return name in snapshot.records and status is not None and status.state is JobState.RUNNING
 
     def _event(self, snapshot: Snapshot, kind: EventKind, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, snapshot.head.name, job, by_loop=True)
+        return Event(self.clock(), kind, message, snapshot.head.name, job, automatic=True)
 
     # --- decisions
 
@@ -313,10 +315,10 @@ class Reconciler:
             elif drift is not None and drift.drift in GONE.values() and _never(action):
                 yield name, NEVER
             elif when is not None and when > now:
-                yield name, "waits for its next try"
+                yield name, "waits for its next attempt"
             elif drift is not None and drift.drift is Drift.LOST and self._missed[name] < 2:
                 # An engine that comes up again may not have recovered all of its jobs yet.
-                yield name, "is looked for once more"
+                yield name, "waits for a second observation"
 
     def _probe(
         self, engines: Iterable[EngineKey], actions: Iterable[Action], observation: Observation
@@ -328,7 +330,7 @@ class Reconciler:
         probes = {key[1]: partial(_reason, partial(self._probe_engine, key)) for key in unknown}
         probes |= {address: partial(_reason, partial(self._probe_broker, address)) for address in brokers}
         answers = self._probes.results(probes, PATIENCE)
-        reasons = {address: answers.get(address, f"{address}: has not answered yet") for address in probes}
+        reasons = {address: answers.get(address, f"{address}: has not responded yet") for address in probes}
         return {address: reason for address, reason in reasons.items() if reason}
 
     def _probe_engine(self, key: EngineKey) -> None:

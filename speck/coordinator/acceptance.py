@@ -12,7 +12,7 @@ from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.core.lifecycle import EventKind, OperationKind, RevisionState
 from speck.core.plan import Keep, Start
-from speck.store import Event, Head, JobRecord, Outcome, Store, Transaction
+from speck.store import Event, Head, JobRecord, RevisionOutcome, Store, Transaction
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Acceptance:
         if number == base and before is not None and before.state is RevisionState.APPLIED:
             return  # it is applied again
         if number:
-            transaction.put_outcome(name, number, Outcome(RevisionState.PENDING, operation.id))
+            transaction.put_outcome(name, number, RevisionOutcome(RevisionState.PENDING, operation.id))
         rolled_back = bool(base) and operation.kind == OperationKind.ROLLBACK
         outcome = None if number == base else overtaken(before, number, rolled_back=rolled_back)
         if outcome is not None:

@@ -30,7 +30,7 @@ class AtomicReverts:
         if self.operations.is_closing:  # done at the next start
             return ""
         if base == operation.revision:
-            return "not taken back: there is no revision before it that differs"
+            return "not reverted: no earlier revision differs"
         request = Request(
             author=asked.author,
             message=f"revision {operation.revision} was not applied wholly",
@@ -42,7 +42,7 @@ class AtomicReverts:
                 Rollback(name, base) if base else DeleteComposition(name), request
             )
         except SpeckError as error:
-            return f"not taken back: {error}"
+            return f"not reverted: {error}"
         operation.replace(back.id)
         return ""
 
@@ -56,4 +56,4 @@ class AtomicReverts:
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
                 error = self.revert(Operation.from_dict(data, self.operations.clock))
-                _log.info("revision %s of %r is taken back %s", data["revision"], head.name, error)
+                _log.info("revision %s of %r is reverted %s", data["revision"], head.name, error)

@@ -117,8 +117,8 @@ class Coordinator:
     def unready_reasons(self) -> list[str]:
         """The reasons why this coordinator cannot do all of its work now, one sentence each."""
         reasons = {
-            "interrupted operations are not resumed yet": not self._recovered,
-            "the engines are not observed yet": not self.reconciler.has_observed,
+            "interrupted operations have not been resumed yet": not self._recovered,
+            "the engines have not been observed yet": not self.reconciler.has_observed,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }

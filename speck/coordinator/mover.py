@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from speck.apply.operation import Operation
 from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.changes import Changes
-from speck.coordinator.placing.placer import Placed, Placer, Wishes
+from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
 from speck.core.change import Place, Request
 from speck.placement.adaptation.candidates import candidates
 from speck.store.deployments import Deployments
@@ -30,11 +30,11 @@ class Mover:
     def advise(self, name: str, forbidden: Mapping[str, Collection[str]], least: float) -> Advised:
         """The steps to a better placement in which topics stay."""
         desired, placer = self.deployments.composition(name), self.placer
-        placed = placer.place(desired, Wishes(forbidden=forbidden, homes_stay=True))
+        placed = placer.place(desired, PlacementRequest(forbidden=forbidden, homes_stay=True))
         steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
         gain, rewires = _gain(placed), 0.0
         if gain < least:
-            rewires = _gain(placer.place(desired, Wishes(forbidden=forbidden)))
+            rewires = _gain(placer.place(desired, PlacementRequest(forbidden=forbidden)))
         return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 
     def move(
@@ -49,7 +49,7 @@ class Mover:
         return operation
 
 
-def _gain(placed: Placed) -> float:
+def _gain(placed: PlacementResult) -> float:
     """The fall of the objective by advice, as a share of it."""
     now, after = placed.advice.now, placed.advice.after
     return 0.0 if now is None else (now.objective - after.objective) / now.objective

@@ -12,7 +12,7 @@ from speck.apply.planned import PlannedChange
 from speck.coordinator.changes import Changes
 from speck.coordinator.placing.changed_inputs import changed_inputs
 from speck.coordinator.placing.figures import proposal_data
-from speck.coordinator.placing.placer import Placed, Placer, Wishes
+from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
 from speck.coordinator.planning.planner import refuse_stale
 from speck.core.change import PLACE_NEW, Apply, Request
 from speck.core.clocks import Clock, steady_beside
@@ -36,7 +36,7 @@ class RetainedPlan:
     id: str
     change: Apply
     planned: PlannedChange
-    placed: Placed | None
+    placed: PlacementResult | None
     created: float
     until: float
     expires: float  # of the steady clock
@@ -81,7 +81,7 @@ class RetainedPlans:
         """
         return self._keep(change, request, build=build)
 
-    def propose(self, change: Apply, wishes: Wishes) -> dict[str, Any]:
+    def propose(self, change: Apply, wishes: PlacementRequest) -> dict[str, Any]:
         """Place a composition anew, and keep the result.  Nothing is changed.
 
         Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and
@@ -91,13 +91,13 @@ class RetainedPlans:
         change = replace(change, composition=placed.composition)
         return self._data(self._keep(change, Request(base_revision=placed.base_revision), placed))
 
-    def advise(self, name: str, wishes: Wishes) -> dict[str, Any]:
+    def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:
         """Place what runs of a composition anew.  Raises :class:`~speck.errors.NotFound` besides."""
         deployments = self.changes.deployments
         return self.propose(Apply(deployments.last(deployments.known_head(name))), wishes)
 
     def _keep(
-        self, change: Apply, request: Request, placed: Placed | None = None, *, build: bool = False
+        self, change: Apply, request: Request, placed: PlacementResult | None = None, *, build: bool = False
     ) -> RetainedPlan:
         planned = self.changes.inspected(self.changes.plan(change, request), build=build)
         identifier = self.mint() if placed is None else self.mint()[:_ID_LENGTH]

@@ -38,7 +38,7 @@ class Trigger(StrEnum):
     RESUMED = "resumed"
 
 
-class Outcome(StrEnum):
+class StepOutcome(StrEnum):
     """The end of a step."""
 
     PENDING = "pending"
@@ -111,7 +111,7 @@ class StepRecord:
     age_p95: float
     revision: int = 0
     operation: str = ""
-    outcome: Outcome = Outcome.PENDING
+    outcome: StepOutcome = StepOutcome.PENDING
     windows: int = 0
     good: int = 0
     looked: float = 0.0
@@ -121,12 +121,12 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """The memory of a composition's loop; in the store, so that it outlives the server.
+class AdaptationState:
+    """The state of a composition's adaptation loop; in the store, so that it outlives the server.
 
     ``revision`` is the one that the streak belongs to.  ``steps`` are those of the last day, oldest first;
-    the last may be pending.  ``paused`` is the end of a pause (0: none).  ``fell`` is the time until which
-    the loop only advises, as it has made its steps of an hour or a day (0: it does not).  ``rates`` are
+    the last may be pending.  ``paused`` is the end of a pause (0: none).  ``advise_only_until`` is the
+    end of the time without steps, after those of an hour or a day were made (0: none).  ``rates`` are
     those into each job at the last decision, messages/s.
     """
 
@@ -136,21 +136,23 @@ class Memory:
     steps: tuple[StepRecord, ...] = ()
     entries: tuple[Entry, ...] = ()
     paused: float = 0.0
-    fell: float = 0.0
+    advise_only_until: float = 0.0
     rates: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def pending(self) -> StepRecord | None:
         """The step that is not judged yet."""
         last = self.steps[-1] if self.steps else None
-        return last if last is not None and last.outcome is Outcome.PENDING else None
+        return last if last is not None and last.outcome is StepOutcome.PENDING else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The memory as plain data."""
-        return dataclasses.asdict(self)
+        """The state as plain data."""
+        data = dataclasses.asdict(self)
+        data["fell"] = data.pop("advise_only_until")  # as it is stored
+        return data
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Memory:
+    def from_dict(cls, data: Mapping[str, Any]) -> AdaptationState:
         """The inverse of :meth:`to_dict`."""
         streak = data.get("streak")
         return cls(
@@ -158,7 +160,8 @@ class Memory:
             streak=None if streak is None else Streak(**_grouped(streak)),
             bans=tuple(Ban(**_grouped(each)) for each in data["bans"]),
             steps=tuple(
-                StepRecord(**_grouped(each) | {"outcome": Outcome(each["outcome"])}) for each in data["steps"]
+                StepRecord(**_grouped(each) | {"outcome": StepOutcome(each["outcome"])})
+                for each in data["steps"]
             ),
             entries=tuple(
                 Entry(
@@ -168,7 +171,7 @@ class Memory:
                 for each in data["entries"]
             ),
             paused=data["paused"],
-            fell=data["fell"],
+            advise_only_until=data["fell"],
             rates=dict(data["rates"]),
         )
 

@@ -83,7 +83,7 @@ class CodeChange:
     def __str__(self) -> str:
         """The change in words: ``air.py: `dirty` changed (2 lines)``."""
         if self.same:
-            return f"{self.file} changed, and nothing that the job uses there"
+            return f"{self.file} changed, but nothing that the job uses"
         why = f" (the whole file counts: {self.whole})" if self.whole else ""
         if not self.parts:
             return f"{self.file} changed{why}"

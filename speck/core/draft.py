@@ -23,7 +23,7 @@ Runs = Callable[[str, str], bool]  # (kind of engine, address): true if the engi
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ExcludedSite:
     """A site that does not come into question for a job, and the reason."""
 
     job: str
@@ -57,7 +57,7 @@ class Draft:
     composition: Composition
     inventory: Inventory
     candidates: Mapping[str, Mapping[str, str]]
-    refused: tuple[Refusal, ...]
+    refused: tuple[ExcludedSite, ...]
     sites: Mapping[str, str] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,11 +77,11 @@ class Draft:
         present = composition.jobs if running is None else running
         emptied = {name: _emptied(job) for name, job in composition.jobs.items()}
         places = _Places(inventory, runs)
-        candidates, refused, sites = {}, list[Refusal](), {}
+        candidates, refused, sites = {}, list[ExcludedSite](), {}
         for name, job in emptied.items():
             at = places.site_of(present[name]) if name in present else None
             candidates[name], reasons = places.candidates(job, at, present.get(name))
-            refused += [Refusal(name, *each) for each in reasons]
+            refused += [ExcludedSite(name, *each) for each in reasons]
             if job.movable and at is not None and at in candidates[name]:
                 sites[name] = at
         draft = cls(replace(composition, jobs=emptied), inventory, candidates, tuple(refused), sites)
@@ -283,7 +283,11 @@ class _Places:
             if address is not None:
                 found[name] = address
             else:
-                reason = f"has no engine of kind {engine!r}" if name in self._sites else "is no site here"
+                reason = (
+                    f"has no engine of kind {engine!r}"
+                    if name in self._sites
+                    else "is not a site of this inventory"
+                )
                 refused.append((name, reason))
         return found, tuple(refused)
 

@@ -1,4 +1,7 @@
-"""The words for what becomes of attempts, actions and operations; stored and shown as they are spelt here."""
+"""The states of attempts, actions and operations, and the kinds of events, as they are stored.
+
+A few stored words are shown as clearer ones: see :func:`shown_kind`.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class ActionState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"  # depends on a job whose action failed
-    WAITING = "waiting"  # an engine or a broker is out of reach or full; done when that has changed
+    WAITING = "waiting"  # an engine or a broker is unreachable or full; done when that has changed
     KEPT = "kept"
 
 
@@ -46,7 +49,7 @@ class OperationKind(StrEnum):
     ADOPT = "adopt"  # copies of another store become this one's
 
 
-BY_LOOP = frozenset({OperationKind.HEAL, OperationKind.PLACE})  # without a user's request
+AUTOMATIC = frozenset({OperationKind.HEAL, OperationKind.PLACE})  # without a user's request
 
 
 class OperationState(StrEnum):
@@ -96,3 +99,17 @@ class EventKind(StrEnum):
     REPEATED = "repeated"
     UNREAD = "not reading"  # a job runs, and no reader has taken its session
     READING = "reading"
+
+
+_SHOWN = {
+    EventKind.ORPHAN: "orphan",
+    EventKind.ABANDONED: "abandoned",
+    EventKind.DROPPED: "discarded",
+    EventKind.BACK: "reverted",
+    EventKind.FELL: "paused to advice",
+}
+
+
+def shown_kind(kind: str) -> str:
+    """The kind of an event as users see it, where the stored word is another one."""
+    return {str(stored): shown for stored, shown in _SHOWN.items()}.get(kind, kind)

@@ -126,16 +126,15 @@ class ForeignJob:
 
     def text(self, own: str) -> str:
         """The finding, and the ways out of it; ``own`` is the identity of this store."""
-        store = f"store {self.owner}" if self.owner else "a store that its marks do not name"
+        store = f"store {self.owner}" if self.owner else "an unknown store"
         copy = f" (attempt {self.attempt})" if self.attempt else ""
         running = f"runs at {self.address}{copy}" if self.address else ""
         reading = f"has session {self.session!r} at {self.broker}" if self.session else ""
         found = " and ".join(filter(None, [running, reading]))
         return (
             f"job {self.job!r} {found}, by {store} (this is store {own}): nothing was started, since a "
-            "second copy would write everything twice (restore a backup of that store; or, if it is gone "
-            "for good, adopt the job (speck adopt); or end the copy at its engine and remove the session; "
-            "or give the job another name; docs/store.md, A lost store)"
+            "second copy would write everything twice (restore a backup of that store, adopt the job with "
+            "speck adopt, or rename the job; see docs/store.md, A lost store)"
         )
 
 
@@ -273,12 +272,12 @@ def _split_faults(before: Job, after: Job) -> Iterator[Fault]:
                 after, f"the windows change from {spans[0]} to {spans[1]}", "the former ones"
             )
     elif new.role is Role.PARTITIONER and new.workers < old.workers:
-        fewer = f"the split has fewer combiners: {new.workers} in place of {old.workers}"
+        fewer = f"the split has fewer combiners: {new.workers} instead of {old.workers}"
         yield _refused_split(after, fewer, "'weight: 0' for each that is to retire")
     if old is not None and new is not None and before.parallelism != after.parallelism:
         change = f"parallelism changes from {before.parallelism or 1} to {after.parallelism or 1}"
         yield _refused_split(
-            after, f"{change} in {after.job_name}, whose state has so many shards", "the former"
+            after, f"{change} in {after.job_name}, whose state has that many shards", "the former"
         )
 
 
@@ -302,7 +301,7 @@ def _decide(
         return Start(desired, "new in the composition")
     changes = changed_fields(deployed.job, desired)
     if not deployed.started:
-        return Start(desired, "accepted before, and not started yet", changes)
+        return Start(desired, "accepted, but not started yet", changes)
     if status is not None and status.state.ended:
         return Start(desired, f"is {status.state.value} at {deployed.job.spe_address}", changes)
     return _compare(desired, deployed.job, changes, status, code)
@@ -326,7 +325,7 @@ def _compare(
         return Move(desired, previous, f"{named}{note}", changes)
     if worst is ChangeCost.UPDATE:
         return Update(desired, previous, f"{named}{note}", changes)
-    return Keep(desired, f"only {named}, which touches no engine{elsewhere}{note}", changes)
+    return Keep(desired, f"only {named}, which changes nothing at engines{elsewhere}{note}", changes)
 
 
 def _state_note(desired: Job, previous: Job) -> str:
@@ -380,13 +379,13 @@ def destructions(plan: Plan) -> tuple[Destruction, ...]:
 def _destruction(action: Action, deletes_all: bool) -> Destruction | None:
     name = action.job.job_name
     if isinstance(action, Stop) and deletes_all:  # nothing is drained: no job could use the results
-        text = "stops for good; its state and the messages that wait for it are deleted"
+        text = "is permanently stopped; its state and unprocessed messages are deleted"
         return Destruction(name, Destroyed.JOB, text)
     if isinstance(action, Stop):
-        text = "stops for good when it has processed the messages that wait for it; its state is deleted"
+        text = "is permanently stopped after it has processed its backlog; its state is deleted"
         return Destruction(name, Destroyed.JOB, text)
     if isinstance(action, Update | Move) and action.job.upgrade == "stateless":
-        return Destruction(name, Destroyed.STATE, "starts without the state that it has (upgrade: stateless)")
+        return Destruction(name, Destroyed.STATE, "starts without its present state (upgrade: stateless)")
     return None
 
 

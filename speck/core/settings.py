@@ -113,14 +113,10 @@ class HistoryBounds:
 
     revisions: int = _count(100, "--keep-revisions", "Revisions to keep of each composition.", _MAX_BOUND)
     operations: int = _count(500, "--keep-operations", "Operations of users to keep.", _MAX_BOUND)
-    events: int = _count(
-        10_000, "--keep-events", "Entries of the audit log to keep, of what users did.", _MAX_BOUND
-    )
-    healings: int = _count(
-        100, "--keep-loop-operations", "Operations of the loop by itself to keep, besides.", _MAX_BOUND
-    )
+    events: int = _count(10_000, "--keep-events", "Audit entries of users' changes to keep.", _MAX_BOUND)
+    healings: int = _count(100, "--keep-loop-operations", "Automatic operations to keep.", _MAX_BOUND)
     loop_events: int = _count(
-        2_000, "--keep-loop-events", "Entries of the audit log to keep, of what the loop did.", _MAX_BOUND
+        2_000, "--keep-loop-events", "Audit entries of automatic operations to keep.", _MAX_BOUND
     )
     deleted: int = _count(
         100, "--keep-deleted", "Deleted compositions to keep, with their revisions.", _MAX_BOUND
@@ -132,15 +128,15 @@ class HistoryBounds:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Bounds of a coordinator's load, so that no user, by mistake or not, takes all of it."""
+    """Limits on a coordinator's load, so that no single user can take all of it."""
 
     operations: int = _count(
         100,
         "--max-operations",
-        "Maximum number of concurrent operations of users, and likewise of the reconciler.",
+        "Maximum number of concurrent operations of users, and separately of the reconciler.",
     )
-    jobs: int = _count(20_000, "--max-jobs", "Jobs in all.")
-    compositions: int = _count(2_000, "--max-compositions", "Compositions in all.")
+    jobs: int = _count(20_000, "--max-jobs", "Maximum number of jobs.")
+    compositions: int = _count(2_000, "--max-compositions", "Maximum number of compositions.")
 
     def __post_init__(self) -> None:
         _check(self)
@@ -158,7 +154,7 @@ class Settings:
     roots: tuple[Path, ...] = setting(
         (Path(),),
         "--root",
-        "Directory under which job files lie; may be given again [default: this one].",
+        "Directory tree with job files; may be repeated [default: the current directory].",
         kind=Path,
         repeated=True,
         directory=True,
@@ -168,7 +164,7 @@ class Settings:
     advertise: str = setting(
         "",
         "--advertise",
-        "Where engines fetch files from this server [default: the address it listens on].",
+        "Address at which engines fetch files from this server [default: the listening address].",
         unit="URL",
         shows_default=False,
     )
@@ -176,7 +172,7 @@ class Settings:
     drain: float = setting(
         30.0,
         "--drain",
-        "How long a job that is to read elsewhere may take to work off what waits for it; 0 gives that up.",
+        "Time a job may take to process its backlog before it switches its source; 0 disables draining.",
         kind=float,
         unit="SECONDS",
         least=0,
@@ -185,7 +181,7 @@ class Settings:
     period: float = setting(
         9.5,
         "--period",
-        "Time between two rounds that look at all jobs and heal them; 0: none.",
+        "Reconcile interval; 0 turns the reconciler off.",
         kind=float,
         unit="SECONDS",
         least=0,
@@ -194,7 +190,7 @@ class Settings:
     adapt: float = setting(
         60.0,
         "--adapt",
-        "Time between two decisions on the placement of compositions with the mode auto; 0: none.",
+        "Adaptation interval for compositions with the mode auto; 0 turns adaptation off.",
         kind=float,
         unit="SECONDS",
         least=0,
@@ -203,7 +199,7 @@ class Settings:
     measuring: float = setting(
         0.01,
         "--measuring",
-        "Processor time that measuring the load of jobs may take; beyond it they are sampled less often.",
+        "CPU share for measuring jobs; above it, jobs are sampled less often.",
         kind=float,
         unit="CORES",
         least=0.0001,
@@ -212,7 +208,7 @@ class Settings:
     state_limit: int = setting(
         64 << 20,
         "--state-limit",
-        "Largest state that is carried between sites that share no storage.",
+        "Largest state that can be transferred between sites without shared storage.",
         kind=int,
         unit="MIB",
         least=0,
@@ -222,7 +218,7 @@ class Settings:
     sent_code: int = setting(
         2 << 30,
         "--sent-code",
-        "Code that clients may have sent and not applied; 0: none, only files under --root are run.",
+        "Maximum unapplied code sent by clients; 0 accepts none: only files under --root can run.",
         kind=int,
         unit="MIB",
         least=0,
@@ -232,7 +228,7 @@ class Settings:
     heal_patience: float = setting(
         30.0,
         "",
-        "How long a user's request waits for a healing at work.",
+        "Time a user's request waits for a repair in progress.",
         kind=float,
         unit="SECONDS",
         least=0,
@@ -257,25 +253,25 @@ class ServerSettings:
 
     host: str = setting(HOST, "--host", "Address to listen on.")
     port: int = setting(
-        PORT, "--port", "Port to listen on; 0 takes a free one.", kind=int, least=0, most=65535
+        PORT, "--port", "Port to listen on; 0 chooses a free one.", kind=int, least=0, most=65535
     )
     data_dir: Path = setting(
-        Path(".speck/store"), "--data-dir", "Where the store lies.", kind=Path, directory=True
+        Path(".speck/store"), "--data-dir", "Directory of the store.", kind=Path, directory=True
     )
     sites: Path | None = _file(
-        "--sites", "The site inventory [default: that of `speck local up`, if there].", exists=True
+        "--sites", "Site inventory [default: the one of `speck local up`, if it exists].", exists=True
     )
     coordinator: Settings = Settings()
     token_file: Path | None = _file(
-        "--token-file", "File with a token, which lets in [or SPECK_TOKEN_FILE, or SPECK_TOKEN]."
+        "--token-file", "File with the access token [or SPECK_TOKEN_FILE, or SPECK_TOKEN]."
     )
-    tokens: Path | None = _file("--tokens", "File of several tokens with names and roles (speck token add).")
-    tls_cert: Path | None = _file("--tls-cert", "Certificate (PEM, its chain included), to speak HTTPS.")
-    tls_key: Path | None = _file("--tls-key", "The key of that certificate (PEM, without a password).")
+    tokens: Path | None = _file("--tokens", "File with named tokens and their roles (see speck token add).")
+    tls_cert: Path | None = _file("--tls-cert", "TLS certificate with its chain (PEM); enables HTTPS.")
+    tls_key: Path | None = _file("--tls-key", "Private key of the certificate (PEM, without a password).")
     allowed_hosts: tuple[str, ...] = setting(
         (),
         "--allow-host",
-        "A name under which the server is reached, besides its own; may be given again.",
+        "Additional host name of the server; may be repeated.",
         unit="NAME",
         repeated=True,
         shows_default=False,
@@ -283,8 +279,8 @@ class ServerSettings:
     rate: float | None = setting(
         None,
         "--rate",
-        "Requests/s that one client may make; 0: any number "
-        f"[default: any on loopback, {CLIENT_RATE:g} beyond].",
+        "Maximum requests/s of one client; 0: unlimited "
+        f"[default: unlimited on loopback, {CLIENT_RATE:g} beyond].",
         kind=float,
         unit="REQUESTS",
         least=0,
@@ -293,7 +289,7 @@ class ServerSettings:
     ending: float = setting(
         120.0,
         "--shutdown",
-        "Time that the running operations may take at shutdown; the others resume at the next start.",
+        "Time for running operations to finish at shutdown; unfinished ones resume at the next start.",
         kind=float,
         unit="SECONDS",
         least=0,
@@ -305,8 +301,8 @@ class ServerSettings:
 
     def _tokens_fault(self) -> str | None:
         both = self.token_file is not None and self.tokens is not None
-        return "--tokens and --token-file cannot be given both (expected one of them)" if both else None
+        return "--tokens and --token-file exclude each other (expected one of them)" if both else None
 
     def _tls_fault(self) -> str | None:
         one = (self.tls_cert is None) != (self.tls_key is None)
-        return "--tls-cert and --tls-key belong together (expected both, or neither)" if one else None
+        return "--tls-cert and --tls-key must be given together" if one else None

@@ -145,7 +145,7 @@ def up(
             starter.kind(server)
         missing = [server for server in record.servers() if record.process(server) is None]
         if not missing:
-            progress(f"all servers of {', '.join(desired)} are up already")
+            progress(f"all servers of {', '.join(desired)} are already up")
         starter.start(record, missing)
         for engine in (each for each in record.servers() if each.most):
             present = [each for each in record.workers_of(engine) if record.process(each) is not None]

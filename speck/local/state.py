@@ -111,7 +111,7 @@ class Record:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise LocalError(
                 f"{path} cannot be read: {error!r} (expected a file written by `speck local up`; stop the "
-                "servers by hand and remove the file)"
+                "servers manually and remove the file)"
             ) from error
 
     def servers(self) -> Iterator[ServerRecord]:

@@ -37,7 +37,7 @@ def scale(
         found = _engine(record, site, engine)
         if not found.least <= count <= found.most:
             raise LocalError(
-                f"site {site}: {count} workers (expected {found.least} to {found.most}, as of the start)"
+                f"site {site}: {count} workers (expected {found.least} to {found.most}, as set at the start)"
             )
         if record.process(found) is None:
             raise LocalError(f"site {site}: the engine {found.kind} does not run (expected: speck local up)")
@@ -58,12 +58,11 @@ def _engine(record: Record, site: str, address: str) -> ServerRecord:
     found = [each for each in able if address in ("", each.address)]
     if not able:
         raise LocalError(
-            f"site {site} has no engine with workers of its own "
-            f"(expected: speck local up --workers {site}=1-4)"
+            f"site {site} has no engine with workers (expected: speck local up --workers {site}=1-4)"
         )
     if not found:
         known = ", ".join(each.address for each in able)
-        raise NotFound(f"site {site} has no engine {address!r} with workers of its own (it has {known})")
+        raise NotFound(f"site {site} has no engine {address!r} with workers (it has {known})")
     if len(found) > 1:
         known = " or ".join(each.address for each in found)
         raise LocalError(f"site {site} has several engines with workers (expected --engine {known})")

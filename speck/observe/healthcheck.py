@@ -186,8 +186,8 @@ def foreign_complaints(sessions: Iterable[OwnedSession]) -> Iterator[Complaint]:
         yield Complaint(
             f"{len(names)} session{'s' * (len(names) > 1)} of another SpecK, with store {owner}: "
             f"{'; '.join(names[:_MOST_NAMED])}{more}",
-            "nothing, if that SpecK is in use; if its store is gone for good, nobody reads or deletes them: "
-            "delete them (docs/mqtt.md, Owners)",
+            "nothing if that SpecK is in use; if its store is permanently lost, delete them "
+            "(docs/mqtt.md, Owners)",
             remark=True,
         )
 

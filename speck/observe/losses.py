@@ -1,4 +1,4 @@
-"""Messages lost, given up, set aside or dropped as repetitions: counted for each job, by reason.
+"""Messages lost, given up, set aside or dropped as duplicates: counted for each job, by reason.
 
 Readers and writers count them and their engines report the counts with the other metrics; the apply reports
 messages that are deleted with a session.  A :class:`LossRecorder` adds up the differences of two reports, so
@@ -53,11 +53,11 @@ class Reason:
 
 
 _REASONS = (
-    Reason("session lost", LossKind.LOST, "lost with a session that the broker has no more"),
-    Reason("redelivery", LossKind.LOST, "given up: the broker did not deliver them again"),
-    Reason("batch", LossKind.LOST, "given up with a batch that was not committed"),
+    Reason("session lost", LossKind.LOST, "lost with a session that the broker no longer has"),
+    Reason("redelivery", LossKind.LOST, "discarded: the broker did not deliver them again"),
+    Reason("batch", LossKind.LOST, "discarded with a batch that was not committed"),
     Reason("reader", LossKind.LOST, "lost by the reader"),
-    Reason("session deleted", LossKind.LOST, "given up with a deleted session"),
+    Reason("session deleted", LossKind.LOST, "discarded with a deleted session"),
     Reason("skipped", LossKind.LOST, "skipped, since the job's code failed on them (on_error: skip)"),
     Reason(
         "skipped result",
@@ -69,8 +69,10 @@ _REASONS = (
     Reason("bad row", LossKind.LOST, "dropped without a key, or a time that counts", "row"),
     Reason("lost frame", LossKind.LOST, "lost between the parts of a split, with the rows in them", "frame"),
     Reason("damaged frame", LossKind.LOST, "dropped as damaged, with the rows in them", "frame"),
-    Reason("outdated frame", LossKind.LOST, "dropped: they are from before the split began anew", "frame"),
-    Reason("late partial", LossKind.LOST, "dropped, since their windows were out already", "partial result"),
+    Reason("outdated frame", LossKind.LOST, "dropped: from before the split restarted", "frame"),
+    Reason(
+        "late partial", LossKind.LOST, "dropped, since their windows were already closed", "partial result"
+    ),
     Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again", ""),
     Reason(
         "qos 0",
@@ -81,7 +83,7 @@ _REASONS = (
     ),
     Reason("collision", LossKind.SUSPECT, "delivered although their stamp was seen with another content"),
     Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
-    Reason("stamp", LossKind.NOTED, "delivered with a stamp that is not believed"),
+    Reason("stamp", LossKind.NOTED, "delivered with a stamp that was ignored"),
     Reason("parked", LossKind.ASIDE, "parked, since the job's code failed on them (on_error: park)"),
     Reason(
         "parked result",
@@ -89,8 +91,8 @@ _REASONS = (
         "parked, since the sink's broker does not accept them (on_error: park)",
         "result",
     ),
-    Reason("repetition", LossKind.REPEATED, "dropped as repetitions"),
-    Reason("changed", LossKind.REPEATED, "dropped as repetitions with another content"),
+    Reason("repetition", LossKind.REPEATED, "dropped as duplicates"),
+    Reason("changed", LossKind.REPEATED, "dropped as duplicates with different content"),
 )
 REASONS: Mapping[str, Reason] = {each.name: each for each in _REASONS}
 
@@ -196,7 +198,7 @@ class LossRecorder:
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
 
-    def take(self, composition: str, job: str, copy: str, details: Mapping[str, Scalar]) -> None:
+    def record_sample(self, composition: str, job: str, copy: str, details: Mapping[str, Scalar]) -> None:
         """Add what a copy of a job has counted since its last report; ``copy`` is its engine's id of it."""
         counts = counts_of(details)
         with self._lock:
@@ -226,7 +228,7 @@ class LossRecorder:
             known = self._known(event.composition, event.job)
             self._add(known, "session deleted", max(1, event.messages), reported=True)
 
-    def take_dropped(self, broker: str, total: int) -> None:
+    def record_dropped(self, broker: str, total: int) -> None:
         """Add the messages that a broker has dropped since its start, as a session was full.
 
         A broker does not report the session, and so not the job.
@@ -288,7 +290,7 @@ class LossRecorder:
         for broker, count in self._dropped.items():
             if count.unreported and count.reported_at <= oldest:
                 message = f"broker {broker}: {count.unreported} messages dropped, since a session was full"
-                yield count, count.unreported, Event(now, EventKind.LOST, message, by_loop=True)
+                yield count, count.unreported, Event(now, EventKind.LOST, message, automatic=True)
 
     # --- queries
 
@@ -331,4 +333,4 @@ def _event(now: float, job: str, composition: str, reason: Reason, count: _Count
     so_far = f" ({count.total} so far)" if count.total > count.unreported else ""
     unit = f"{reason.unit}{'s' * (count.unreported != 1)} " if reason.unit else ""
     message = f"job {job!r}: {count.unreported} {unit}{reason.text}{so_far}"
-    return Event(now, _EVENTS[reason.kind], message, composition, job, by_loop=True)
+    return Event(now, _EVENTS[reason.kind], message, composition, job, automatic=True)

@@ -146,7 +146,7 @@ class Measures:
             _log.exception("the request to %s for the counts of its jobs failed", key[1])
             fault = SpeckError(f"internal error: {error!r}")
         for job, handle in jobs:
-            self.take(job, handle, answers.get(handle.engine_id, fault))
+            self.record(job, handle, answers.get(handle.engine_id, fault))
 
     def unasked(self) -> list[str]:
         """The addresses of the engines of the inventory whose capacity was not asked for yet."""
@@ -167,7 +167,7 @@ class Measures:
         with self._lock:
             self._asked.add(address)
 
-    def take(self, job: Job, handle: Handle, answer: JobSample | SpeckError) -> None:
+    def record(self, job: Job, handle: Handle, answer: JobSample | SpeckError) -> None:
         """Take the counts of a job, or the error that kept them away."""
         with self._lock:
             copy = self._copies.get(job.job_name)

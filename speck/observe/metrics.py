@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from speck.binder.instrumented import Call
-from speck.core.adaptation import Decision, Outcome
+from speck.core.adaptation import Decision, StepOutcome
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 from speck.observe.profile.screening import Oddity
@@ -140,8 +140,8 @@ class Metrics:
             self._drifts.labels(drift.value)
         for decision in Decision:
             self._decisions.labels(decision.value)
-        for outcome in Outcome:
-            if outcome is not Outcome.PENDING:
+        for outcome in StepOutcome:
+            if outcome is not StepOutcome.PENDING:
                 self._steps.labels(outcome.value)
         for oddity in Oddity:
             self._rejected.labels(oddity.value)
@@ -156,7 +156,7 @@ class Metrics:
         """Count a decision of the adaptation loop."""
         self._decisions.labels(decision.value).inc()
 
-    def step_ended(self, outcome: Outcome) -> None:
+    def step_ended(self, outcome: StepOutcome) -> None:
         """Count a step of the adaptation loop that is judged."""
         self._steps.labels(outcome.value).inc()
 

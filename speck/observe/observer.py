@@ -131,7 +131,7 @@ class Observer:
         """The answer of an engine, if it is there; it is used once.  ``now``: it was asked in this round."""
         asked, answer = self._asked[key]
         if not answer.done():
-            return self._silence(key[1], jobs, "has not answered yet")
+            return self._silence(key[1], jobs, "has not responded yet")
         del self._asked[key]
         observation = answer.result()
         if now:

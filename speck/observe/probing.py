@@ -92,7 +92,7 @@ class Prober:
         probes = [*(Probe(*link) for link in links), *(Probe(name) for name in sites)]
         with self._lock:
             if not self._has_ended():
-                raise Conflict("probes are running already (wait for their end: GET /profile)")
+                raise Conflict("probes are already running (wait until they have finished: GET /profile)")
             self._probes = probes
         if probes:
             self.loop.start()

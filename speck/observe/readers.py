@@ -168,13 +168,13 @@ class ReaderWatch:
         return (
             f"does not read its source: for {self.clock() - late.since:.0f} s, no reader has taken session "
             f"{late.record.attempt.session!r} at broker {address}{by} (either its engine does not reach the "
-            "broker: speck sites check --from-engines, speck logs; or its program reads by a client of its "
-            "own, and messages fill the session)"
+            "broker: speck sites check --from-engines, speck logs; or its program uses its own client, and "
+            "messages fill the session)"
         )
 
     @staticmethod
     def _event(known: _Attempt, kind: EventKind, message: str, now: float) -> Event:
-        return Event(now, kind, message, known.composition, known.job.job_name, by_loop=True)
+        return Event(now, kind, message, known.composition, known.job.job_name, automatic=True)
 
 
 def _runs(attempts: Sequence[AttemptRecord], status: JobStatus | None) -> bool:

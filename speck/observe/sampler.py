@@ -365,7 +365,7 @@ class Sampler:
         if self.losses is None or not isinstance(measured, JobMetrics):
             return
         try:
-            self.losses.take(composition, job, handle.engine_id, measured.details)
+            self.losses.record_sample(composition, job, handle.engine_id, measured.details)
         except SpeckError as error:
             _log.warning("the losses of job %r could not be recorded: %s", job, error)
 
@@ -379,7 +379,7 @@ class Sampler:
                     self._stored[address] = (self.now(), count)
             dropped = broker.dropped()
             if dropped is not None and self.losses is not None:
-                self.losses.take_dropped(address, dropped)
+                self.losses.record_dropped(address, dropped)
         except SpeckError as error:
             _log.debug("%s does not report its messages: %s", address, error)
         except Exception:

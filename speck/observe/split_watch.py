@@ -47,7 +47,7 @@ class WatchedSplit:
 
 
 @dataclass
-class _Place:
+class _Subscription:
     """A broker: the subscription there, and when to try again (monotonic time, s) while there is none."""
 
     topics: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class SplitWatch:
     now: Callable[[], float] = time.monotonic
     _splits: dict[str, WatchedSplit] = field(default_factory=dict, init=False)
     _meters: dict[str, SplitMeter] = field(default_factory=dict, init=False)
-    _places: dict[str, _Place] = field(default_factory=dict, init=False)
+    _subscriptions: dict[str, _Subscription] = field(default_factory=dict, init=False)
     _refreshed_at: float = field(default=float("-inf"), init=False)
     _changed_at: float | None = field(default=None, init=False)  # the first change that was not read yet
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -123,8 +123,8 @@ class SplitWatch:
     def close(self) -> None:
         """Watch no more, and disconnect."""
         self.loop.close()
-        for place in self._places.values():
-            place.close()
+        for subscription in self._subscriptions.values():
+            subscription.close()
 
     def _timed_round(self) -> float:
         self.round()
@@ -137,8 +137,8 @@ class SplitWatch:
         if self._is_due():
             self.refresh()
         self._connect()
-        for address, place in self._places.items():
-            self._read(address, place)
+        for address, subscription in self._subscriptions.items():
+            self._read(address, subscription)
         for name in list(self._meters):
             with self._lock:
                 window = self._meters[name].advance(self.clock())
@@ -170,63 +170,68 @@ class SplitWatch:
                     self._meters[name].change(each.part)
                 else:
                     self._meters[name] = SplitMeter(each.part, self.clock())
-        self._place()
+        self._update_subscriptions()
 
-    def _place(self) -> None:
-        """Have a place for each broker, with the topics that are read there."""
+    def _update_subscriptions(self) -> None:
+        """Update the subscription at each broker to the topics that are read there."""
         topics: dict[str, list[str]] = defaultdict(list)
         for name, each in sorted(self._splits.items()):
             for broker in each.brokers:
                 topics[broker].append(split_topic(name, "report/+"))
-        for address in self._places.keys() - topics.keys():
-            self._places.pop(address).close()
+        for address in self._subscriptions.keys() - topics.keys():
+            self._subscriptions.pop(address).close()
         for address, filters in topics.items():
-            place = self._places.setdefault(address, _Place())
-            if place.topics != tuple(filters):
-                place.close()
-                place.topics, place.retry_at = tuple(filters), 0.0
+            subscription = self._subscriptions.setdefault(address, _Subscription())
+            if subscription.topics != tuple(filters):
+                subscription.close()
+                subscription.topics, subscription.retry_at = tuple(filters), 0.0
 
     # --- the brokers
 
     def _connect(self) -> None:
         """Connect to one broker that is due: one that does not answer takes some seconds."""
         now = self.now()
-        due = [each for each in self._places.items() if each[1].feed is None and each[1].retry_at <= now]
+        due = [
+            each for each in self._subscriptions.items() if each[1].feed is None and each[1].retry_at <= now
+        ]
         if not due:
             return
-        address, place = min(due, key=lambda each: each[1].retry_at)
+        address, subscription = min(due, key=lambda each: each[1].retry_at)
         try:
             broker = self.pool.broker(address)
             if Capability.REPORTS not in broker.capabilities:
-                place.retry_at = float("inf")
+                subscription.retry_at = float("inf")
                 return
-            place.feed, place.pause = broker.subscribe(place.topics), LEAST_PAUSE
+            subscription.feed, subscription.pause = broker.subscribe(subscription.topics), LEAST_PAUSE
         except SpeckError as error:
-            self._leave(address, place, error)
+            self._disconnect(address, subscription, error)
 
-    def _leave(self, address: str, place: _Place, error: SpeckError) -> None:
+    def _disconnect(self, address: str, subscription: _Subscription, error: SpeckError) -> None:
         _log.info("reports of splits at %s are not read: %s", address, error)
-        place.close()
-        place.retry_at, place.pause = self.now() + place.pause, min(2 * place.pause, MOST_PAUSE)
+        subscription.close()
+        subscription.retry_at, subscription.pause = (
+            self.now() + subscription.pause,
+            min(2 * subscription.pause, MOST_PAUSE),
+        )
 
-    def _read(self, address: str, place: _Place) -> None:
-        if place.feed is None:
+    def _read(self, address: str, subscription: _Subscription) -> None:
+        if subscription.feed is None:
             return
         try:
-            messages = place.feed.receive()
+            messages = subscription.feed.receive()
         except SpeckError as error:
-            self._leave(address, place, error)
+            self._disconnect(address, subscription, error)
             return
-        found = [self._take(topic, payload) for topic, payload in messages]
+        found = [self._record_report(topic, payload) for topic, payload in messages]
         if any(found):
             self.losses.report()
 
-    def _take(self, topic: str, payload: bytes) -> bool:
+    def _record_report(self, topic: str, payload: bytes) -> bool:
         """Count a report; true if there are losses in it."""
         name = topic.removeprefix(SPLIT_TOPICS).rpartition("/report/")[0]
         with self._lock:
             meter = self._meters.get(name)
-            losses = [] if meter is None else meter.take(topic, payload, self.clock())
+            losses = [] if meter is None else meter.add_report(topic, payload, self.clock())
         for loss in losses:
             self.losses.add(self._splits[name].composition, loss.job, loss.reason, loss.number)
         return bool(losses)

@@ -91,7 +91,7 @@ class SplitMeter:
 
     # --- reports
 
-    def take(self, topic: str, payload: bytes, now: float) -> list[Loss]:
+    def add_report(self, topic: str, payload: bytes, now: float) -> list[Loss]:
         """Count the report of a step; returns the losses in it that were not reported before.
 
         Messages that are no reports of a part of this split are ignored.

@@ -10,7 +10,7 @@ from speck.errors import InvalidInput
 from speck.placement.cost import Figures, evaluate
 from speck.placement.explain import WORTH
 from speck.placement.graph import Model
-from speck.placement.groups import Step, groups, steps
+from speck.placement.groups import MoveStep, groups, steps
 from speck.placement.move import MoveCost, break_even, move_cost, rewired
 from speck.placement.policies import Budget, Policy, place
 from speck.placement.problem import Placement, Problem
@@ -31,7 +31,7 @@ class Advice:
     """
 
     placement: Placement
-    steps: tuple[Step, ...]
+    steps: tuple[MoveStep, ...]
     now: Figures | None
     after: Figures
     cost: MoveCost

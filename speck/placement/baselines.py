@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from speck.placement.problem import Placement, Problem
-from speck.placement.state import State
+from speck.placement.state import SearchState
 
 # First-fit and best-fit fill a site up to this share above its capacity.
 FIT_SLACK = 0.02
@@ -19,7 +19,7 @@ def in_cloud(problem: Problem) -> Placement:
 def at_source(problem: Problem) -> Placement:
     """Each job at the site where most of its bytes are born."""
     born = _born_bytes(problem)
-    state = State(problem, problem.all_in_cloud.sites)
+    state = SearchState(problem, problem.all_in_cloud.sites)
     for unit, jobs in enumerate(problem.units):
         permitted = state.permitted(unit) or [state.site_of(unit)]
         state.move(unit, max(permitted, key=lambda site: sum(born[job][site] for job in jobs)))
@@ -52,7 +52,7 @@ def light_offload(problem: Problem) -> Placement:
     In the order of the WAN bytes saved for each core of the edge, while a slot is free and its cores stay
     below the target.
     """
-    state = State(problem, problem.all_in_cloud.sites)
+    state = SearchState(problem, problem.all_in_cloud.sites)
     into, out, _ = problem.rates
     source = at_source(problem).sites
     offloaded: set[int] = set()
@@ -101,7 +101,7 @@ def _saved_per_core(problem: Problem, job: int, into: Sequence[float], out: Sequ
     return saved / max(1e-9, into[job] * problem.jobs[job].cost + problem.jobs[job].fixed)
 
 
-def _overfull(state: State, site: int) -> bool:
+def _overfull(state: SearchState, site: int) -> bool:
     slots, used = state.problem.sites[site].slots, state.slots(site)
     return state.utilisation(site) > state.problem.utilisation or (slots is not None and used > slots)
 
@@ -119,7 +119,7 @@ def best_fit(problem: Problem) -> Placement:
 def _fit(problem: Problem, choose: Callable[[Sequence[float], Sequence[int]], int]) -> Placement:
     into, _, _ = problem.rates
     free = [1.0] * len(problem.sites)
-    state = State(problem, problem.all_in_cloud.sites)
+    state = SearchState(problem, problem.all_in_cloud.sites)
     for unit, jobs in enumerate(problem.units):
         cores = sum(into[job] * problem.jobs[job].cost + problem.jobs[job].fixed for job in jobs)
         need = [cores / (site.speed * site.cores) for site in problem.sites]
@@ -138,7 +138,7 @@ def amnis(problem: Problem) -> Placement:
     without its control of rates.
     """
     _, _, through = problem.rates
-    state = State(problem, problem.all_in_cloud.sites)
+    state = SearchState(problem, problem.all_in_cloud.sites)
     for job in problem.order:
         unit = problem.unit_of[job]
         permitted = state.permitted(unit) or [state.site_of(unit)]

@@ -28,8 +28,8 @@ Simplifications (``benchmarks.placement gates`` compares the figures with real r
 means over time, queues are M/M/1 up to :data:`SATURATION` and linear in the over-share beyond it, and
 what other jobs of a site take is a constant.
 
-:func:`evaluate` computes all figures from the beginning; :class:`~speck.placement.state.State` keeps the
-objective while jobs move.
+:func:`evaluate` computes all figures from the beginning; :class:`~speck.placement.state.SearchState` keeps
+the objective while jobs move.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from speck.placement.problem import EngineModel, Load, PlacedJob, Placement, Problem, Site
+from speck.placement.problem import EngineModel, Load, PlacedJob, Placement, Problem, SiteModel
 
 # An objective of 1 is that of all jobs in the cloud: 10% over a target outweighs all that latency can gain.
 PENALTY = 10.0
@@ -117,12 +117,12 @@ class Reference:
     cores: float
 
 
-def load(job: PlacedJob, rate: float, site: Site) -> float:
+def load(job: PlacedJob, rate: float, site: SiteModel) -> float:
     """The cores of a site that a job uses."""
     return (rate * job.cost + job.fixed) / site.speed
 
 
-def service(job: PlacedJob, rate: float, site: Site, utilisation: float) -> tuple[float, float]:
+def service(job: PlacedJob, rate: float, site: SiteModel, utilisation: float) -> tuple[float, float]:
     """The mean time, s, that a message takes in a job, and its variance."""
     per_message = job.cost / site.speed
     if job.engine is EngineModel.FLINK or job.real_time:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from speck.errors import Fault, InvalidInput
 from speck.placement.problem import Placement, Problem
-from speck.placement.state import State
+from speck.placement.state import SearchState
 
 MOST_PLACEMENTS = 300_000  # each is evaluated from the beginning
 CHECKED = 256  # placements between two looks at the clock
@@ -26,7 +26,7 @@ def exhaustive(problem: Problem, is_over: Callable[[], bool] = lambda: False) ->
             f"policy 'exhaustive' has {count:,} placements to compare (expected at most {MOST_PLACEMENTS:,})"
         )
         raise InvalidInput([Fault(message, field="policy")], "placement")
-    state = State(problem, [problem.allowed(problem.units[each])[0] for each in problem.unit_of])
+    state = SearchState(problem, [problem.allowed(problem.units[each])[0] for each in problem.unit_of])
     best, best_sites = math.inf, list(state.sites)
     for number, (unit, digit) in enumerate(gray_code([len(each) for each in choices])):
         if number % CHECKED == 0 and is_over():

@@ -35,7 +35,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Explanation:
     """A job, its sites (index) before and after, and the reason."""
 
     job: int
@@ -71,7 +71,7 @@ def verdicts(
     after: Placement,
     fixed: Mapping[int, str],
     asked: Sequence[int] = (),
-) -> list[Verdict]:
+) -> list[Explanation]:
     """A verdict on each job; ``before`` is the present placement (``None``: nothing runs).
 
     ``fixed`` has the reasons of jobs that no policy may move.  ``asked`` are jobs to be compared with their
@@ -90,7 +90,7 @@ def verdicts(
             why = _why_stays(problem, after, now, job)
         else:
             why = "no other site is better"
-        found.append(Verdict(job, was, place, why))
+        found.append(Explanation(job, was, place, why))
     return found
 
 
@@ -111,7 +111,7 @@ def _why_stays(problem: Problem, after: Placement, now: Figures, job: int) -> st
     taken = {after.sites[problem.units[other][0]] for other in problem.opponents[unit]}
     others = [site for site in problem.allowed(jobs) if site != place and site not in taken]
     if not others:
-        return "no other site may run it"
+        return "no other site is allowed"
     compared = [(evaluate(problem, _moved(problem, after, jobs, site)), site) for site in others]
     best, site = min(compared, key=lambda each: each[0].objective)
     name = problem.sites[site].name

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from speck.placement.problem import Placement, Problem
 from speck.placement.search import EPSILON
-from speck.placement.state import State
+from speck.placement.state import SearchState
 
 LEVEL, TREND = 0.5, 0.1  # smoothing factors
 AHEAD = 600.0  # s
@@ -46,14 +46,14 @@ def forecast_greedy(problem: Problem, incumbent: Placement) -> Placement:
     """The incumbent (or all in the cloud, if it is not allowed) after the steepest moves of single units."""
     expected = forecast(problem)
     start = problem.all_in_cloud if problem.faults(incumbent.sites) else incumbent
-    state = State(expected, start.sites)
+    state = SearchState(expected, start.sites)
     for _ in range(STEPS):
         if not _steepest(state):
             break
     return problem.placement(state.sites)
 
 
-def _steepest(state: State) -> bool:
+def _steepest(state: SearchState) -> bool:
     """Take the move of one unit that lowers the objective most; false if none does."""
     best, step = state.objective - EPSILON, None
     for unit in range(len(state.problem.units)):

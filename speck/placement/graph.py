@@ -340,7 +340,7 @@ class _Builder:
     def _why_fixed(self, name: str, job: Job) -> str | None:
         """The reason why a running, movable job stays where it is; ``None`` if it may move."""
         reasons = {
-            "it runs, and only new jobs are placed": self._around.hold,
+            "it is already running, and only new jobs are placed": self._around.hold,
             "placement is off in its file (placement: {mode: off})": self._draft.options.mode == "off",
             "it is pinned": job.pin or name in self._around.pinned,
             f"its engine's binder ({job.engine}) reports no profile": name in self._around.unprofiled,

@@ -17,7 +17,7 @@ COMPARED = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MoveStep:
     """A move of ``jobs`` from one site to another, with the objective's fall and its cost.
 
     ``jobs`` is empty for topics that get another home without a move of jobs.  ``after`` is the placement
@@ -40,17 +40,17 @@ def steps(
     *,
     largest: int = LARGEST_GROUP,
     shared: Collection[int] = (),
-) -> list[Step]:
+) -> list[MoveStep]:
     """The steps in the order of their gain per cost, each computed where the ones before have been taken.
 
     A step that gains by itself goes before one that gains only with those that follow.  Channels get the home
     that ``after`` gives them with the step that moves the last of their jobs.
     """
     waiting = groups(problem, before, after, largest)
-    found: list[Step] = []
+    found: list[MoveStep] = []
     present, objective = before, evaluate(problem, before, slowest=False).objective
 
-    def taken(group: tuple[int, ...]) -> Step:
+    def taken(group: tuple[int, ...]) -> MoveStep:
         following = _after_group(problem, present, after, group, waiting)
         source, target = _ends(before, after, group)
         return _step(problem, present, objective, following, group, source, target, shared)
@@ -127,13 +127,13 @@ def _step(
     source: int,
     target: int,
     shared: Collection[int],
-) -> Step:
+) -> MoveStep:
     """The step from the present placement, whose ``objective`` this is, to the following one."""
     then = evaluate(problem, following, slowest=False)
     cost = move_cost(problem, present, following, then, shared)
     gain = objective - then.objective
-    return Step(group, source, target, gain, cost, break_even(problem, cost, gain), following)
+    return MoveStep(group, source, target, gain, cost, break_even(problem, cost, gain), following)
 
 
-def _rank(step: Step) -> tuple[bool, float, int]:
+def _rank(step: MoveStep) -> tuple[bool, float, int]:
     return step.gain > 0, step.gain / max(LEAST_COST, step.cost.late), -step.jobs[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from speck.placement import milp
 from speck.placement.problem import Placement, Problem
 from speck.placement.search import EPSILON, Deadline, descend, neighbours, restore
-from speck.placement.state import State
+from speck.placement.state import SearchState
 
 BLOCKS = (2, 4, 6)
 LARGEST_BLOCK = 150  # units
@@ -18,7 +18,7 @@ def by_parts(
 ) -> Placement:
     """The placement of a problem that is too large for one program."""
     total = deadline.remaining
-    state = State(problem, problem.all_in_cloud.sites)
+    state = SearchState(problem, problem.all_in_cloud.sites)
     beside, parts = neighbours(problem), parts_of(problem)
     for units in _heaviest_first(state, parts):
         if not deadline.over():
@@ -41,7 +41,7 @@ def parts_of(problem: Problem) -> dict[int, list[int]]:
     return found
 
 
-def _heaviest_first(state: State, parts: Mapping[int, Sequence[int]]) -> list[Sequence[int]]:
+def _heaviest_first(state: SearchState, parts: Mapping[int, Sequence[int]]) -> list[Sequence[int]]:
     into, _, _ = state.problem.rates
 
     def weight(units: Sequence[int]) -> float:
@@ -52,7 +52,7 @@ def _heaviest_first(state: State, parts: Mapping[int, Sequence[int]]) -> list[Se
 
 
 def _solve(
-    state: State,
+    state: SearchState,
     units: Sequence[int],
     beside: Sequence[Sequence[int]],
     candidates: Mapping[int, Sequence[int]],
@@ -75,7 +75,7 @@ def _solve(
         restore(state, sites)
 
 
-def _blocks(state: State, parts: Mapping[int, Sequence[int]], size: int) -> Iterator[list[int]]:
+def _blocks(state: SearchState, parts: Mapping[int, Sequence[int]], size: int) -> Iterator[list[int]]:
     """Groups of compositions that meet at a site or link above its target, the most loaded first."""
     problem = state.problem
     for site in sorted(range(len(problem.sites)), key=state.over_at, reverse=True):

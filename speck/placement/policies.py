@@ -81,7 +81,7 @@ class ForecastGreedy:
     """Steps for the rates of the near future; stands in for PredictivePPM, which has no public definition."""
 
     name = "forecast-greedy"
-    about = "at most three moves, for the sources' rates as Holt's trend has them in ten minutes"
+    about = "at most three moves, for the sources' rates forecast ten minutes ahead (Holt's trend)"
 
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
         """Descend from the incumbent."""

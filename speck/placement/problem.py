@@ -32,7 +32,7 @@ class EngineModel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class SiteModel:
     """A site with its engine, broker and link to the wide area network.
 
     ``cores`` is a number of cores of ``speed`` (1: the reference core) and ``price`` each; ``slots`` a number
@@ -164,7 +164,7 @@ class Problem:
     Raises :class:`~speck.errors.InvalidInput` for a cycle of jobs, and for a job without a site to run at.
     """
 
-    sites: Sequence[Site]
+    sites: Sequence[SiteModel]
     jobs: Sequence[PlacedJob]
     channels: Sequence[Channel]
     weights: Weights = Weights()

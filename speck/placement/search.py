@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 
 from speck.placement.problem import Placement, Problem
-from speck.placement.state import State
+from speck.placement.state import SearchState
 
 # A smaller gain is rounding: nothing moves for nothing.
 EPSILON = 1e-9
@@ -48,7 +48,7 @@ def neighbours(problem: Problem) -> list[list[int]]:
 
 
 def groups(
-    beside: Sequence[Sequence[int]], state: State, unit: int, largest: int
+    beside: Sequence[Sequence[int]], state: SearchState, unit: int, largest: int
 ) -> Iterable[tuple[int, ...]]:
     """Connected groups around a unit that are at its site, each one larger than the one before."""
     group, site = [unit], state.site_of(unit)
@@ -62,7 +62,7 @@ def groups(
 
 
 def descend(
-    state: State, deadline: Deadline, *, largest: int = LARGEST_GROUP, only: Sequence[int] | None = None
+    state: SearchState, deadline: Deadline, *, largest: int = LARGEST_GROUP, only: Sequence[int] | None = None
 ) -> None:
     """Take the best move of each unit, or of a group around it, until none lowers the objective."""
     problem = state.problem
@@ -85,7 +85,7 @@ def descend(
                         break  # the larger groups around the unit are others now
 
 
-def _best_move(state: State, group: Sequence[int]) -> bool:
+def _best_move(state: SearchState, group: Sequence[int]) -> bool:
     """Move a group from one site to the best one; false if it is there already."""
     here = state.site_of(group[0])
     best, best_site = state.objective - EPSILON, here
@@ -100,12 +100,12 @@ def _best_move(state: State, group: Sequence[int]) -> bool:
     return best_site != here
 
 
-def _common_sites(state: State, group: Sequence[int]) -> list[int]:
+def _common_sites(state: SearchState, group: Sequence[int]) -> list[int]:
     first, *others = (state.permitted(unit) for unit in group)
     return [site for site in first if all(site in each for each in others)]
 
 
-def ruin_and_recreate(state: State, deadline: Deadline, rounds: int, seed: int) -> None:
+def ruin_and_recreate(state: SearchState, deadline: Deadline, rounds: int, seed: int) -> None:
     """Scatter a few connected units and place them again, best first; keep what lowers the objective."""
     problem, chance = state.problem, random.Random(seed)  # noqa: S311 - no secret
     beside = neighbours(problem)
@@ -135,7 +135,7 @@ def _region(beside: Sequence[Sequence[int]], start: int, size: int) -> list[int]
     return found
 
 
-def restore(state: State, sites: Sequence[int]) -> None:
+def restore(state: SearchState, sites: Sequence[int]) -> None:
     """Move all units back to the sites of an earlier placement."""
     for unit, jobs in enumerate(state.problem.units):
         if state.site_of(unit) != sites[jobs[0]]:
@@ -146,9 +146,9 @@ def search(
     problem: Problem, starts: Iterable[Placement], deadline: Deadline, *, rounds: int, seed: int
 ) -> Placement:
     """The best placement found from several starts; of equals the one from the first."""
-    best: State | None = None
+    best: SearchState | None = None
     for start in starts:
-        state = State(problem, start.sites)
+        state = SearchState(problem, start.sites)
         descend(state, deadline)
         if best is None or state.objective < best.objective - EPSILON:
             best = state

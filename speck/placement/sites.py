@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from speck.core import inventory
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.placement.problem import Site, Tier
+from speck.placement.problem import SiteModel, Tier
 from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Value
 
 # Assumed of a site that nothing is known of.
@@ -31,7 +31,7 @@ class SiteTable:
     ``engines`` and ``brokers`` are the indices by address.
     """
 
-    sites: tuple[Site, ...]
+    sites: tuple[SiteModel, ...]
     number: int
     engines: Mapping[str, int]
     brokers: Mapping[str, int]
@@ -62,16 +62,16 @@ def site_table(known: Inventory, inputs: Inputs, jobs: Iterable[Job]) -> SiteTab
             if address and address not in by_address:
                 by_address[address] = len(sites)
                 name = names.get(address, address)
-                sites.append(Site(name=name, cores=ELSEWHERE, up=BANDWIDTH, down=BANDWIDTH))
+                sites.append(SiteModel(name=name, cores=ELSEWHERE, up=BANDWIDTH, down=BANDWIDTH))
     return SiteTable(tuple(sites), number, engines, brokers)
 
 
-def _site(site: inventory.Site, inputs: Inputs) -> Site:
+def _site(site: inventory.Site, inputs: Inputs) -> SiteModel:
     profile, uplink = inputs.sites.get(site.name) or SiteProfile(name=site.name), site.uplink
     up = uplink.bandwidth / 8 if uplink.bandwidth else BANDWIDTH
     declared, measured = site.mean_speed or 1.0, profile.speed
     speed = measured.value if measured is not None and measured.known is Known.MEASURED else declared
-    return Site(
+    return SiteModel(
         name=site.name,
         cores=site.all_cores or (profile.cores.value if profile.cores else CORES),
         speed=speed,
@@ -93,7 +93,7 @@ def _total(values: Iterable[int | None]) -> int | None:
     return sum(known) if found and len(known) == len(found) else None
 
 
-def _with_cloud(sites: list[Site]) -> list[Site]:
+def _with_cloud(sites: list[SiteModel]) -> list[SiteModel]:
     """The sites, of which the one with the most computing power is the cloud if none is declared as that."""
     if not sites or any(site.tier is Tier.CLOUD for site in sites):
         return sites
@@ -101,7 +101,7 @@ def _with_cloud(sites: list[Site]) -> list[Site]:
     return [replace(each, tier=Tier.CLOUD) if each is largest else each for each in sites]
 
 
-def _with_bandwidths(sites: list[Site], known: Inventory, inputs: Inputs) -> list[Site]:
+def _with_bandwidths(sites: list[SiteModel], known: Inventory, inputs: Inputs) -> list[SiteModel]:
     """The sites with the bandwidths of their links as measured, or declared of a path (``links``).
 
     A path has the lesser bandwidth of its two ends: a full one is the measure of the end that is the lesser
@@ -119,7 +119,7 @@ def _with_bandwidths(sites: list[Site], known: Inventory, inputs: Inputs) -> lis
     return found
 
 
-def _with_declared(site: Site, known: Inventory) -> Site:
+def _with_declared(site: SiteModel, known: Inventory) -> SiteModel:
     """The site with the bandwidths of its declared paths, where its own link is not declared."""
     paths = {(each.source, each.target): each.bandwidth for each in known.links}
     paths |= {(two, one): each for (one, two), each in paths.items() if (two, one) not in paths}
@@ -145,7 +145,7 @@ def _measured(value: Value) -> bool:
     return value.known is Known.MEASURED and value.value > 0
 
 
-def _with_latencies(sites: list[Site], inputs: Inputs) -> list[Site]:
+def _with_latencies(sites: list[SiteModel], inputs: Inputs) -> list[SiteModel]:
     """The sites with the latencies that fit the measured round trips best (least squares, none negative)."""
     index = {site.name: number for number, site in enumerate(sites)}
     halves: dict[int, list[tuple[int, float]]] = {}

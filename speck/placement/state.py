@@ -19,7 +19,7 @@ from speck.placement.cost import (
 from speck.placement.problem import Load, Placement, Problem
 
 
-class State:
+class SearchState:
     """The sites of all jobs, the homes of all channels, and the objective.
 
     :meth:`move` takes time proportional to the ends of the channels; the next reading of the objective,

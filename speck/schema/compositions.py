@@ -148,7 +148,7 @@ def client_id_conflicts(jobs: Iterable[Job]) -> list[Fault]:
         if holder is not job:
             message = (
                 f"the client id {session!r} is used twice at {job.source_broker} "
-                "(expected another job_name: each job reads through a session of its own)"
+                "(expected another job_name: each job reads through its own session)"
             )
             faults.append(Fault(message, job=job.job_name, field="job_name", value=job.job_name))
     return faults

@@ -166,7 +166,7 @@ def _labelled(chosen: Mapping[str, str], inventory: Inventory, report: FaultRepo
     if not sites:
         known = {each for site in inventory.sites.values() for each in site.labels}
         right = _right(label, known, "no site has one: expected 'labels: [NAME]' at sites")
-        report.add((FOR_EACH, "sites", "label"), f"is the label of no site of the inventory ({right})")
+        report.add((FOR_EACH, "sites", "label"), f"is not the label of any site of the inventory ({right})")
     return sites
 
 

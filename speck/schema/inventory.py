@@ -269,7 +269,7 @@ def _check_link(
         if place is not None and place not in places:
             near = get_close_matches(place, places, n=1)
             right = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(places))}"
-            report.add(name, f"is no site or broker of the inventory ({right})")
+            report.add(name, f"is not a site or broker of the inventory ({right})")
     if not report.sound:
         return
     if ends[0] == ends[1]:

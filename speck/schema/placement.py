@@ -55,7 +55,7 @@ def _check_policy(name: str, report: FaultReport) -> None:
     if name not in known:
         near = get_close_matches(name, known, n=1)
         right = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
-        report.add("policy", f"is no placement policy ({right})")
+        report.add("policy", f"is not a placement policy ({right})")
 
 
 def report_unknown_jobs(entries: Iterable[Any], faults: Faults) -> None:
@@ -71,7 +71,7 @@ def report_unknown_jobs(entries: Iterable[Any], faults: Faults) -> None:
             elif name not in names:
                 near = suggestions.near(name)
                 right = f"did you mean {near[0]!r}?" if near else "expected another job of this composition"
-                report.add(path, f"is no job here ({right})")
+                report.add(path, f"is not a job of this composition ({right})")
 
 
 def _named_jobs(entry: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -247,10 +247,10 @@ def placement_warnings(draft: Draft, sources: Sources) -> list[Fault]:
     loads: dict[str, dict[str, float]] = defaultdict(dict)  # of the jobs that can run at one site alone
     for name, job in draft.jobs.items():
         if job.movable and draft.options.mode == "auto" and not _shares_state(draft, job):
-            message = "has engines without a common savepoint_dir: with its state the job never moves"
-            right = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
+            message = "has engines without a common savepoint_dir, so the job is not moved automatically"
+            right = "expected a savepoint_dir that both sites can access, or upgrade: stateless"
             written = "sites" if "sites" in sources[name] else "site"
-            FaultReport(faults, sources[name], job=name).add(written, f"{message} by itself ({right})")
+            FaultReport(faults, sources[name], job=name).add(written, f"{message} ({right})")
         if (load := _declared_load(job)) and len(draft.candidates[name]) == 1:
             loads[next(iter(draft.candidates[name]))][name] = load
     for site, found in loads.items():

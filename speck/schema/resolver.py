@@ -182,7 +182,7 @@ class Resolver:
             return canonical(named.broker_address)
         address = self._canonical(name, value, "a broker address", self._expected_broker, report)
         if address is not None and self._registry.broker_kind(address) is None:
-            predicate = f"is served by no installed binder (expected {self._expected_broker})"
+            predicate = f"is not served by any installed binder (expected {self._expected_broker})"
             report.add(name, predicate, shown=repr(redacted(value)))
         return address and self._inventory.own_broker_address(address)
 
@@ -259,7 +259,7 @@ class Resolver:
         if schemes:
             return f"does not fit spe_address {redacted(address)!r} (expected {_forms(schemes)})"
         names = ", ".join(sorted({kind.engine for kind in self._registry.engines})) or "none"
-        return f"is served by no installed binder (installed: {names})"
+        return f"is not served by any installed binder (installed: {names})"
 
 
 def _engine_of(site: Site, engine: str | None, named_by: str, report: FaultReport) -> str | None:

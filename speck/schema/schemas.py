@@ -154,12 +154,12 @@ class ForEachSchema(StrictSchema):
     """The sites for each of which an entry makes a job; `site` or `sites`."""
 
     site = Names(
-        "names of sites, in place of `sites`",
+        "names of sites, instead of `sites`",
         Text("a site's name", expected="a site's name"),
         example=["A", "B", "C"],
     )
     sites = fields.Nested(
-        LabelledSitesSchema, metadata={"description": "sites by their label, in place of `site`"}
+        LabelledSitesSchema, metadata={"description": "sites by their label, instead of `site`"}
     )
 
 
@@ -215,7 +215,7 @@ class JobSchema(StrictSchema):
         enum=["spark", "flink"],
     )
     site = Text(
-        "a site, in place of the addresses that are not given; `any`: SpecK chooses among those with an "
+        "a site, for the addresses that are not given; `any`: SpecK chooses among those with an "
         "engine of the job's kind",
         expected="a site's name",
         example="A",
@@ -256,7 +256,7 @@ class JobSchema(StrictSchema):
     retain = Switch("true: the sink's broker retains the last result of each topic, for later subscribers")
     labels = Labels("free text; a change touches no engine", example={"owner": "traffic"})
     sites = Names(
-        "the sites that may run the job, in place of `site`; SpecK chooses",
+        "the sites that may run the job, instead of `site`; SpecK chooses",
         Text("a site's name", expected="a site's name"),
         example=["A", "D"],
     )
@@ -321,7 +321,7 @@ _OF_AUTO = "; for `mode: auto`"
 class PlacementSchema(StrictSchema):
     """Where SpecK places jobs, and by which measure; a change touches no engine."""
 
-    mode = Mode("`advise` on request; `auto` moves jobs by itself; `off`", ["advise", "auto", "off"])
+    mode = Mode("`advise` on request; `auto` moves jobs automatically; `off`", ["advise", "auto", "off"])
     policy = Text("name of a placement policy", expected="a policy's name", example="speck")
     weights = fields.Nested(WeightsSchema, metadata={"description": "the weights of the objective"})
     utilisation = Quantity(

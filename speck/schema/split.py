@@ -150,7 +150,7 @@ class _SplitReader:
     def _check_source(self) -> None:
         topic = str(self._fields.get("source_topic", ""))
         if topic.startswith(OWN_TOPICS):
-            right = "expected a topic with rows: this one carries messages of SpecK itself"
+            right = "expected a topic with rows: this one has SpecK's own messages"
             self._report.add("source_topic", f"does not fit {BLOCK} ({right})")
 
     # --- times

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
         Head,
         Intent,
         JobRecord,
-        Outcome,
         RetryState,
         Revision,
+        RevisionOutcome,
         SessionRecord,
     )
     from speck.store.store import Store
@@ -33,9 +33,9 @@ __all__ = [
     "Head",
     "Intent",
     "JobRecord",
-    "Outcome",
     "RetryState",
     "Revision",
+    "RevisionOutcome",
     "SessionRecord",
     "Store",
     "Transaction",

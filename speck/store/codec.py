@@ -39,7 +39,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from speck.core.adaptation import Memory
+from speck.core.adaptation import AdaptationState
 from speck.core.job import Job, client_id
 from speck.core.lifecycle import AttemptPhase, RevisionState
 from speck.core.placement import PlacementOptions
@@ -51,9 +51,9 @@ from speck.store.records import (
     Head,
     Intent,
     JobRecord,
-    Outcome,
     RetryState,
     Revision,
+    RevisionOutcome,
     SessionRecord,
 )
 
@@ -144,15 +144,15 @@ def decode_head(name: str, value: bytes) -> Head:
     return Head(name, data["r"], bool(data.get("d")), tuple(data.get("l", ())), bool(data.get("g")))
 
 
-def encode_outcome(outcome: Outcome) -> bytes:
+def encode_outcome(outcome: RevisionOutcome) -> bytes:
     """The inverse of :func:`decode_outcome`."""
     return _pack([outcome.state, outcome.operation, outcome.by])
 
 
-def decode_outcome(value: bytes) -> Outcome:
+def decode_outcome(value: bytes) -> RevisionOutcome:
     """The outcome of a revision."""
     state, operation, by = _unpack(value)
-    return Outcome(RevisionState(state), operation, by)
+    return RevisionOutcome(RevisionState(state), operation, by)
 
 
 def encode_deleted(deleted: DeletedComposition) -> bytes:
@@ -338,14 +338,14 @@ def decode_operation(value: bytes) -> dict[str, Any]:
     return data
 
 
-def encode_adaptation(memory: Memory) -> bytes:
+def encode_adaptation(memory: AdaptationState) -> bytes:
     """The inverse of :func:`decode_adaptation`."""
     return _compress(memory.to_dict())
 
 
-def decode_adaptation(value: bytes) -> Memory:
+def decode_adaptation(value: bytes) -> AdaptationState:
     """The memory of a composition's adaptation."""
-    return Memory.from_dict(_decompress(value))
+    return AdaptationState.from_dict(_decompress(value))
 
 
 def encode_event(event: Event) -> bytes:
@@ -380,4 +380,4 @@ def encode_loop_event(event: Event, before: int) -> bytes:
 def decode_loop_event(value: bytes) -> tuple[int, Event]:
     """An entry of the loop's own, after the number of the event that follows it."""
     before, _, event = value.partition(b" ")
-    return int(before), replace(decode_event(event), by_loop=True)
+    return int(before), replace(decode_event(event), automatic=True)

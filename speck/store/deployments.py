@@ -95,7 +95,7 @@ class Deployments:
         """A composition's head.  Raises :class:`~speck.errors.NotFound`."""
         head = self.store.head(name)
         if head is None and self.store.deleted(name) is not None:
-            remedy = f"its history is retained: speck history {name}; speck rollback {name} brings it back"
+            remedy = f"its history is kept: see speck history {name}; speck rollback {name} restores it"
             raise NotFound(f"composition {name!r} is deleted ({remedy})")
         if head is None:
             near = nearest(name, (each.name for each in self.store.heads()))
@@ -177,7 +177,7 @@ class Deployments:
         for name in named:
             tries = attempts.get(name)
             form = self._former(named[name], desired) if not tries else self.form(head.name, tries[-1])
-            # It went in an earlier revision, and its end was not carried out yet.
+            # It went in an earlier revision, and it has not been stopped yet.
             forms[name] = form or self.history.last_form(head.name, name)[1]
         own = {name: attempts[name] for name in named if name in attempts}
         return Snapshot(head, {} if head.deleting else desired, named, own, forms)

@@ -11,7 +11,7 @@ from speck.core.graph import Endpoint, source_of
 from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields, changed_options, shown_name
 from speck.core.plan import change_data
 from speck.errors import NotFound
-from speck.store import Outcome, Revision, Store
+from speck.store import Revision, RevisionOutcome, Store
 
 KINDS = ("added", "removed", "changed")
 
@@ -142,7 +142,7 @@ class History:
         return earlier[-1]
 
 
-def _outcome_data(outcome: Outcome | None) -> dict[str, Any]:
+def _outcome_data(outcome: RevisionOutcome | None) -> dict[str, Any]:
     """The outcome of a revision; ``None`` where it is not known."""
     if outcome is None:
         return {"outcome": None, "operation": None, "by": None}

@@ -30,7 +30,7 @@ class Head:
 class Revision:
     """An accepted version of a composition.  ``at`` is Unix time, s.
 
-    ``restored`` is the number of the revision that a rollback brought back (0: it is no rollback);
+    ``restored`` is the number of the revision that a rollback restored (0: it is no rollback);
     ``counts`` how many jobs it added, removed and changed against the one before.  ``placement`` and
     ``declared`` are as in :class:`~speck.core.job.Composition`.
     """
@@ -48,7 +48,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RevisionOutcome:
     """The outcome of a revision.  ``operation`` is the id of the last request that asked for the revision.
 
     ``by`` is the number of the revision that superseded it or rolled it back (0: none, or a deletion).
@@ -157,7 +157,7 @@ class Event:
     """One line of the audit log.  ``at`` is Unix time, s.
 
     The event with which an operation is accepted has its ``author``, its reason (``cause``) and its actions
-    (``intents``); later ones name the operation.  ``by_loop`` is true for those of the reconciler.
+    (``intents``); later ones name the operation.  ``automatic`` is true for those of the reconciler.
     ``messages`` is the number of messages that were given up; it is for counters, and not stored.
     """
 
@@ -170,5 +170,5 @@ class Event:
     author: str = ""
     cause: str = ""
     intents: tuple[Intent, ...] = ()
-    by_loop: bool = False
+    automatic: bool = False
     messages: int = field(default=0, compare=False)

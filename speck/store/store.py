@@ -32,7 +32,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from speck.core.adaptation import Memory
+from speck.core.adaptation import AdaptationState
 from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.placement.profile import JobProfile, SiteProfile
@@ -49,9 +49,9 @@ from speck.store.records import (
     Event,
     Head,
     JobRecord,
-    Outcome,
     RetryState,
     Revision,
+    RevisionOutcome,
 )
 from speck.store.revision_cache import RevisionCache
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
@@ -148,7 +148,7 @@ class Store:
 
     def _events_of(self, transaction: Transaction) -> Iterator[Change]:
         for event in transaction.events:
-            if event.by_loop:
+            if event.automatic:
                 number, self._loop_events = self._loop_events, self._loop_events + 1
                 value = codec.encode_loop_event(event, self._events)
                 yield from _bounded("loop", number, value, self.bounds.loop_events)
@@ -259,7 +259,7 @@ class Store:
         value = self._get(key)
         return None if value is None else self._decoded(key, codec.decode_deleted, name, value)
 
-    def outcomes(self, composition: str) -> dict[int, Outcome]:
+    def outcomes(self, composition: str) -> dict[int, RevisionOutcome]:
         """The outcomes of a composition's revisions, by number, as far as they are known."""
         return dict(
             self._scan(
@@ -268,7 +268,7 @@ class Store:
             )
         )
 
-    def outcome(self, composition: str, number: int) -> Outcome | None:
+    def outcome(self, composition: str, number: int) -> RevisionOutcome | None:
         """The outcome of one revision."""
         key = key_of("outcome", composition, number_part(number))
         value = self._get(key)
@@ -379,11 +379,11 @@ class Store:
         """The tries of the jobs that do not come up, by job name."""
         return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
 
-    def adaptation(self, name: str) -> Memory:
+    def adaptation(self, name: str) -> AdaptationState:
         """The memory of a composition's adaptation; empty if there is none."""
         key = key_of("adapt", name)
         value = self._get(key)
-        return Memory() if value is None else self._decoded(key, codec.decode_adaptation, value)
+        return AdaptationState() if value is None else self._decoded(key, codec.decode_adaptation, value)
 
     def job_profiles(self) -> dict[tuple[str, str], JobProfile]:
         """The measured load of jobs, by name and form."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from speck.core.adaptation import Memory
-from speck.core.lifecycle import BY_LOOP
+from speck.core.adaptation import AdaptationState
+from speck.core.lifecycle import AUTOMATIC
 from speck.core.runtime import Attempt
 from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
@@ -19,9 +19,9 @@ from speck.store.records import (
     Event,
     Head,
     JobRecord,
-    Outcome,
     RetryState,
     Revision,
+    RevisionOutcome,
 )
 
 OPERATION_KINDS = ("operation", "healing")
@@ -62,7 +62,7 @@ class Transaction:
         for kind in ("revision", "outcome"):
             self._changes |= dict.fromkeys(self._keys(key_of(kind, name, "")))
 
-    def put_adaptation(self, name: str, memory: Memory) -> None:
+    def put_adaptation(self, name: str, memory: AdaptationState) -> None:
         """Write the memory of a composition's adaptation."""
         self._changes[key_of("adapt", name)] = codec.encode_adaptation(memory)
 
@@ -76,7 +76,7 @@ class Transaction:
         for kind in ("revision", "outcome"):
             self._changes[key_of(kind, composition, number_part(number))] = None
 
-    def put_outcome(self, composition: str, number: int, outcome: Outcome) -> None:
+    def put_outcome(self, composition: str, number: int, outcome: RevisionOutcome) -> None:
         """Write the outcome of a revision."""
         key = key_of("outcome", composition, number_part(number))
         self._changes[key] = codec.encode_outcome(outcome)
@@ -137,7 +137,7 @@ class Transaction:
 
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write an operation as plain data; those of the loops are kept apart."""
-        kind = "healing" if data.get("kind") in BY_LOOP else "operation"
+        kind = "healing" if data.get("kind") in AUTOMATIC else "operation"
         self._changes[key_of(kind, identifier)] = codec.encode_operation(data)
 
     def delete_operation(self, identifier: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from speck.coordinator import Services, build
-from speck.core.adaptation import Memory
+from speck.core.adaptation import AdaptationState
 from speck.core.inventory import Engine, Inventory, Site, Uplink
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
@@ -191,7 +191,7 @@ class Bench:
             assert operation.wait(30)
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> AdaptationState:
         """The memory of the loop."""
         return self.store.adaptation(NAME)
 

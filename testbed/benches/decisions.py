@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from speck.client import Client
-from speck.core.adaptation import Ban, Decision, Entry, Memory, Outcome, StepRecord, Trigger
+from speck.core.adaptation import AdaptationState, Ban, Decision, Entry, StepOutcome, StepRecord, Trigger
 from speck.server.tokens import Tokens
 from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, inventory, kinds
 from testbed.doubles.binders import World
@@ -45,17 +45,17 @@ STEP = StepRecord(
     predicted=0.7,
     age_p95=1.9,
     revision=2,
-    outcome=Outcome.BACK,
+    outcome=StepOutcome.BACK,
     windows=3,
     good=1,
 )
 BAN = Ban(jobs=GROUP, target="A", until=NOW + 300, times=1, reason="it gains 3% of the objective")
-MEMORY = Memory(revision=1, entries=(STEPPED, HOLDING), steps=(STEP,), bans=(BAN,))
+MEMORY = AdaptationState(revision=1, entries=(STEPPED, HOLDING), steps=(STEP,), bans=(BAN,))
 
 
 @contextmanager
 def deciding_server(
-    directory: Path, tokens: Tokens | None = None, memory: Memory = MEMORY
+    directory: Path, tokens: Tokens | None = None, memory: AdaptationState = MEMORY
 ) -> Iterator[RestServer]:
     """A server at the time ``NOW`` with the composition ``traffic`` and what was decided on it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from speck.placement.problem import Channel, EngineModel, PlacedJob, Problem, Site, Tier
+from speck.placement.problem import Channel, EngineModel, PlacedJob, Problem, SiteModel, Tier
 
 BANDWIDTHS = (2e6 / 8, 25e6 / 8, 100e6 / 8)  # bytes/s
 LOADS = (1.0, 4.0, 12.0)
@@ -25,17 +25,17 @@ def make(
     return Problem(sites=places, jobs=placed, channels=channels)
 
 
-def _sites(chance: random.Random, count: int) -> list[Site]:
+def _sites(chance: random.Random, count: int) -> list[SiteModel]:
     regions = count // 8
     found = [
-        Site(
+        SiteModel(
             name=f"edge{number}", cores=2.0, speed=0.4, tier=Tier.EDGE, slots=16,
             up=chance.choice(BANDWIDTHS), down=chance.choice(BANDWIDTHS), latency=chance.uniform(0.005, 0.04),
         )
         for number in range(count - 1 - regions)
     ]  # fmt: skip
     found += [
-        Site(
+        SiteModel(
             name=f"region{number}",
             cores=8.0,
             speed=0.8,
@@ -48,7 +48,7 @@ def _sites(chance: random.Random, count: int) -> list[Site]:
     ]
     scale = max(1.0, count / 8)
     found.append(
-        Site(
+        SiteModel(
             name="cloud",
             cores=16.0 * scale,
             tier=Tier.CLOUD,
@@ -64,7 +64,7 @@ def _composition(
     chance: random.Random,
     composition: int,
     count: int,
-    sites: list[Site],
+    sites: list[SiteModel],
     load: float,
     jobs: list[PlacedJob],
     channels: list[Channel],
@@ -112,7 +112,11 @@ def _channel(channels: list[Channel], name: str, homes: tuple[int, ...], size: f
 
 
 def _fix_sinks(
-    chance: random.Random, jobs: list[PlacedJob], channels: list[Channel], sites: list[Site], composition: int
+    chance: random.Random,
+    jobs: list[PlacedJob],
+    channels: list[Channel],
+    sites: list[SiteModel],
+    composition: int,
 ) -> None:
     read = {channel for job in jobs for channel in job.inputs}
     for job in jobs:

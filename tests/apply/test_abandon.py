@@ -196,7 +196,7 @@ def test_the_word_is_given_over_rest(rest: RestServer) -> None:
     operation = client.apply(moved, "one", wait=30, leave_behind=["sc://e1:15002"])
     assert (operation["state"], operation["left_behind"]) == ("succeeded", ["sc://e1:15002"])
     assert client.job("a")["left_behind"] == [{"address": "sc://e1:15002", "attempt": 1}]
-    with pytest.raises(SpeckError, match="'e9' is no site"):
+    with pytest.raises(SpeckError, match="'e9' is not a site"):
         client.apply(moved, "one", leave_behind=["e9"])
 
 

@@ -99,14 +99,14 @@ def test_a_job_moves_off_a_site_that_is_gone_with_its_broker(
 
 def test_what_is_lost_is_said(coordinator: Coordinator, queries: Queries, world: World) -> None:
     note = leave(coordinator, world).actions["b"].note
-    assert "what waited at 't1' of tcp://b1:1883, which was left behind" in note
+    assert "messages at 't1' of tcp://b1:1883, which was abandoned" in note
     said = [each["message"] for each in queries.events() if each["kind"] == "given up"]
     assert said == [f"job 'b': {note}"]
     back(world)
     world.broker(BROKER).backlog[named("b")] = 7
     coordinator.reconciler.round()
     last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
-    assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
+    assert "at most 7 messages at 't1' of tcp://b1:1883" in last
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -454,7 +454,7 @@ def test_killed_at_any_moment_while_the_site_comes_back(
 
 def test_what_never_comes_back_is_forgotten(coordinator: Coordinator, queries: Queries, world: World) -> None:
     leave(coordinator, world)
-    with pytest.raises(InvalidInput, match="'sc://e2:1' is no site"):
+    with pytest.raises(InvalidInput, match="'sc://e2:1' is not a site"):
         coordinator.reaper.forget([OTHER])
     assert coordinator.reaper.forget([ENGINE], "somebody") == 1
     assert coordinator.store.abandoned_sessions() == [SESSION]
@@ -487,7 +487,7 @@ def test_it_is_told_and_forgotten_over_rest(tmp_path: Path) -> None:
         client.apply(yaml_of("a t0 t1").encode(), "one", wait=30)
         for address in site:
             rest.world.down(address)
-        with pytest.raises(SpeckError, match="is to be left behind"):
+        with pytest.raises(SpeckError, match="is treated as lost"):
             client.plan(yaml_of("a t0 t2").encode(), "one", leave_behind=["corner"])
         assert (
             client.delete_composition("one", leave_behind=["corner"], dry_run="true")["counts"]["stop"] == 1
@@ -498,7 +498,7 @@ def test_it_is_told_and_forgotten_over_rest(tmp_path: Path) -> None:
         assert (copy["kind"], copy["address"], copy["attempt"]) == ("copy", site[0], 1)
         assert (session["kind"], session["address"], session["session"]) == ("session", site[1], named("a"))
         assert [(each["site"], each["fenced"]) for each in (copy, session)] == [("corner", False)] * 2
-        with pytest.raises(SpeckError, match="nothing was left behind at"):
+        with pytest.raises(SpeckError, match="nothing was abandoned at"):
             client.forget_left_behind(["other"])
         assert client.forget_left_behind(site[:1]) == [session]
         assert client.forget_left_behind(["corner"]) == []

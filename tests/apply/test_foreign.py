@@ -43,7 +43,7 @@ def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Stores, world: Wo
         assert new.store.heads() == []
         assert new.store.jobs() == []
     first, second = str(raised.value).splitlines()
-    for part in ("job 'a'", ENGINE, lost, new.store.identity, "backup", "another name"):
+    for part in ("job 'a'", ENGINE, lost, new.store.identity, "backup", "rename the job"):
         assert part in first
     assert "job 'b'" in second
     assert_untouched(world, before)
@@ -102,7 +102,7 @@ def test_a_copy_whose_marks_name_no_store_stops_the_apply(stores: Stores, world:
     world.brokers.clear()
     with (
         stores.open("new") as new,
-        pytest.raises(JobsOfAnother, match="by a store that its marks do not name"),
+        pytest.raises(JobsOfAnother, match="by an unknown store"),
     ):
         user.apply(new, composition(A))
 

@@ -71,7 +71,7 @@ def test_a_form_without_its_state_is_not_put_back(coordinator: Coordinator, worl
     world.fail("submit", StateLost("no such class", address=ENGINE), name="a")
     operation = carry_out(coordinator, replace(CHANGED, upgrade="stateless"))
     assert "no such class" in operation.actions["a"].error
-    assert "put back" not in operation.actions["a"].error
+    assert "restored" not in operation.actions["a"].error
     assert world.running("a") == []
 
 
@@ -87,7 +87,7 @@ def test_a_form_that_is_put_back_continues_with_its_state_whatever_upgrade_says(
     (old,) = world.running("a")
     world.fail("submit", REJECTED, name="a")
     operation = carry_out(coordinator, replace(STATELESS, trigger="1 second"))
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (back,) = world.running("a")
     assert back.job.trigger is None
     assert back.attempt.state is not None and back.attempt.state.location == checkpoint(old.attempt)

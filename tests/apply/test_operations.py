@@ -10,7 +10,7 @@ import pytest
 
 from speck.apply.operation import Operation
 from speck.coordinator import build
-from speck.core.adaptation import Memory
+from speck.core.adaptation import AdaptationState
 from speck.core.settings import Quotas
 from speck.errors import StoreError
 from speck.store import DeletedComposition, Head
@@ -82,12 +82,12 @@ def test_what_is_written_while_a_composition_is_deleted_does_not_outlive_it(
         with ThreadPoolExecutor(2) as threads:
             deleted = threads.submit(delete)
             assert store.reached.wait(30)
-            written = threads.submit(adaptation._write, "traffic", Memory(paused=1.0))
+            written = threads.submit(adaptation._write, "traffic", AdaptationState(paused=1.0))
             wait([written], 0.3)
             store.released.set()
             deleted.result(30)
             assert not written.result(30)
-        assert store.adaptation("traffic") == Memory()
+        assert store.adaptation("traffic") == AdaptationState()
 
 
 # --- heals

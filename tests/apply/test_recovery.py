@@ -172,7 +172,7 @@ def test_engine_that_goes_after_a_submit_without_an_answer_may_run_the_job(
     with monkeypatch.context() as patch:
         patch.setattr(InMemoryEngine, "submit", submitted)
         operation = carry_out(coordinator, composition(A))
-    assert "whether it started is not known" in operation.actions["a"].error
+    assert "it may or may not have started" in operation.actions["a"].error
     world.up(ENGINE)
     assert carry_out(coordinator, composition(A)).state == "succeeded"
     assert len(world.running("a")) == 1
@@ -202,7 +202,7 @@ def test_a_stateless_form_that_dies_gives_way_to_the_one_before_with_its_state(
     (old,) = world.running("a")
     world.doomed = lambda job: job.trigger is not None
     operation = carry_out(coordinator, composition(replace(stateless, trigger="1 second")))
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (back,) = world.running("a")
     assert back.job.trigger is None
     assert back.attempt.state is not None
@@ -229,7 +229,7 @@ def test_a_stateless_form_that_a_crash_left_stopped_is_put_back_with_its_state(
             world.fail("submit", Rejected("no such class", address=ENGINE), name="a", times=2)
 
     operation = resumed(begin(arrange, startup=0.3))
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (back,) = world.running("a")
     assert back.job.trigger is None
     assert back.attempt.state is not None
@@ -249,10 +249,10 @@ def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_st
     operation = resumed(coordinator)
     assert operation.state == "failed"
     if refused == 3:  # the attempt of before, a new one, and the former form
-        assert "nor could the previous version be put back" in operation.actions["a"].error
+        assert "and the previous version could not be restored" in operation.actions["a"].error
         assert world.running("a") == []
         return
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (running,) = world.running("a")
     assert running.job.trigger == A.trigger
     assert running.attempt.state is not None
@@ -307,7 +307,7 @@ def watched(world: World, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 
 def assert_rolled_back(watched: Watched, coordinator: Coordinator, operation: Operation) -> None:
     assert operation.state == "failed"
-    assert "the previous version was put back and runs" in operation.actions["a"].error
+    assert "the previous version was restored and runs" in operation.actions["a"].error
     (running,) = watched.world.running("a")
     assert (running.job.trigger, running.attempt.state is not None) == (A.trigger, True)
     assert watched.before in running.attempt.state.location  # type: ignore[union-attr]

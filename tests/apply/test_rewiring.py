@@ -135,7 +135,7 @@ def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin,
     world.broker(BROKER).backlog.clear()
     again = carry_out(coordinator, edited)
     assert states(again) == {"a": "kept", "b": "done"}
-    assert "given up" not in again.actions["b"].note
+    assert "discarded" not in again.actions["b"].note
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
 
 
@@ -150,7 +150,7 @@ def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Beg
         user.apply(coordinator, edited)
     assert world.broker(BROKER).backlog == {named("b"): 7}
     operation = carry_out(coordinator, edited, give_up=True)
-    reported = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
+    reported = "discarded: at most 7 messages at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note.endswith(reported)
     assert operation.to_dict()["actions"][1]["note"].endswith(reported)
     assert "job 'b': the messages that wait at 't1' of tcp://b1:1883" in operation.warnings[0]
@@ -182,13 +182,15 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
     world.broker(BROKER).backlog[named("b")] = 24118
     operation = carry_out(coordinator, composition(*desired))
     error = operation.actions["b"].error
-    assert "wait at 't1' of tcp://b1:1883 that job 'b' leaves, and nothing has confirmed" in error
-    assert "the previous version was put back and runs" in error
+    assert (
+        "wait at 't1' of tcp://b1:1883, which job 'b' leaves; they would be lost: no copy confirmed" in error
+    )
+    assert "the previous version was restored and runs" in error
     assert [each.attempt.session for each in world.running("b")] == [named("b")]
     assert world.broker(BROKER).backlog[named("b")] == 24118
     operation = carry_out(coordinator, composition(*desired), give_up=True)
     assert operation.actions["b"].state == "done"
-    assert "given up: at most 24118 messages" in operation.actions["b"].note
+    assert "discarded: at most 24118 messages" in operation.actions["b"].note
     assert named("b") not in world.broker(BROKER).sessions
 
 
@@ -227,7 +229,7 @@ def test_copy_that_dies_while_it_drains_runs_once_more_as_it_was(begin: Begin, w
     starts.release()
     assert operation.wait(30)
     assert states(operation) == {"a": "done", "b": "done"}
-    assert "given up" not in operation.actions["b"].note
+    assert "discarded" not in operation.actions["b"].note
     assert world.calls.count(("submit", ENGINE, "b")) == 3
 
 
@@ -239,11 +241,11 @@ def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world
     world.doomed = lambda job: job.source_topic == "t1"
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "failed"}
-    assert "it was started as it was to process them, and died" in operation.actions["b"].error
+    assert "it was restarted in its old form to process them, and failed" in operation.actions["b"].error
     assert world.broker(BROKER).backlog[named("b")] == 7
     second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
     assert second.state == "succeeded"
-    assert "given up: at most 7 messages that waited at 't1' of tcp://b1:1883" in second.actions["b"].note
+    assert "discarded: at most 7 messages at 't1' of tcp://b1:1883" in second.actions["b"].note
 
 
 def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) -> None:
@@ -379,7 +381,8 @@ def test_dead_copy_that_cannot_run_again_leaves_nothing(begin: Begin, world: Wor
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "failed"}
     error = operation.actions["b"].error
-    assert "7 messages wait at 't1' of tcp://b1:1883 that job 'b' leaves, and it cannot be started" in error
+    assert "7 messages wait at 't1' of tcp://b1:1883, which job 'b' leaves; they would be lost" in error
+    assert "it cannot be restarted" in error
     assert "NameError in jobs.py:3" in error
     assert "--give-up" in error
     assert world.broker(BROKER).backlog[named("b")] == 7
@@ -410,8 +413,8 @@ def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, wor
     world.doomed = lambda job: job.trigger is not None
     operation = carry_out(coordinator, composition(replace(A, trigger="1 second")))
     assert operation.actions["a"].error == (
-        "job 'a' at sc://e1:1: it was started, and is failed: it died at once; "
-        "the previous version was put back and runs"
+        "job 'a' at sc://e1:1: it was started, but is failed: it died at once; "
+        "the previous version was restored and runs"
     )
     (running,) = world.running("a")
     assert running.job.trigger is None
@@ -443,12 +446,12 @@ def test_a_change_that_is_taken_back_keeps_what_was_sent_for_it(begin: Begin, wo
     world.broker(BROKER).backlog[named("b", 2)] = 3
     back = carry_out(coordinator, composition(A, B))
     assert states(back) == {"a": "done", "b": "kept"}
-    assert "kept: 3 messages wait at 'x1' of tcp://b1:1883, where the job does not read" in (
+    assert "kept: 3 messages wait at 'x1' of tcp://b1:1883, which the job no longer reads" in (
         back.actions["b"].note
     )
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
     back = carry_out(coordinator, composition(A, B), give_up=True)
     assert states(back) == {"a": "kept", "b": "kept"}
-    assert "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883" in back.actions["b"].note
+    assert "discarded: at most 3 messages at 'x1' of tcp://b1:1883" in back.actions["b"].note
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
     assert [each.attempt.session for each in world.running("b")] == [named("b")]

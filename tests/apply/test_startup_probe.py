@@ -105,7 +105,7 @@ def test_a_copy_is_up_as_soon_as_it_has_worked(
 
 def test_a_copy_that_worked_and_died_is_not_up(clock: Clock) -> None:
     fault, seconds = watched(Evident(clock, 0.1, dies=0.4))
-    assert fault == "it was started, and is failed: it crashed"
+    assert fault == "it was started, but is failed: it crashed"
     assert seconds == 0.4
 
 

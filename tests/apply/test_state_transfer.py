@@ -237,7 +237,7 @@ def test_a_state_over_the_limit_is_refused_before_the_old_copy_is_stopped(
     before = world.changes()
     disks.size = (1 << 20) + 200_000
     operation = carry_out(coordinator, MOVED)
-    assert "its state of 1.2 MiB is more than is carried over (expected at most 1.0 MiB" in fault(operation)
+    assert "its state of 1.2 MiB exceeds the transfer limit (at most 1.0 MiB" in fault(operation)
     assert world.changes() == before
     assert world.where() == {"a": HERE}
     disks.size = 1 << 20
@@ -263,8 +263,8 @@ def test_the_old_copy_is_put_back_when_the_target_does_not_write(
     carry_out(coordinator, A)
     world.fail("write_state", kind("it is read-only", address=THERE), times=None)
     message = fault(carry_out(coordinator, MOVED))
-    assert "the state of job 'a' could not be brought to sc://e2:1: it is read-only" in message
-    assert "the previous version was put back and runs" in message
+    assert "the state of job 'a' could not be transferred to sc://e2:1: it is read-only" in message
+    assert "the previous version was restored and runs" in message
     assert world.where() == {"a": HERE}
     assert disks.files.keys() == {(HERE, world.running("a")[0].attempt.state.location)}  # type: ignore[union-attr]
     assert disks.at(HERE) == [b"1;2;"]
@@ -276,7 +276,7 @@ def test_the_state_goes_back_with_the_job_when_the_target_does_not_start_it(
     coordinator = begin()
     carry_out(coordinator, A)
     world.fail("submit", Rejected("no such class", address=THERE), address=THERE)
-    assert "the previous version was put back and runs" in fault(carry_out(coordinator, MOVED))
+    assert "the previous version was restored and runs" in fault(carry_out(coordinator, MOVED))
     assert world.where() == {"a": HERE}
     assert disks.at(HERE) == [b"1;3;"]  # the attempt between them started nothing
     assert disks.at(THERE) == []

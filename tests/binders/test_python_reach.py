@@ -106,7 +106,7 @@ def test_it_does_not_reach(case: str) -> None:
     assert old in AIR
     before, after = (reached_code(each.encode(), "dirty", "air.py") for each in (AIR, AIR.replace(old, new)))
     change = code_change("air.py", before, after)
-    assert change.same and str(change) == "air.py changed, and nothing that the job uses there"
+    assert change.same and str(change) == "air.py changed, but nothing that the job uses"
 
 
 @pytest.mark.parametrize("case", DIFFERENT)

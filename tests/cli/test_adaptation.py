@@ -36,7 +36,7 @@ def test_without_a_name_a_row_for_each(speck: Speck) -> None:
 
 def test_a_server_without_the_loop_says_so(speck: Speck, rest: RestServer) -> None:
     rest.services.adaptation.period = 0.0
-    assert "the server runs no loop" in speck("adapt").out
+    assert "adaptation is turned off at the server" in speck("adapt").out
 
 
 def test_pause_and_resume(speck: Speck) -> None:

@@ -54,7 +54,7 @@ def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
     lines = speck("plan", two).out.splitlines()
     new_incarnation = (
         "its stamps, if they are counted, begin a new incarnation: messages written since its last state may "
-        "come twice, and none is lost"
+        "be delivered twice; none are lost"
     )
     assert lines[1:] == [
         "  ~ update  a  trigger changed",
@@ -131,7 +131,7 @@ def test_jobs_show_drift_and_the_next_try(speck: Speck, two: str, rest: RestServ
     assert (job["wanted"], job["state"], job["drift"]) == ("running", "failed", "died")
     assert job["next_try"] > job["drift_since"]
     (line,) = [line for line in speck("jobs").out.splitlines() if line.startswith("a ")]
-    assert "waits for its next try; no such street" in line
+    assert "waits for its next attempt; no such street" in line
     assert "drift" in speck("events").out
 
 
@@ -152,7 +152,7 @@ def test_history_diff_and_rollback(speck: Speck, two: str, rest: RestServer) -> 
     Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "c t1 t3"))
     speck("apply", two, "--yes", "-m", "faster\nin two lines")
     lines = [each.rstrip() for each in speck("history", "two").out.splitlines()]
-    assert lines[0].split() == ["REVISION", "AT", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"]
+    assert lines[0].split() == ["REVISION", "TIME", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"]
     assert (lines[1].split()[3], lines[1].endswith("the first")) == ("ann", True)
     assert " +1 -1 ~1 " in lines[2]
     assert lines[2].endswith("faster ...")
@@ -231,10 +231,10 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     options = [word for address in site for word in ("--leave-behind", address)]
     said = speck("apply", two, *options)
     assert said.code == 1
-    assert "source_broker tcp://b1:1883 is to be left behind (write another broker for it" in said.err
+    assert "source_broker tcp://b1:1883 is treated as lost (choose another broker" in said.err
     assert speck("delete", "two", "--yes", *options).code == 0
     lines = speck("left-behind").out.splitlines()
-    head = ["JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
+    head = ["JOB", "COMPOSITION", "KIND", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
     assert lines[0].split() == head
     *words, session, fenced = lines[1].split()
     assert words == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
@@ -324,7 +324,7 @@ def test_malformed_server_addresses(speck: Speck, address: str, words: str) -> N
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "is not a SpecK server"),
         (b'HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\n"no"', "is not a SpecK server"),
-        (b"", "does not answer (waited 0.2 s)"),
+        (b"", "does not respond (waited 0.2 s)"),
     ],
     ids=["text", "other JSON", "nothing"],
 )
@@ -447,7 +447,9 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
         try:
             assert server.stdout is not None
             assert server.stdout.readline().startswith("SpecK serves http://127.0.0.1:")
-            assert server.stdout.readline().startswith("  sites  no inventory (--sites FILE")
+            assert server.stdout.readline().startswith(
+                "  sites  no inventory: jobs must name addresses (--sites FILE"
+            )
             assert server.stdout.readline() == f"  code   {tmp_path}\n"
             assert server.stdout.readline() == f"  store  {data}\n"
             second = subprocess.run(
@@ -477,10 +479,10 @@ def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: st
     said = speck("doctor")
     assert (said.code, said.out.strip()) == (0, "no findings")
     losses = rest.queries.losses
-    losses.take("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
+    losses.record_sample("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
     said = speck("doctor")
     assert said.code == 1
-    assert "390 given up: the broker did not deliver them again" in said.out
+    assert "390 discarded: the broker did not deliver them again" in said.out
     assert "1 finding" in said.out
     assert speck("doctor", "--json").data[0]["finding"] == "messages lost"
-    assert "390 given up" in speck("jobs").out
+    assert "390 discarded" in speck("jobs").out

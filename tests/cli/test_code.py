@@ -169,7 +169,7 @@ def test_a_server_that_accepts_no_code_runs_its_own(
     done = speck("apply", str(file))
     assert done.code == 0 and running(rest)["a"] == AIR.encode()
     text = " ".join(done.err.split())
-    assert "on this machine it is there, and the server accepts no code from clients" in text
+    assert "on this machine it exists, but the server accepts no code from clients" in text
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -192,7 +192,7 @@ def test_only_the_function_that_changed_is_restarted(rest: RestServer, speck: Sp
     text = " ".join(shown.out.split())
     assert "air.py: `LIMIT` changed (1 line)" in text
     assert lines(shown)[2:4] == ["-LIMIT = 30", "+LIMIT = 31"]
-    assert "b unchanged (air.py changed, and nothing that the job uses there)" in text
+    assert "b unchanged (air.py changed, but nothing that the job uses)" in text
     assert speck("apply", str(file)).code == 0
     after = {name: rest.world.running(name)[0].attempt.id for name in ("a", "b")}
     assert after["a"] != before["a"] and after["b"] == before["b"]
@@ -347,7 +347,7 @@ def test_an_engine_that_does_not_answer_builds_nothing_and_is_reported(
     rest.world.fail("build_job", Unreachable("e1 is away", address="sc://e1:15002"), name="a")
     planned = speck("plan", str(file), "--build")
     assert planned.code == 2
-    assert "job 'a' could not be built beforehand: e1 is away" in planned.err
+    assert "job 'a' could not be built in advance: e1 is away" in planned.err
 
 
 # --- REST

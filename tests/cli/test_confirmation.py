@@ -20,9 +20,7 @@ def two(rest: RestServer, tmp_path: Path) -> Path:
     return path
 
 
-STOPS_B = (
-    "this stops 1 job for good (b), and there is no terminal to ask; nothing was changed (expected --yes"
-)
+STOPS_B = "this permanently stops 1 job (b); no terminal to confirm it, so nothing was changed (use --yes"
 
 
 def test_a_destructive_apply_without_a_terminal_is_refused(speck: Speck, rest: RestServer, two: Path) -> None:
@@ -31,7 +29,7 @@ def test_a_destructive_apply_without_a_terminal_is_refused(speck: Speck, rest: R
     assert said.code == 1
     assert STOPS_B in said.err
     assert [line for line in said.err.splitlines() if not line.startswith(("warning: ", "work.py: "))] == [
-        f"error: two: {STOPS_B}, which carries it out unasked; speck plan or --dry-run shows the plan)"
+        f"error: two: {STOPS_B} to proceed without a question; speck plan or --dry-run shows the plan)"
     ]
     assert sorted(rest.world.where()) == ["a", "b"]
     assert len(rest.client.revisions("two")) == 1
@@ -45,7 +43,7 @@ def test_a_destructive_rollback_without_a_terminal_is_refused(
     two.write_text(yaml_of("a t0 t1", "b t1 t2", "c t2 t3"))
     assert speck("apply", str(two)).code == 0
     said = speck("rollback", "two", "--json")
-    assert (said.code, "this stops 1 job for good (c)" in said.data["error"]) == (1, True)
+    assert (said.code, "this permanently stops 1 job (c)" in said.data["error"]) == (1, True)
     assert sorted(rest.world.where()) == ["a", "b", "c"]
     assert speck("rollback", "two", "-y").code == 0
     assert sorted(rest.world.where()) == ["a", "b"]
@@ -53,7 +51,7 @@ def test_a_destructive_rollback_without_a_terminal_is_refused(
 
 @pytest.mark.parametrize(
     ("arguments", "effect"),
-    [(("two",), "stops 2 jobs for good (a, b)"), (("b", "--job"), "stops 1 job for good (b)")],
+    [(("two",), "permanently stops 2 jobs (a, b)"), (("b", "--job"), "permanently stops 1 job (b)")],
     ids=["composition", "job"],
 )
 def test_a_deletion_without_a_terminal_is_refused(
@@ -78,9 +76,9 @@ def test_a_change_that_destroys_nothing_is_not_asked_about(speck: Speck, rest: R
 
 def test_an_update_that_drops_state_is_destructive(speck: Speck, rest: RestServer, two: Path) -> None:
     two.write_text(yaml_of("a t0 t1 trigger: 2 seconds; upgrade: stateless", "b t1 t2"))
-    assert "  a starts without the state that it has (upgrade: stateless)" in speck("plan", str(two)).out
+    assert "  a starts without its present state (upgrade: stateless)" in speck("plan", str(two)).out
     refused = speck("apply", str(two))
-    assert (refused.code, "this drops the state of 1 job (a)" in refused.err) == (1, True)
+    assert (refused.code, "this deletes the state of 1 job (a)" in refused.err) == (1, True)
     assert speck("apply", str(two), "--yes").code == 0
     two.write_text(yaml_of("a t0 t1 trigger: 2 seconds; upgrade: stateful", "b t1 t2"))
     assert speck("apply", str(two)).code == 0  # no engine is touched
@@ -93,10 +91,8 @@ def test_a_user_is_asked_on_a_terminal(
     two.write_text(yaml_of("a t0 t1"))
     with terminal(rest.url, "apply", str(two)) as shown:
         shown.shows("- stop    b  no longer in the composition")
-        shown.shows(
-            "b stops for good when it has processed the messages that wait for it; its state is deleted"
-        )
-        shown.shows("This stops 1 job for good (b).  Carry it out? [y/N]")
+        shown.shows("b is permanently stopped after it has processed its backlog; its state is deleted")
+        shown.shows("This permanently stops 1 job (b).  Continue? [y/N]")
         shown.type(typed)
         assert shown.end() == code
         assert ("nothing was changed" in shown.words) == stays
@@ -106,7 +102,7 @@ def test_a_user_is_asked_on_a_terminal(
 def test_a_deletion_shows_its_plan_and_asks(rest: RestServer, two: Path) -> None:
     with terminal(rest.url, "delete", "two", "--json") as shown:
         shown.shows("two (from revision 1): 0 to start, 2 to stop")
-        shown.shows("This stops 2 jobs for good (a, b).  Carry it out? [y/N]")
+        shown.shows("This permanently stops 2 jobs (a, b).  Continue? [y/N]")
         rest.client.apply(two.read_bytes() + yaml_of("c t2 t3").split("\n", 1)[1].encode(), "two", wait=60)
         shown.type("y\n")
         assert shown.end() == 1

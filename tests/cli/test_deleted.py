@@ -19,10 +19,10 @@ def test_a_deleted_composition_is_listed_and_brought_back(
     assert head.split() == ["COMPOSITION", "REVISION", "DELETED", "BY", "MESSAGE"]
     assert (row.split()[:2], row.split()[-2:]) == (["two", "1"], ["ann", "enough"])
     assert "the first" in speck("history", "two").out
-    assert "composition 'two' is deleted (its history is retained" in speck("delete", "two").err
+    assert "composition 'two' is deleted (its history is kept" in speck("delete", "two").err
     said = speck("rollback", "two")
     assert said.code == 0
-    assert "warning: composition 'two' is deleted; its jobs start as new ones: the state" in said.err
+    assert "warning: composition 'two' is deleted; its jobs start as new jobs: their" in said.err
     assert "2 to start" in said.out
     assert sorted(rest.world.where()) == ["a", "b"]
     assert [each["restored"] for each in speck("history", "two", "--json").data] == [None, 1]

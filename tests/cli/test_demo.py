@@ -111,7 +111,7 @@ def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
     assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"], printed
     assert counts["actions"]["move"] > 0, printed
     assert counts["actions"]["start"] == counts["actions"]["stop"] == 0
-    assert printed.count("nothing better") == 1
+    assert printed.count("no better placement") == 1
     eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
 
 
@@ -219,7 +219,7 @@ def test_every_fault_of_the_windows_is_named() -> None:
     assert found.differences() == [
         "2 of 10 windows did not come out",
         "1 of 10 windows are wrong",
-        "3 of 10 windows came out once more",
+        "3 of 10 windows came out twice",
         "4 rows were dropped as late",
     ]
     assert hot_counts(awaited=0, windows=0).differences() == ["the input has no vehicle, and so no window"]
@@ -252,7 +252,7 @@ def test_the_demo_of_hot_towns_says_what_it_lacks(monkeypatch: pytest.MonkeyPatc
 def test_options_that_do_not_fit_hot_towns_are_refused() -> None:
     for options, fault in (
         (["--hot", "--place"], "--mixed, --place, --adapt and --hot exclude each other"),
-        (["--hot", "--malformed", "0.1"], "--malformed does not fit --hot"),
+        (["--hot", "--malformed", "0.1"], "--malformed cannot be combined with --hot"),
     ):
         found = CliRunner().invoke(demo, options)
         assert found.exit_code == 2
@@ -275,4 +275,7 @@ def test_decisions_and_steps_are_shown_with_their_figures(tmp_path: Path) -> Non
     text = console.export_text()
     console.file.close()
     assert f"step    link     {STEPPED.reason}" in text
-    assert "clean-a, local-a D -> A: back; 1 of 3 windows held; objective 1.02 before, 0.7 predicted" in text
+    assert (
+        "clean-a, local-a D -> A: reverted; 1 of 3 windows passed; "
+        "objective 1.02 before, 0.7 predicted" in text
+    )

@@ -72,7 +72,7 @@ def measure(rest: RestServer, name: str) -> None:
             for sample in (
                 flink_stream([100] * 6, 1e-3, begin=time.time() - 60) if job.job_name == name else ()
             ):
-                rest.services.profiles.measures.take(job, handle, sample)
+                rest.services.profiles.measures.record(job, handle, sample)
 
 
 # -- a plan

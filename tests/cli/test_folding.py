@@ -74,7 +74,7 @@ def test_changes_that_jobs_share_are_shown_once_and_others_are_named() -> None:
         "      update sum-s000, sum-s001, sum-s002, sum-s003, sum-s004 and 307 more: "
         "arguments, parallelism changed",
         "      parallelism: (none) -> 2",
-        "      arguments: differs from job to job (--unfold)",
+        "      arguments: differ between jobs (--unfold shows each)",
     ]
 
 
@@ -87,7 +87,7 @@ def test_the_effects_of_a_stop_are_told_for_all_jobs_at_once() -> None:
     lines = plan(after, ALL)
     assert lines[-1] == (
         "  sum-* (sum-s000, sum-s001, sum-s002, sum-s003, sum-s004 and 307 more) "
-        "starts without the state that it has (upgrade: stateless)"
+        "starts without its present state (upgrade: stateless)"
     )
     assert len(lines) < 10
 

@@ -16,7 +16,7 @@ def test_an_atomic_apply_is_followed_back(speck: Speck, rest: RestServer, tmp_pa
     rest.world.fail("submit", Rejected("no such street", address="sc://e1:15002"), name="b")
     said = speck("apply", str(path), "--atomic")
     assert said.code == 1
-    assert "went on in its place" in said.out
+    assert "replaced by operation" in said.out
     assert "two is back at the revision before; see speck history" in said.err
     (copy,) = rest.world.running()
     assert (copy.job.job_name, copy.job.trigger) == ("a", None)

@@ -85,13 +85,13 @@ def test_advise_shows_every_row_and_accept_carries_it_out(
         assert sum(line.startswith(row) for line in begun) == 1
     assert any(line.startswith("busiest") and "link A 0.66 of 0.80" in line for line in begun)
     assert any(
-        line.startswith("cost") and "6 jobs stand still 3.3 s; pays back after" in line for line in begun
+        line.startswith("cost") and "6 jobs down for 3.3 s; break-even after" in line for line in begun
     )
     known = "7 jobs measured (12 s ago), links A-D, B-D, C-D declared: speck profile --links"
-    assert f"known by                {known}" in begun
+    assert f"sources                 {known}" in begun
     identifier = lines[0].split("placement ")[1].split(",")[0]
     assert lines[-1].startswith(
-        f"accept with: speck accept {identifier}   (15 minutes; refused when the revision"
+        f"accept with: speck accept {identifier}   (valid for 15 minutes, unless the revision"
     )
     assert speck("accept", identifier, "-m", "closer to the data").code == 0
     assert rest.world.where()["local-c"] == engine_at("C")
@@ -103,7 +103,7 @@ def test_nothing_better_exits_0(speck: Speck, cloudy: str) -> None:
     for command in (("advise",), ("place", cloudy)):
         said = speck(*command)
         assert said.code == 0
-        assert said.out.splitlines()[-1] == "nothing better"
+        assert said.out.splitlines()[-1] == "no better placement"
         assert "accept with" not in said.out
 
 
@@ -135,8 +135,8 @@ def test_moves_that_drop_state_are_refused_unasked(speck: Speck, file: str, rest
     for command in (("accept", advised), ("pin", "clean-a", "--site", "B")):
         said = speck(*command)
         assert said.code == 1
-        assert "drops the state of" in said.err
-        assert "nothing was changed (expected --yes" in said.err
+        assert "deletes the state of" in said.err
+        assert "nothing was changed (use --yes" in said.err
     assert rest.world.changes() == calls
     assert speck("pin", "clean-a", "--site", "B", "--yes").code == 0
     assert rest.world.where()["clean-a"] == engine_at("B")
@@ -180,7 +180,7 @@ def test_wishes_of_a_request(speck: Speck, cloudy: str) -> None:
         (("--policy", "amnsi"), "there is no placement policy 'amnsi' (did you mean 'amnis'?"),
         (
             ("--site-constraints", "clean-a=E"),
-            "job 'clean-a': site 'E' is none of its sites (expected one of",
+            "job 'clean-a': site 'E' is not one of its sites (expected one of",
         ),
         (
             ("--site-constraints", "clean-a"),
@@ -226,5 +226,5 @@ def test_policies_of_a_server_that_refuses_are_not_replaced(speck: Speck, tmp_pa
 def test_advise_asks_which_composition(speck: Speck) -> None:
     said = speck("advise")
     assert said.code == 1
-    assert "which composition? (expected one of: none runs)" in said.err
+    assert "a composition is required (expected one of: none deployed)" in said.err
     assert "there is no composition 'trafic'" in speck("advise", "trafic").err

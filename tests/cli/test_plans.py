@@ -33,8 +33,8 @@ def test_places_that_do_not_answer_are_in_the_plan(speck: Speck, rest: RestServe
     two.write_text("- job_name: c".join([text[0], rest_of]))
     said = speck("plan", str(two))
     assert said.code == 2
-    assert "  engine sc://e2:15002 does not answer, c, d wait for it: " in said.out
-    assert "  broker tcp://b2:1883 does not answer, c, d wait for it: " in said.out
+    assert "  engine sc://e2:15002 is unreachable; c, d wait for it: " in said.out
+    assert "  broker tcp://b2:1883 is unreachable; c, d wait for it: " in said.out
     (broker, engine) = speck("plan", str(two), "--json").data["unreachable"]
     assert [(each["kind"], each["jobs"]) for each in (broker, engine)] == [
         ("broker", ["c", "d"]),
@@ -64,7 +64,7 @@ def test_an_engine_that_answers_and_refuses_is_in_the_plan(speck: Speck, rest: R
     rest.world.fail("capacity", refusal, times=None)
     said = speck("plan", str(two))
     assert (
-        "  engine sc://e1:15002 cannot be used, a, b wait for it: sc://e1:15002 accepts no jobs" in said.out
+        "  engine sc://e1:15002 cannot be used; a, b wait for it: sc://e1:15002 accepts no jobs" in said.out
     )
     (place,) = speck("plan", str(two), "--json").data["unreachable"]
     assert place["refuses"]
@@ -73,7 +73,7 @@ def test_an_engine_that_answers_and_refuses_is_in_the_plan(speck: Speck, rest: R
 def test_a_deletion_and_a_rollback_show_them_too(speck: Speck, rest: RestServer, two: Path) -> None:
     assert speck("apply", str(two)).code == 0
     rest.world.down("tcp://b1:1883")
-    assert "broker tcp://b1:1883 does not answer, a, b wait for it" in speck("delete", "two", "--dry-run").out
+    assert "broker tcp://b1:1883 is unreachable; a, b wait for it" in speck("delete", "two", "--dry-run").out
     site = ("--leave-behind", "tcp://b1:1883")
     assert "does not answer" not in speck("delete", "two", "--dry-run", *site).out
     rest.world.up("tcp://b1:1883")
@@ -86,7 +86,7 @@ def test_a_silent_place_does_not_delay_the_plan(
     hold = rest.world.hold("capacity")
     said = speck("plan", str(two))
     hold.release()
-    assert "engine sc://e1:15002 does not answer, a, b wait for it: no answer within 0.2 s" in said.out
+    assert "engine sc://e1:15002 is unreachable; a, b wait for it: no answer within 0.2 s" in said.out
 
 
 def bodies(rest: RestServer) -> list[int]:

@@ -43,7 +43,7 @@ def report(services: Services, *names: str) -> None:
         for job, handle in snapshot.deployed():
             if job.job_name in names:
                 for sample in flink_stream([100] * 6, 1e-3, begin=time.time() - 60):
-                    services.profiles.measures.take(job, handle, sample)
+                    services.profiles.measures.record(job, handle, sample)
 
 
 def test_the_table_of_jobs_that_were_measured(rest: RestServer, speck: Speck) -> None:
@@ -55,7 +55,7 @@ def test_the_table_of_jobs_that_were_measured(rest: RestServer, speck: Speck) ->
     head, *rows = (line.split() for line in done.out.splitlines())
     assert " ".join(head) == (
         "JOB SITE IN/S OUT/S BYTES IN BYTES OUT COST US FIXED SELECTIVITY TRUE IN/S TRUE OUT/S STATE"
-        " KNOWN BY AGE"
+        " SOURCE AGE"
     )
     expected = "- 100 50 100 60 1000 0.009 0.5 1333 667 4096 measured"
     assert [" ".join(row[:-2]) for row in rows] == [f"a {expected}", f"b {expected}"]
@@ -67,7 +67,7 @@ def test_a_job_that_could_not_be_measured_is_named(rest: RestServer, speck: Spec
     report(rest.services, "b")
     done = speck("profile", "--for", "30s")
     assert done.code == 1
-    assert done.err.splitlines()[1:] == ["job 'a': not measured: it has reported too few counts"]
+    assert done.err.splitlines()[1:] == ["job 'a': not measured: too few samples yet"]
 
 
 def test_as_json(rest: RestServer, speck: Speck) -> None:

@@ -232,21 +232,21 @@ def drawn(what: Any, width: int, terminal: bool = True) -> list[str]:
         (
             90,
             [
-                "AT                    EVENT    MESSAGE                        BY       WHY",
+                "TIME                  EVENT    MESSAGE                        BY       REASON",
                 "1970-01-01 00:00:00Z  started  job 'a' runs at sc://e1:15002  me@here  -",
             ],
         ),
         (
             72,
             [
-                "AT                    EVENT    MESSAGE                        BY",
+                "TIME                  EVENT    MESSAGE                        BY",
                 "1970-01-01 00:00:00Z  started  job 'a' runs at sc://e1:15002  me@here",
             ],
         ),
         (
             46,
             [
-                "AT           EVENT    MESSAGE          BY",
+                "TIME         EVENT    MESSAGE          BY",
                 "1970-01-01   started  job 'a' runs at  me@here",
                 "00:00:00Z             sc://e1:15002",
             ],
@@ -254,7 +254,7 @@ def drawn(what: Any, width: int, terminal: bool = True) -> list[str]:
         (
             30,
             [
-                "AT 1970-01-01 00:00:00Z",
+                "TIME 1970-01-01 00:00:00Z",
                 "  EVENT started",
                 "  MESSAGE job 'a' runs at",
                 "  sc://e1:15002   BY me@here",
@@ -271,7 +271,7 @@ def test_a_table_fits_its_terminal(width: int, lines: list[str]) -> None:
 
 def test_a_table_in_a_pipe_has_all_columns_whatever_is_in_them() -> None:
     head, *_ = drawn(render.events_table(EVENTS), 100_000, terminal=False)
-    assert head.split() == ["AT", "EVENT", "MESSAGE", "BY", "WHY"]
+    assert head.split() == ["TIME", "EVENT", "MESSAGE", "BY", "REASON"]
     assert drawn(render.sites_table([]), 20) == ["SITE"]
 
 
@@ -301,10 +301,10 @@ def test_an_object_is_shown_in_full_with_the_important_fields_first() -> None:
         "job: a",
         "state: running",
         "attempt: 2",
-        "left behind: -",
+        "abandoned copies: -",
         "observed at: 1970-01-01 00:00:00Z",
         "sessions: broker tcp://b:1883, topic t",
-        "in its desired form: yes",
+        "up to date: yes",
         "metrics:",
         "  input rate: 12.3 messages/s",
         "  batch duration: 210 ms",

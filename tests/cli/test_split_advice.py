@@ -127,7 +127,7 @@ def test_advice_as_json_has_the_sample_and_the_reasons() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "advised"),
-    [(20_000.0, "hot-towns: split it over 11 sites, by balanced"), (10.0, "hot-towns: do not split it")],
+    [(20_000.0, "hot-towns: split over 11 sites, by balanced"), (10.0, "hot-towns: do not split")],
 )
 def test_advice_in_words(tmp_path: Path, rate: float, advised: str) -> None:
     console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))

@@ -42,7 +42,7 @@ def started(tmp_path: Path) -> Path:
     """A directory written by the command."""
     said = piped(NOWHERE, "init", "first", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
-    assert "now: read first/README.md" in said.stderr
+    assert "next: read first/README.md" in said.stderr
     return tmp_path / "first"
 
 
@@ -69,12 +69,12 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     said = piped(NOWHERE, "init", cwd=tmp_path)
     assert said.returncode == 1
     assert said.stderr == (
-        "error: sites.yaml exists already, so nothing was written (expected another directory)\n"
+        "error: sites.yaml already exists; nothing was written (choose another directory)\n"
     )
     assert files_of(tmp_path) == ["sites.yaml"]
     (tmp_path / "sites.yaml").unlink()
     (tmp_path / "README.md").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(SpeckError, match=r"README\.md exists already"):
+    with pytest.raises(SpeckError, match=r"README\.md already exists"):
         write_starter(tmp_path)
 
 

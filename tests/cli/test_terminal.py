@@ -351,5 +351,5 @@ def test_an_apply_outlives_a_server_that_is_killed_and_started_again(tmp_path: P
         finally:
             applied.kill()
     assert applied.returncode == 0
-    assert "the server answers again" in err
+    assert "the server responds again" in err
     assert "apply of line succeeded: 1 done" in out

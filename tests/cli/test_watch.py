@@ -109,7 +109,7 @@ def test_an_outage_of_the_server_is_reported_once_at_each_end(rest: RestServer) 
         rest.client.delete_job("b", wait=60)
         relay.lost.clear()
         lines.until("job b: running -> gone")
-        assert process.stderr.readline() == "the server answers again\n"
+        assert process.stderr.readline() == "the server responds again\n"
 
 
 def test_the_table_is_redrawn_on_a_terminal(rest: RestServer) -> None:
@@ -149,7 +149,7 @@ def test_top_shows_rates_sorted(flowing: RestServer, speck: Speck) -> None:
     said = speck("top", "--once")
     assert said.code == 0
     assert [line.split() for line in said.out.splitlines()] == [
-        ["JOB", "COMPOSITION", "SITE", "IN/S", "OUT/S", "WAITING", "WORK", "S", "READS", "WRITES", "SAYS"],
+        ["JOB", "COMPOSITION", "SITE", "IN/S", "OUT/S", "BACKLOG", "WORK", "S", "READS", "WRITES", "MESSAGE"],
         ["b", "two", "-", "2.0", "-", "30", "-", "t1", "t2", "-"],
         ["a", "two", "-", "5.0", "4.5", "0", "0.250", "t0", "t1", "-"],
     ]

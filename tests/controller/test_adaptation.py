@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from speck.core.adaptation import Memory, Outcome
+from speck.core.adaptation import AdaptationState, StepOutcome
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
@@ -64,7 +64,7 @@ def test_jobs_move_to_their_data_in_groups_and_then_stay(bench: Bench) -> None:
     before = bench.world.changes()
     bench.decide(30)
     assert bench.world.changes() == before
-    assert bench.reasons[-1] == "nothing is better"
+    assert bench.reasons[-1] == "no placement is better"
 
 
 def test_a_step_is_a_revision_with_its_figures(bench: Bench) -> None:
@@ -91,7 +91,7 @@ def test_topics_stay_when_jobs_move(adapted: Adapted) -> None:
 
 
 def test_the_prediction_is_stored_before_the_step_is_begun(bench: Bench) -> None:
-    seen: list[Memory] = []
+    seen: list[AdaptationState] = []
     mover = bench.services.adaptation.mover
     move = mover.move
 
@@ -143,7 +143,7 @@ def test_never_moves_without_the_mode_auto(bench: Bench, mode: str) -> None:
     before = bench.world.changes()
     bench.decide(10)
     assert bench.world.changes() == before
-    assert bench.memory == Memory()
+    assert bench.memory == AdaptationState()
 
 
 def test_never_moves_pinned_jobs_nor_fixed_ones(bench: Bench) -> None:
@@ -257,7 +257,7 @@ def test_never_beside_an_operation(bench: Bench) -> None:
     for _ in range(4):
         bench.conditions.now += 60
         bench.services.adaptation.round()
-    assert bench.reasons[-1] == "an operation is at work"
+    assert bench.reasons[-1] == "an operation is in progress"
     hold.release()
     assert operation.wait(30)
     assert bench.steps == []
@@ -271,13 +271,13 @@ def test_never_while_a_job_is_not_as_desired_nor_soon_after_it_was_healed(bench:
     assert hold.reached.wait(30)
     bench.conditions.now += 60
     bench.services.adaptation.round()
-    assert bench.reasons[-1] == "an operation is at work"
+    assert bench.reasons[-1] == "an operation is in progress"
     bench.conditions.now += 10
     hold.release()
     bench.finish()
     bench.services.coordinator.reconciler.round()
     bench.round(50)
-    assert bench.reasons[-1] == "the server started, or a job was healed, within the last minute"
+    assert bench.reasons[-1] == "the server started, or a job was repaired, within the last minute"
     bench.decide(3)
     assert bench.steps == ["pending"]
 
@@ -286,7 +286,7 @@ def test_never_in_the_minute_after_a_server_has_taken_it_over(bench: Bench) -> N
     """A heal of the minute before is unknown to it."""
     bench.restart()
     bench.round(50)
-    assert bench.reasons[-1] == "the server started, or a job was healed, within the last minute"
+    assert bench.reasons[-1] == "the server started, or a job was repaired, within the last minute"
     bench.decide(3)
     assert bench.steps == ["pending"]
 
@@ -301,7 +301,7 @@ def test_never_two_steps_of_a_composition_at_a_time(bench: Bench) -> None:
         bench.conditions.now += 400
         bench.services.adaptation.round()
     assert bench.steps == ["pending"]
-    assert bench.reasons[-1] == "a step is at work (running)"
+    assert bench.reasons[-1] == "a step is in progress (running)"
     hold.release()
     bench.finish()
 
@@ -330,7 +330,7 @@ def test_a_step_gives_way_to_a_user_who_waits(bench: Bench) -> None:
     with operations.exclusive(NAME):
         bench.decide(1)
     assert bench.steps == []
-    assert "an operation is at work" in bench.reasons[-1]
+    assert "an operation is in progress" in bench.reasons[-1]
 
 
 def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Bench) -> None:
@@ -342,15 +342,15 @@ def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Be
 
         def move(self, *arguments: Any) -> Any:
             with coordinator.operations.exclusive(NAME):
-                raise_busy = pytest.raises(Busy, match="a user's request is at work")
+                raise_busy = pytest.raises(Busy, match="a user's change is in progress")
                 with raise_busy:
                     mover.move(*arguments)
-                raise Busy("a user's request is at work")
+                raise Busy("a user's change is in progress")
 
     adaptation.mover = Slow()
     bench.decide(3)
     assert bench.steps == []
-    assert "a user or a healing came first" in bench.reasons[-1]
+    assert "a user's change or a repair came first" in bench.reasons[-1]
     adaptation.mover = mover
     bench.decide(1)
     assert bench.steps == ["pending"]
@@ -441,7 +441,7 @@ def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
     desired = bench.services.coordinator.deployments.composition(NAME).jobs
     assert {job.site for job in desired.values()} == {"D"}
     assert set(bench.where.values()) == {"D"}
-    assert bench.memory.steps[0].outcome in (Outcome.FAILED, Outcome.BACK)
+    assert bench.memory.steps[0].outcome in (StepOutcome.FAILED, StepOutcome.BACK)
     assert [ban.target for ban in bench.memory.bans] == ["A"]
 
 
@@ -513,9 +513,9 @@ def test_shown_data(bench: Bench) -> None:
 def test_the_memory_goes_with_its_composition(bench: Bench) -> None:
     bench.decide(1)
     assert user.delete_composition(bench.services.coordinator, NAME).wait(30)
-    assert bench.memory == Memory()
+    assert bench.memory == AdaptationState()
     bench.round()
-    assert bench.memory == Memory()
+    assert bench.memory == AdaptationState()
 
 
 def test_the_end_of_the_thread_is_a_fault(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.core.adaptation import Ban, Memory, StepRecord
+from speck.core.adaptation import AdaptationState, Ban, StepRecord
 from speck.core.change import Apply, Request
 from speck.core.settings import HistoryBounds
 from speck.errors import Expired
@@ -118,11 +118,11 @@ def test_losses_are_reported_once_a_minute_and_alarm_no_longer(jump: float) -> N
     unix, clock = Clock(), Clock(7.0)
     recorder = LossRecorder(unix, events.extend)
     recorder.steady = clock
-    recorder.take("traffic", "a", "copy", {"lostMessages": 1})
+    recorder.record_sample("traffic", "a", "copy", {"lostMessages": 1})
     assert len(events) == 1
     unix.now += jump
     clock.now += EVENT_PERIOD - 1
-    recorder.take("traffic", "a", "copy", {"lostMessages": 2})
+    recorder.record_sample("traffic", "a", "copy", {"lostMessages": 2})
     assert len(events) == 1
     clock.now += 1
     recorder.report()
@@ -157,11 +157,11 @@ STEP = StepRecord(
     age_p95=1,
     looked=5030,
 )
-MEMORY = Memory(
+MEMORY = AdaptationState(
     steps=(STEP,),
     bans=(Ban(jobs=("a",), target="B", until=5000 + limits.BAN, times=1, reason="slow"),),
     paused=5000.0 + 3600,
-    fell=5000.0 + 3600,
+    advise_only_until=5000.0 + 3600,
 )
 
 
@@ -174,4 +174,4 @@ def test_no_time_of_a_memory_is_further_ahead_than_it_may_be() -> None:
     found = limits.bounded(MEMORY, now)
     assert (found.steps[0].at, found.steps[0].due, found.steps[0].looked) == (now, *[now + LONGEST_DELAY] * 2)
     assert found.bans[0].until == now + limits.BAN
-    assert (found.paused, found.fell) == (now + 30 * limits.DAY, now + limits.DAY)
+    assert (found.paused, found.advise_only_until) == (now + 30 * limits.DAY, now + limits.DAY)

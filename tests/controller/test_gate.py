@@ -69,11 +69,11 @@ def test_the_session_of_a_reader_whose_source_changes_counts_for_nothing() -> No
 
 def test_a_reader_waits_for_the_writer_of_its_former_source() -> None:
     found = gated(
-        planned([A, B], [A_ELSEWHERE, B_ELSEWHERE]), "a", "b", delayed={"a": "waits for its next try"}
+        planned([A, B], [A_ELSEWHERE, B_ELSEWHERE]), "a", "b", delayed={"a": "waits for its next attempt"}
     )
     assert found.waits == {
-        "a": "waits for its next try",
-        "b": "waits for job 'a', which waits for its next try",
+        "a": "waits for its next attempt",
+        "b": "waits for job 'a', which waits for its next attempt",
     }
 
 

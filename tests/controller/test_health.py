@@ -72,12 +72,12 @@ def test_ready_when_recovered_and_looked_at(bench: Bench) -> None:
     assert operation.wait(30)
     bench.restart()
     status, problem = bench.get("/readyz")
-    assert (status, problem["detail"]) == (503, "interrupted operations are not resumed yet")
+    assert (status, problem["detail"]) == (503, "interrupted operations have not been resumed yet")
     hold = bench.world.hold("statuses")
     bench.coordinator.start()
     assert hold.reached.wait(30)
     status, problem = bench.get("/readyz")
-    assert (status, problem["detail"]) == (503, "the engines are not observed yet")
+    assert (status, problem["detail"]) == (503, "the engines have not been observed yet")
     assert bench.get("/healthz") == (200, {"status": "ok"})
     hold.release()
     eventually(lambda: bench.get("/readyz"), lambda answer: answer == (200, {"status": "ok"}))
@@ -184,4 +184,4 @@ def test_a_failed_look_makes_nobody_ready(bench: Bench, monkeypatch: pytest.Monk
     bench.coordinator.start()
     failures = bench.services.metrics.registry.get_sample_value
     eventually(lambda: failures("speck_round_failures_total"), lambda count: (count or 0) > 1)
-    assert bench.coordinator.unready_reasons() == ["the engines are not observed yet"]
+    assert bench.coordinator.unready_reasons() == ["the engines have not been observed yet"]

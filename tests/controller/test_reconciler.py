@@ -58,7 +58,7 @@ def test_what_an_engine_lost_is_missed_twice_before_it_is_started_again(bench: B
     bench.apply(A, B)
     world.restart(ENGINE)
     bench.round()
-    assert (bench.job("a")["drift"], bench.job("a")["waits"]) == ("missing", "is looked for once more")
+    assert (bench.job("a")["drift"], bench.job("a")["waits"]) == ("missing", "waits for a second observation")
     assert world.running() == []
     bench.round()
     assert [each.attempt.state is not None for each in world.running()] == [True, True]
@@ -142,7 +142,7 @@ def test_who_keeps_dying_waits_longer_each_time(bench: Bench, world: World) -> N
     assert (job["state"], job["message"], job["waits"]) == (
         "failed",
         "no such street",
-        "waits for its next try",
+        "waits for its next attempt",
     )
     assert job["next_try"] == pytest.approx(1_000_000 + started[-1] + 80, abs=1)
 

@@ -51,7 +51,7 @@ def test_back_off_outlives_the_coordinator(bench: Bench, world: World) -> None:
     bench.restart()
     bench.round(1, seconds=1)
     assert world.running("a") == []
-    assert (bench.job("a")["next_try"], bench.job("a")["waits"]) == (due, "waits for its next try")
+    assert (bench.job("a")["next_try"], bench.job("a")["waits"]) == (due, "waits for its next attempt")
     bench.round(1, seconds=2 * WAITS)
     assert len(world.running("a")) == 1
 

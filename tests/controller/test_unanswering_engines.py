@@ -74,7 +74,7 @@ def test_a_probe_that_is_late_is_neither_repeated_nor_lost(bench: Bench, world: 
     key, nothing = ("spark", STUCK), observer.Observation({})
     with stuck(world, "capacity"):
         for _ in range(3):
-            assert reconciling._probe([key], [], nothing) == {STUCK: f"{STUCK}: has not answered yet"}
+            assert reconciling._probe([key], [], nothing) == {STUCK: f"{STUCK}: has not responded yet"}
         assert world.counts()["capacity"] == 1
     eventually(lambda: reconciling._probe([key], [], nothing), lambda found: found == {})
     assert world.counts()["capacity"] <= 2
@@ -129,7 +129,7 @@ def test_a_start_with_an_interrupted_operation_heals_the_others(
         begun = time.monotonic()
         coordinator.start()
         assert time.monotonic() - begun < LIMIT
-        assert coordinator.unready_reasons() in ([], ["the engines are not observed yet"])
+        assert coordinator.unready_reasons() in ([], ["the engines have not been observed yet"])
         world.crash("good")
         eventually(lambda: "good" in [each.job.job_name for each in world.running()], bool, LIMIT)
         for each in world._holds:
@@ -161,9 +161,7 @@ def test_a_place_is_forgotten_while_the_reaper_waits_for_it(bench: Bench, world:
         assert bench.store.abandoned_attempts() == []
     bench.coordinator.reaper.close()
     # The call that returns now leaves no second event, and makes no record again.
-    ends = [
-        each["kind"] for each in bench.queries.events(1000) if "attempt 1, left behind" in each["message"]
-    ]
+    ends = [each["kind"] for each in bench.queries.events(1000) if "attempt 1, abandoned" in each["message"]]
     assert ends == ["forgotten"]
     assert bench.store.abandoned_attempts() == []
     with pytest.raises(InvalidInput):

@@ -227,7 +227,7 @@ def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, w
     changed = composition(replace(A, **other))
     operation = carry_out(coordinator, changed)
     assert operation.actions["a"].error == (
-        "job 'a' at sc://e1:1: NameError in jobs.py:3; the previous version was put back and runs"
+        "job 'a' at sc://e1:1: NameError in jobs.py:3; the previous version was restored and runs"
     )
     (running,) = world.running("a")
     assert (running.job.code_hash, running.attempt.session) == (A.code_hash, named("a"))
@@ -262,7 +262,7 @@ def test_unknown_outcome_is_settled_by_the_next_apply(
     world.fail("submit", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None, after=True)
     world.fail("find", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None)
     operation = carry_out(coordinator, composition(A))
-    assert "whether it started is not known" in operation.actions["a"].error
+    assert "it may or may not have started" in operation.actions["a"].error
     assert queries.job("a")["state"] == "starting"
     world.heal()
     submits = world.counts()["submit"]

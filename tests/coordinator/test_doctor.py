@@ -68,10 +68,10 @@ def test_a_sound_composition_has_no_findings_but_its_unreadable_state(services: 
 
 def test_sessions_near_their_bound_and_dropped_messages(services: Services, world: World) -> None:
     world.broker(BROKER).backlog["speck-a"] = 600_000  # of 100 bytes each
-    assert "keeps 60 MB" in found(services)["session near its bound", BROKER]
+    assert "keeps 60 MB" in found(services)["session near its limit", BROKER]
     world.broker(BROKER).backlog["speck-a"] = 0
     world.broker(BROKER).dropped = 2005
-    assert "has dropped 2005 messages" in found(services)["session near its bound", BROKER]
+    assert "has dropped 2005 messages" in found(services)["session near its limit", BROKER]
 
 
 @pytest.mark.parametrize(("bound", "near"), [(20_000_000, True), (1_000_000_000, False), (0, False)])
@@ -82,7 +82,7 @@ def test_the_bound_of_a_brokers_sessions_is_the_inventorys(
     doctor = replace(services.doctor, inventory=Inventory({"north": site}))
     world.broker(BROKER).backlog["speck-a"] = 120_000  # of 100 bytes each
     messages = [each["message"] for each in doctor.diagnose() if each["where"] == BROKER]
-    assert any("keeps 12 MB" in each and "(20 MB by the inventory" in each for each in messages) is near
+    assert any("keeps 12 MB" in each and "(20 MB, from the inventory" in each for each in messages) is near
 
 
 def test_sessions_of_another_speck_are_no_finding(services: Services, world: World) -> None:
@@ -107,7 +107,7 @@ def test_sinks_readers_and_losses_of_jobs(services: Services, world: World) -> N
     services.coordinator.sampler.await_answers()
     of_a = [each for each in services.doctor.diagnose() if each["where"] == "a"]
     assert [each["finding"] for each in of_a] == [
-        *("sink keeps too much", "sink keeps too much", "reader not connected"),
+        *("sink retains too much", "sink retains too much", "reader not connected"),
         *("messages at QoS 0", "messages lost", "messages lost"),
     ]
     assert all(each["remedy"] for each in of_a)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from speck.coordinator import Services, build
-from speck.coordinator.placing.placer import Wishes
+from speck.coordinator.placing.placer import PlacementRequest
 from speck.coordinator.retained_plans import LIFETIME
 from speck.core.change import Apply, Pin, Request
 from speck.core.job import Composition
@@ -35,8 +35,8 @@ from testbed.benches.placement import (
 )
 from testbed.doubles.binders import InMemoryEngine, World
 
-CLOUD = Wishes(policy="cloud")
-BY_DEFAULT = Wishes()
+CLOUD = PlacementRequest(policy="cloud")
+BY_DEFAULT = PlacementRequest()
 
 
 @dataclass
@@ -48,10 +48,10 @@ class Bench:
     profiler: Profiler
     now: float = NOW
 
-    def propose(self, desired: Composition, wishes: Wishes = BY_DEFAULT) -> dict[str, Any]:
+    def propose(self, desired: Composition, wishes: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
         return self.services.retained_plans.propose(Apply(desired), wishes)
 
-    def advise(self, wishes: Wishes = BY_DEFAULT) -> dict[str, Any]:
+    def advise(self, wishes: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
         return self.services.retained_plans.advise("traffic", wishes)
 
     def accept(self, proposal: dict[str, Any], **why: str) -> None:
@@ -273,7 +273,7 @@ def test_job_without_a_rate_stays_and_that_is_said(bench: Bench) -> None:
 
 def test_pins_and_constraints_are_kept(bench: Bench) -> None:
     bench.all_in_cloud()
-    wishes = Wishes(pins=("clean-a", "local-a"), constraints={"clean-b": ("C", "D")})
+    wishes = PlacementRequest(pins=("clean-a", "local-a"), constraints={"clean-b": ("C", "D")})
     advice = bench.advise(wishes)
     found = {each["job"]: each["to"] for each in advice["verdicts"]}
     assert found["clean-a"] == found["local-a"] == "D"
@@ -284,13 +284,13 @@ def test_pins_and_constraints_are_kept(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("wishes", "fault"),
     [
-        (Wishes(pins=("clean-aa",)), "there is no job 'clean-aa' (did you mean 'clean-a'"),
-        (Wishes(explain=("globel",)), "there is no job 'globel' (did you mean 'global'?)"),
-        (Wishes(constraints={"clean-a": ("E",)}), "site 'E' is none of its sites"),
-        (Wishes(policy="spek"), "there is no placement policy 'spek' (did you mean 'speck'?"),
+        (PlacementRequest(pins=("clean-aa",)), "there is no job 'clean-aa' (did you mean 'clean-a'"),
+        (PlacementRequest(explain=("globel",)), "there is no job 'globel' (did you mean 'global'?)"),
+        (PlacementRequest(constraints={"clean-a": ("E",)}), "site 'E' is not one of its sites"),
+        (PlacementRequest(policy="spek"), "there is no placement policy 'spek' (did you mean 'speck'?"),
     ],
 )
-def test_wrong_names_are_refused_with_near_ones(bench: Bench, wishes: Wishes, fault: str) -> None:
+def test_wrong_names_are_refused_with_near_ones(bench: Bench, wishes: PlacementRequest, fault: str) -> None:
     bench.all_in_cloud()
     with pytest.raises(InvalidInput) as caught:
         bench.advise(wishes)
@@ -299,7 +299,7 @@ def test_wrong_names_are_refused_with_near_ones(bench: Bench, wishes: Wishes, fa
 
 def test_all_policies_are_compared(bench: Bench) -> None:
     bench.all_in_cloud()
-    rows = {each["policy"]: each for each in bench.advise(Wishes(compare=True))["policies"]}
+    rows = {each["policy"]: each for each in bench.advise(PlacementRequest(compare=True))["policies"]}
     best = rows["speck" if solver_available() else "search"]["figures"]["objective"]
     assert {"cloud", "source", "amnis", "forecast-greedy", "exhaustive"} <= rows.keys()
     assert all(
@@ -411,7 +411,7 @@ def test_job_whose_state_cannot_come_along_stays(bench: Bench, monkeypatch: pyte
     assert next(each for each in advice["verdicts"] if each["job"] == "clean-a")["to"] == "D"
     refused = {each["site"]: each["why"] for each in advice["refused"] if each["job"] == "clean-a"}
     assert refused == dict.fromkeys("ABC", "its state is at storage of D alone")
-    assert why(advice, "clean-a") == "no other site may run it"
+    assert why(advice, "clean-a") == "no other site is allowed"
 
 
 def test_empty_composition_is_refused(bench: Bench) -> None:

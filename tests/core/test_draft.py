@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from speck.core.draft import Channel, Draft, Refusal
+from speck.core.draft import Channel, Draft, ExcludedSite
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Composition, Job, changed_fields, form_fingerprint
 from speck.core.placement import Expects, PlacementOptions
@@ -60,13 +60,13 @@ def draft(*jobs: Job, running: Iterable[Job] | None = None, **options: Placement
 def test_candidates_are_the_sites_with_an_engine_of_the_kind() -> None:
     found = draft(first())
     assert found.candidates == {"first": {"A": "http://a:8081/", "D": "http://d:8081/"}}
-    assert found.refused == (Refusal("first", "B", "has no engine of kind 'flink'"),)
+    assert found.refused == (ExcludedSite("first", "B", "has no engine of kind 'flink'"),)
 
 
 def test_candidates_are_only_those_that_the_file_allows() -> None:
     found = draft(first("first", "clean", "D", "Z"))
     assert found.candidates == {"first": {"D": "http://d:8081/"}}
-    assert found.refused == (Refusal("first", "Z", "is no site here"),)
+    assert found.refused == (ExcludedSite("first", "Z", "is not a site of this inventory"),)
 
 
 def test_a_job_that_runs_keeps_its_engine_at_the_site() -> None:
@@ -86,7 +86,7 @@ def test_a_pinned_job_stays_and_is_placed_once() -> None:
     assert set(draft(first(pin=True)).candidates["first"]) == {"A", "D"}
     found = draft(first(pin=True), running=[first(spe_address="http://a:8081/")])
     assert set(found.candidates["first"]) == {"A"}
-    assert Refusal("first", "D", "the job is pinned to A") in found.refused
+    assert ExcludedSite("first", "D", "the job is pinned to A") in found.refused
 
 
 def test_a_fixed_job_has_its_own_site_alone() -> None:

@@ -227,7 +227,7 @@ def test_a_note_is_a_change_of_the_plan_and_an_unchanged_job_is_none() -> None:
 def test_a_job_accepted_before_and_never_started_is_started() -> None:
     desired = job("A")
     stored = {"A": Deployed(desired, started=False)}
-    assert actions(by_name(desired), stored) == (Start(desired, "accepted before, and not started yet"),)
+    assert actions(by_name(desired), stored) == (Start(desired, "accepted, but not started yet"),)
 
 
 @pytest.mark.parametrize("state", [JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED])

@@ -360,7 +360,7 @@ def test_a_writer_waits_for_a_reader_without_a_session() -> None:
 
 
 def test_a_reader_with_a_session_holds_up_no_writer() -> None:
-    waits = {"b": "waits for its next try"}
+    waits = {"b": "waits for its next attempt"}
     assert blocked(schedule(planned([], [A, B, C])), waits, {"b"}) == waits
 
 

@@ -31,8 +31,8 @@ from speck.errors import InvalidInput
         (HistoryBounds, {"events": 0}, "--keep-events is 0 (expected 1 to 1,000,000)"),
         (ServerSettings, {"port": 65536}, "--port is 65536 (expected 0 to 65,535)"),
         (ServerSettings, {"rate": -0.5}, "--rate is -0.5 (expected 0 or more REQUESTS)"),
-        (ServerSettings, {"tls_key": Path("k")}, "belong together (expected both, or neither)"),
-        (ServerSettings, {"tokens": Path("a"), "token_file": Path("b")}, "cannot be given both"),
+        (ServerSettings, {"tls_key": Path("k")}, "must be given together"),
+        (ServerSettings, {"tokens": Path("a"), "token_file": Path("b")}, "exclude each other"),
     ],
 )
 def test_a_value_out_of_bounds_is_named(group: type[Any], values: dict[str, Any], message: str) -> None:

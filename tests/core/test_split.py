@@ -102,7 +102,7 @@ def test_a_renamed_split_and_one_that_is_removed() -> None:
 def test_refused_changes() -> None:
     fewer = jobs_of(split("A", "B"))
     assert refused(THREE, fewer) == [
-        "hot: the split has fewer combiners: 2 in place of 3 (expected 'weight: 0' for each that is to "
+        "hot: the split has fewer combiners: 2 instead of 3 (expected 'weight: 0' for each that is to "
         "retire, or 'upgrade: stateless': the open windows are lost then)"
     ]
     longer = refused(THREE, jobs_of(split("A", "B", "D", window_us=20 * MINUTE)))

@@ -78,8 +78,8 @@ def test_states_beyond_the_memory_of_a_site_are_a_reason_for_sites() -> None:
 @pytest.mark.parametrize(
     ("found", "rate", "reason"),
     [
-        (sample(EVEN), 25_000, "groupBy by key spreads such rows evenly by itself"),
-        (sample(EVEN), None, "groupBy by key spreads such rows evenly by itself"),
+        (sample(EVEN), 25_000, "groupBy by key already spreads such rows evenly"),
+        (sample(EVEN), None, "groupBy by key already spreads such rows evenly"),
         (sample(HOT), 1_000, "add takes 0.1 cores at 1,000 messages/s: one task is enough"),
         (sample(HOT, add_us=0.1), None, "aggregated before the shuffle by Spark itself"),
     ],

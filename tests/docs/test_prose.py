@@ -1,4 +1,4 @@
-"""The checks of words and docstrings, on small texts."""
+"""The checks of phrases, lines and docstrings, on small texts."""
 
 from __future__ import annotations
 
@@ -7,59 +7,73 @@ from pathlib import Path
 
 import pytest
 
-from scripts.prose import ALLOWED, MOST_CLAUSES, clause_docstrings, examine, report, retired_identifiers
-
-
-def retired(text: str, path: str = "speck/module.py") -> list[str]:
-    return [each.message.split(":")[0] for each in retired_identifiers(ast.parse(text), path)]
+from scripts.prose import (
+    MOST_CLAUSES,
+    WIDTH,
+    banned,
+    clause_docstrings,
+    examine,
+    page_findings,
+    report,
+    script_findings,
+    strings,
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("text", "phrases"),
     [
-        ("def settle(): ...", ["settle"]),
-        ("async def _take_up(self): ...", ["_take_up"]),
-        ("class Ledger: ...", ["Ledger"]),
-        ("class TellsMany: ...", ["TellsMany"]),
-        ("def run(told): ...", ["told"]),
-        ("for stray in found: ...", ["stray"]),
-        ("self._kept = 1", ["_kept"]),
-        ("left = []", ["left"]),
-        ("_left_copies: list[int] = []", ["_left_copies"]),
-        ("from a import b as parcel", ["parcel"]),
-        ("with a() as (first, turn): ...", ["turn"]),
-        ("GIVEN_UP = 1", ["GIVEN_UP"]),
+        ("an action is at work", ["at work"]),
+        ("It GOES ON, so many times.", ["GOES ON", "so many"]),
+        ("the job is\ntold", ["told"]),
+        ("messages were given up and taken back", ["given up", "taken back"]),
+        ("stored for good", ["for good"]),
+        ("going on the list", []),
+        ("no more than ten messages; untold; homework", []),
+        ("--give up, a job that has been stopped", []),
     ],
 )
-def test_retired_words_are_found_wherever_a_name_is_bound(text: str, names: list[str]) -> None:
-    assert retired(text) == names
+def test_banned_phrases_are_found_as_words(text: str, phrases: list[str]) -> None:
+    found = [" ".join(text[place:].split()) for place, _ in banned(text)]
+    assert [each[: len(phrase)] for each, phrase in zip(found, phrases, strict=True)] == phrases
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "time_left = deadline - now",
-        "lookup = {}",
-        "hotels = returned = outlook = 1",
-        "told(1)",  # a use; the place that binds it is reported
-        "'told, kept, left'",
-        "def test_a_copy_that_was_left_is_fenced(): ...",
-    ],
-)
-def test_other_names_pass(text: str) -> None:
-    assert retired(text) == []
+def faults_of(source: str) -> list[int]:
+    return [line for text, line in strings(ast.parse(source)) if list(banned(text))]
 
 
-@pytest.mark.parametrize("name", ALLOWED)
-def test_names_of_users_keep_their_spelling_where_they_are_bound(name: str) -> None:
-    place, _ = ALLOWED[name]
-    assert retired(f"{name} = 1", f"{place}schemas.py") == []
-    assert retired(f"{name} = 1", "binders/a.py") == ([name] if place else [])
+def test_strings_and_the_help_of_commands_are_read_and_docstrings_and_names_are_not() -> None:
+    assert faults_of("raise Busy('it is at work')") == [1]
+    assert faults_of("text = f'job {name} is at work'") == [1]
+    assert faults_of("@cli.command()\ndef show():\n    '''Show what is at work.'''") == [3]
+    assert faults_of("def show():\n    '''Show what is at work.'''") == []
+    assert faults_of("X = 1\n'''As many as are at work.'''") == []
+    assert faults_of("wanted = told = data['wanted']") == []
+    assert faults_of("kind = 'given up'") == []  # stored
 
 
-def test_modules_have_names_too() -> None:
-    assert retired("", "speck/leftovers.py") == ["leftovers"]
-    assert retired("", "tests/store/test_leftovers.py") == []
+def test_what_a_script_shows_is_read_and_its_names_are_not() -> None:
+    script = (
+        "// what is at work\n"
+        "const told = wanted;\n"
+        'const text = "all as wanted";\n'
+        "html`<p>It is ${told} at work</p>`\n"
+        "html`<p>So many jobs</p>`\n"
+    )
+    assert [finding.line for finding in script_findings(script, "a.js")] == [3, 5]
+
+
+def test_a_page_is_read_beside_its_code() -> None:
+    page = "Use `wanted` here.\n\n```console\nat work\n```\n\nIt is told\nfor good.\n"
+    assert [finding.line for finding in page_findings(page, "a.md")] == [7, 8]
+
+
+def test_lines_of_prose_are_of_bounded_width() -> None:
+    words = "word " * (WIDTH // 5 + 2)
+    link = f"See [this]({'x' * WIDTH})."
+    page = f"{words}\n| {words} |\n```\n{words}\n```\n# {words}\n{link}\n{words.strip()[:WIDTH]}\n"
+    assert [finding.line for finding in page_findings(page, "docs/a.md")] == [1]
+    assert list(page_findings(page, "README.md")) == []
 
 
 @pytest.mark.parametrize(
@@ -89,6 +103,6 @@ def test_a_tree_passes_until_there_are_too_many_clauses(tmp_path: Path) -> None:
     lines = report(*examine(tmp_path))
     assert lines[0] == "speck/module.py:2: begins with a clause: What it does."
     assert lines[-1] == f"{MOST_CLAUSES + 1} docstrings begin with a clause (at most {MOST_CLAUSES})"
-    module.write_text("kept = 1\n")
+    module.write_text("text = 'stored for good'\n")
     (line,) = report(*examine(tmp_path))
-    assert line == "speck/module.py:1: kept: 'kept' is retired (rather: retained)"
+    assert line == "speck/module.py:1: 'for good' is not idiomatic (rather: permanently)"

@@ -111,7 +111,7 @@ def test_up_again_changes_nothing(directory: Path) -> None:
     first = local.up(directory, ["edge", "cloud"], registry=LIGHT)
     reported: list[str] = []
     assert local.up(directory, ["edge", "cloud"], registry=LIGHT, progress=reported.append) == first
-    assert reported == ["all servers of edge, cloud are up already"]
+    assert reported == ["all servers of edge, cloud are already up"]
 
 
 def test_up_repairs_what_is_missing_on_its_old_port(directory: Path) -> None:

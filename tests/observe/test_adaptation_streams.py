@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from speck.core.adaptation import Memory
+from speck.core.adaptation import AdaptationState
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import JobSample
@@ -74,7 +74,7 @@ class Stream:
 
     def silence(self) -> None:
         self.silent = True
-        self.measures.take(self.job, self._handle(), Unreachable("no answer", address=ENGINE))
+        self.measures.record(self.job, self._handle(), Unreachable("no answer", address=ENGINE))
 
     def restart(self) -> None:
         self.copy, self.count, self.valid = self.copy + 1, 0, []
@@ -102,7 +102,7 @@ class Stream:
         )
 
     def _take(self, sample: JobSample) -> None:
-        self.measures.take(self.job, self._handle(), sample)
+        self.measures.record(self.job, self._handle(), sample)
 
     def _handle(self) -> Handle:
         return Handle(ENGINE, str(self.copy), {})
@@ -138,7 +138,7 @@ def decisions(seed: int, length: int) -> Iterator[tuple[Stream, bool]]:
     """A stream after each of its moments, and true if the loop would take a step there."""
     stream = Stream(measures(), make_job("j", engine="flink", spe_address=ENGINE), random.Random(seed))
     stream.measures.clock = lambda: stream.now
-    memory = Memory()
+    memory = AdaptationState()
     for _ in range(length):
         stream.advance()
         measure = stream.measures.jobs([stream.job])["j"]

@@ -35,7 +35,7 @@ class Bench:
 
     def take(self, details: Mapping[str, Scalar], copy: str = "copy-1", seconds: float = 0.0) -> None:
         self.now += seconds
-        self.recorder.take("traffic", "a", copy, details)
+        self.recorder.record_sample("traffic", "a", copy, details)
 
     def totals(self) -> dict[str, int]:
         return {each.reason.name: each.total for each in self.recorder.counts()}
@@ -71,7 +71,7 @@ def test_counters_and_their_reasons(details: Mapping[str, Scalar], found: Mappin
 def test_messages_that_a_broker_dropped_are_an_event_a_minute(bench: Bench) -> None:
     for total, seconds in ((0, 0.0), (3, 20.0), (5, 20.0), (5, 60.0), (2, 60.0)):
         bench.now += seconds
-        bench.recorder.take_dropped("tcp://b1:1883", total)
+        bench.recorder.record_dropped("tcp://b1:1883", total)
     assert bench.recorder.dropped() == {"tcp://b1:1883": 7}  # the broker began anew
     assert bench.texts() == [
         f"broker tcp://b1:1883: {count} messages dropped, since a session was full" for count in (3, 2, 2)
@@ -113,14 +113,14 @@ def test_one_event_for_a_job_and_reason_in_a_minute(bench: Bench) -> None:
         bench.take({"lostMessages": count, "duplicatesDropped": 7}, seconds=5)
     assert bench.texts() == [
         "job 'a': 1 message lost by the reader",
-        "job 'a': 7 messages dropped as repetitions",
+        "job 'a': 7 messages dropped as duplicates",
     ]
     bench.now += EVENT_PERIOD
     bench.recorder.report()
     bench.recorder.report()
     assert bench.texts()[2:] == ["job 'a': 10 messages lost by the reader (11 so far)"]
     assert [each.kind for each in bench.events] == ["lost", "repeated", "lost"]
-    assert all(each.by_loop and each.composition == "traffic" for each in bench.events)
+    assert all(each.automatic and each.composition == "traffic" for each in bench.events)
 
 
 def test_an_event_that_the_store_refuses_is_due_again(bench: Bench) -> None:
@@ -160,7 +160,7 @@ def test_losses_mark_a_job_for_a_day_and_repetitions_never(bench: Bench) -> None
 
 def test_the_jobs_that_are_kept_are_bounded(bench: Bench) -> None:
     for number in range(MOST_JOBS + 1):
-        bench.recorder.take("traffic", f"job-{number}", "copy", {"skipped": 1})
+        bench.recorder.record_sample("traffic", f"job-{number}", "copy", {"skipped": 1})
     assert len(bench.recorder.counts()) == MOST_JOBS
     assert bench.recorder.of_job("job-0") == []
 
@@ -178,7 +178,7 @@ def test_a_loss_is_seen_though_nobody_reads_the_rates(tmp_path: Path) -> None:
         operation, _ = user.apply(coordinator, composition(make_job("a")))
         assert operation.wait(30)
         world.metrics["a"] = JobMetrics(7.0, details={"lostMessages": 12, "lostSession": 12})
-        text = "job 'a': 12 messages lost with a session that the broker has no more"
+        text = "job 'a': 12 messages lost with a session that the broker no longer has"
         eventually(lambda: [each["message"] for each in queries.events(job="a")], lambda found: text in found)
         (loss,) = queries.job("a")["losses"]
         assert (loss["kind"], loss["count"], loss["alarm"]) == ("lost", 12, True)

@@ -194,11 +194,11 @@ def test_answers_that_take_long_to_read_are_asked_for_less_often_and_are_fresh_f
 def test_the_watch_over_losses_counts_as_measuring_until_somebody_reads_the_rates(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LossRecorder, "take", lambda *counts: bench.spend(0.1))
+    monkeypatch.setattr(LossRecorder, "record_sample", lambda *counts: bench.spend(0.1))
     bench.apply(flink_job("a"))
     bench.measure(60)
     assert bench.services.profiles.profile()["cores"] == pytest.approx(0.1 / 20)
-    monkeypatch.setattr(LossRecorder, "take", lambda *counts: bench.spend(1.0))
+    monkeypatch.setattr(LossRecorder, "record_sample", lambda *counts: bench.spend(1.0))
     bench.services.coordinator.sampler.readings()
     bench.measure(50)
     assert bench.services.profiles.profile()["cores"] == pytest.approx(0.1 / 20)

@@ -109,7 +109,7 @@ def test_a_link_that_jobs_use_is_not_probed(bench: Bench) -> None:
     )
     acks = (AckSample(broker="tcp://d:1883", least=0.1, window_full=0.9),)
     for sample in flink_stream([100] * 6, 1e-3, begin=bench.now):
-        bench.services.profiles.measures.take(job, handle, replace(sample, acks=acks))
+        bench.services.profiles.measures.record(job, handle, replace(sample, acks=acks))
     (found,) = bench.probe(links=(("A", "D"),))
     assert (found.state, found.message) == (
         ProbeState.REFUSED,
@@ -161,7 +161,7 @@ def test_one_probe_runs_at_a_time(bench: Bench) -> None:
     bench.prober.begin([("A", "D"), ("D", "A")], [])
     assert reached.wait(30)
     assert [each.state for each in bench.prober.probes()] == [ProbeState.RUNNING, ProbeState.WAITING]
-    with pytest.raises(Conflict, match="probes are running already"):
+    with pytest.raises(Conflict, match="probes are already running"):
         bench.prober.begin([("A", "D")], [])
     gate.set()
     assert bench.prober.await_end(30)

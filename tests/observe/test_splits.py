@@ -44,7 +44,7 @@ def meter_fixture() -> SplitMeter:
 
 
 def take(meter: SplitMeter, name: str, payload: bytes, now: float = 100.5) -> list[Loss]:
-    return meter.take(f"speck/split/hot/report/{name}", payload, now)
+    return meter.add_report(f"speck/split/hot/report/{name}", payload, now)
 
 
 def test_a_window_is_of_its_last_slides(meter: SplitMeter) -> None:

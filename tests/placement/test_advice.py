@@ -16,9 +16,9 @@ from speck.placement.forecast import AHEAD, forecast, forecast_greedy, holt
 from speck.placement.groups import groups, steps
 from speck.placement.move import REWIRING, STANDSTILL, MoveCost, break_even, move_cost
 from speck.placement.policies import Budget, place, policies, policy
-from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site, Tier
+from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, SiteModel, Tier
 from speck.placement.search import LARGEST_GROUP, neighbours
-from speck.placement.state import State
+from speck.placement.state import SearchState
 from testbed.placement.random_problems import make
 from tests.support.properties import tries
 
@@ -34,8 +34,8 @@ problems = st.builds(
 def _line(**job: float) -> Problem:
     """Two jobs in a row from an edge to the cloud: 1,000 messages/s, of which a tenth goes on."""
     sites = [
-        Site(name="edge", cores=2.0, up=250e3, down=250e3, latency=0.04),
-        Site(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002),
+        SiteModel(name="edge", cores=2.0, up=250e3, down=250e3, latency=0.04),
+        SiteModel(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002),
     ]
     channels = [
         Channel(name="born", homes=(0,), rate=1000.0),
@@ -51,7 +51,7 @@ def _line(**job: float) -> Problem:
 
 
 def _random_placement(problem: Problem, seed: int) -> Placement:
-    chance, state = random.Random(seed), State(problem, problem.all_in_cloud.sites)
+    chance, state = random.Random(seed), SearchState(problem, problem.all_in_cloud.sites)
     for unit in range(len(problem.units)):
         state.move(unit, chance.choice(state.permitted(unit)))
     return state.placement()
@@ -205,7 +205,7 @@ def test_objective_with_other_load_is_kept_over_moves(problem: Problem, other: P
     load = load_of(problem, _random_placement(problem, seed))
     scaled = replace(load, cores=[each * noise.random() for each in load.cores])
     crowded = replace(problem, background=scaled, max_wan=1e5)
-    state = State(crowded, crowded.all_in_cloud.sites)
+    state = SearchState(crowded, crowded.all_in_cloud.sites)
     for _ in range(20):
         unit = noise.randrange(len(problem.units))
         state.move(unit, noise.choice(state.permitted(unit)))
@@ -259,7 +259,7 @@ def test_job_that_does_not_fit_elsewhere_says_where_and_by_how_much() -> None:
 
 
 def test_better_site_that_a_policy_does_not_regard_is_said() -> None:
-    slow = Site(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002)
+    slow = SiteModel(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002)
     problem = replace(_line(), sites=[replace(_line().sites[0], up=2.5e6), slow])
     clean, _ = verdicts(problem, None, problem.all_in_cloud, {})
     assert clean.why == "at edge: -184 kB/s of WAN traffic, which this policy does not regard"

@@ -9,11 +9,20 @@ from typing import Any
 
 import pytest
 
-from speck.core.adaptation import ENTRIES, Ban, Decision, Memory, Outcome, StepRecord, Streak, Trigger
+from speck.core.adaptation import (
+    ENTRIES,
+    AdaptationState,
+    Ban,
+    Decision,
+    StepOutcome,
+    StepRecord,
+    Streak,
+    Trigger,
+)
 from speck.core.lifecycle import OperationState
 from speck.core.placement import PlacementOptions
 from speck.placement.adaptation import limits, triggers, verdict
-from speck.placement.adaptation.decide import Advise, Back, Hold, Step, decide
+from speck.placement.adaptation.decide import Advise, Hold, Revert, Step, decide
 from speck.placement.adaptation.situation import Candidate, Progress, Realised, Situation
 from speck.placement.adaptation.triggers import Watch
 from speck.placement.profile import Known, LinkProfile, Value
@@ -41,7 +50,7 @@ SEEN = Situation(
     rates={"clean": 100.0, "count": 50.0},
     candidates=(GOOD,),
 )
-READY = Memory(revision=3, streak=Streak(jobs=GOOD.jobs, target="A", count=2))
+READY = AdaptationState(revision=3, streak=Streak(jobs=GOOD.jobs, target="A", count=2))
 STEP = StepRecord(
     jobs=GOOD.jobs,
     source="D",
@@ -66,11 +75,11 @@ REALISED = Realised(
 
 
 def past_step(at: float) -> StepRecord:
-    return replace(STEP, at=at, due=at, outcome=Outcome.KEPT)
+    return replace(STEP, at=at, due=at, outcome=StepOutcome.KEPT)
 
 
 def test_third_decision_for_the_same_step_takes_it() -> None:
-    memory = Memory(revision=3)
+    memory = AdaptationState(revision=3)
     found = []
     for minute in range(3):
         answer, memory = decide(memory, SEEN, NOW + 60 * minute)
@@ -84,8 +93,8 @@ def test_third_decision_for_the_same_step_takes_it() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"hold": "an operation is at work"}, "an operation is at work"),
-        ({"candidates": ()}, "nothing is better"),
+        ({"hold": "an operation is in progress"}, "an operation is in progress"),
+        ({"candidates": ()}, "no placement is better"),
         (
             {"candidates": (replace(GOOD, gain=0.1),), "gain": 0.1},
             "a gain of 10% of the objective is below 15%",
@@ -97,12 +106,12 @@ def test_third_decision_for_the_same_step_takes_it() -> None:
         ({"candidates": (replace(GOOD, gain=math.nan),)}, "not finite"),
         ({"candidates": (replace(GOOD, utilisation=0.61),)}, "A would be at 61% of its cores"),
         ({"candidates": (replace(GOOD, utilisation=math.nan),)}, "not finite"),
-        ({"candidates": (replace(GOOD, pays_after=1900.0),)}, "pay back after 1900 s (at most 1800 s)"),
-        ({"candidates": (replace(GOOD, pays_after=math.nan),)}, "pay back after"),
+        ({"candidates": (replace(GOOD, pays_after=1900.0),)}, "break even after 1900 s (at most 1800 s)"),
+        ({"candidates": (replace(GOOD, pays_after=math.nan),)}, "break even after"),
         ({"candidates": (replace(GOOD, refused="the link A-D is assumed"),)}, "the link A-D is assumed"),
         ({"candidates": (replace(GOOD, target="B"),)}, "is the best in 1 of 3 decisions"),
         ({"candidates": (replace(GOOD, jobs=("clean",)),)}, "is the best in 1 of 3 decisions"),
-        ({"moving": 2}, "2 other steps are at work"),
+        ({"moving": 2}, "2 other steps are in progress"),
         ({"revision": 4}, "is the best in 1 of 3 decisions"),
         ({"applied": True}, "is the best in 1 of 3 decisions"),
     ],
@@ -128,7 +137,7 @@ def test_holds(change: dict[str, Any], reason: str) -> None:
         ),
     ],
 )
-def test_memories_that_hold(memory: Memory, reason: str) -> None:
+def test_memories_that_hold(memory: AdaptationState, reason: str) -> None:
     answer, after = decide(memory, SEEN, NOW)
     assert isinstance(answer, Hold)
     assert reason in answer.reason
@@ -146,7 +155,7 @@ def test_memories_that_hold(memory: Memory, reason: str) -> None:
         replace(READY, bans=(Ban(jobs=("clean",), target="B", until=NOW + 1, times=1, reason="other"),)),
     ],
 )
-def test_memories_that_do_not_hold(memory: Memory) -> None:
+def test_memories_that_do_not_hold(memory: AdaptationState) -> None:
     assert isinstance(decide(memory, SEEN, NOW)[0], Step)
 
 
@@ -175,15 +184,15 @@ def test_several_small_steps_may_reach_the_least_gain_together() -> None:
 )
 def test_emergency_takes_one_decision(now: float, after: float, lag: bool, taken: bool) -> None:
     seen = replace(SEEN, multiplier=now, lag_grows=lag, candidates=(replace(GOOD, multiplier=after),))
-    answer, _ = decide(Memory(revision=3, steps=(past_step(NOW - 61),)), seen, NOW)
+    answer, _ = decide(AdaptationState(revision=3, steps=(past_step(NOW - 61),)), seen, NOW)
     assert isinstance(answer, Step if taken else Hold)
 
 
 def test_emergency_may_need_several_steps() -> None:
     step = replace(GOOD, multiplier=0.9)
     seen = replace(SEEN, multiplier=0.9, lag_grows=True, candidates=(step,))
-    assert isinstance(decide(Memory(revision=3), seen, NOW)[0], Hold)
-    assert isinstance(decide(Memory(revision=3), replace(seen, reachable=1.2), NOW)[0], Step)
+    assert isinstance(decide(AdaptationState(revision=3), seen, NOW)[0], Hold)
+    assert isinstance(decide(AdaptationState(revision=3), replace(seen, reachable=1.2), NOW)[0], Step)
 
 
 def test_a_move_away_from_what_is_full_need_not_pay_back() -> None:
@@ -194,7 +203,7 @@ def test_a_move_away_from_what_is_full_need_not_pay_back() -> None:
 
 
 def test_near_equal_steps_do_not_break_the_row() -> None:
-    other, memory = replace(GOOD, target="B"), Memory(revision=3)
+    other, memory = replace(GOOD, target="B"), AdaptationState(revision=3)
     for number, order in enumerate(((GOOD, other), (other, GOOD), (other, GOOD))):
         answer, memory = decide(memory, replace(SEEN, candidates=order), NOW + 60 * number)
     assert isinstance(answer, Step)
@@ -203,7 +212,7 @@ def test_near_equal_steps_do_not_break_the_row() -> None:
 
 def test_emergency_has_a_cooldown_of_its_own() -> None:
     seen = replace(SEEN, multiplier=0.5, lag_grows=True)
-    answer, _ = decide(Memory(revision=3, steps=(past_step(NOW - 59),)), seen, NOW)
+    answer, _ = decide(AdaptationState(revision=3, steps=(past_step(NOW - 59),)), seen, NOW)
     assert isinstance(answer, Hold)
     assert answer.reason == "the last step is less than 60 s ago"
 
@@ -223,7 +232,7 @@ def test_silent_site_is_advised_upon_and_nothing_else() -> None:
     answer, memory = decide(READY, replace(SEEN, silent={"C": "no answer"}), NOW)
     assert isinstance(answer, Advise)
     assert "--leave-behind C" in answer.reason
-    assert "gives up" in answer.reason
+    assert "discards" in answer.reason
     assert memory.streak is None
 
 
@@ -244,11 +253,11 @@ def test_topics_are_moved_by_users_alone() -> None:
 def test_beyond_its_limits_the_loop_falls_to_advice(steps: tuple[StepRecord, ...]) -> None:
     answer, memory = decide(replace(READY, steps=steps), SEEN, NOW)
     assert isinstance(answer, Advise)
-    assert memory.fell > NOW
+    assert memory.advise_only_until > NOW
     again, memory = decide(memory, SEEN, NOW + 0.5)
     assert isinstance(again, Advise)
     assert "speck advise" in again.reason
-    later, _ = decide(replace(memory, streak=READY.streak), SEEN, memory.fell + 1)
+    later, _ = decide(replace(memory, streak=READY.streak), SEEN, memory.advise_only_until + 1)
     assert isinstance(later, Step)
 
 
@@ -260,9 +269,9 @@ def test_ways_back_do_not_count_as_steps() -> None:
 # --- verdicts
 
 
-def judged(realised: Realised | None, windows: int = 3, **pending: Any) -> tuple[Any, Memory]:
-    memory = Memory(revision=3, steps=(replace(STEP, **pending),))
-    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=realised)
+def judged(realised: Realised | None, windows: int = 3, **pending: Any) -> tuple[Any, AdaptationState]:
+    memory = AdaptationState(revision=3, steps=(replace(STEP, **pending),))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=realised)
     answer, memory = decide(memory, seen, NOW + 6)
     for number in range(windows):
         answer, memory = decide(memory, seen, NOW + 5 + 30 + 20 * (number + 1))
@@ -274,14 +283,14 @@ def test_a_step_that_holds_is_kept_after_three_windows() -> None:
     assert isinstance(answer, Hold)
     assert "the step is kept: it gains 40%" in answer.reason
     assert memory.pending is None
-    assert memory.steps[-1].outcome is Outcome.KEPT
+    assert memory.steps[-1].outcome is StepOutcome.KEPT
     assert (memory.steps[-1].windows, memory.steps[-1].good) == (3, 3)
 
 
 def test_each_window_has_a_sample_of_its_own() -> None:
     """Where jobs are sampled every 100 s, a window is as long."""
-    memory = Memory(revision=3, steps=(STEP,))
-    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=REALISED, interval=100.0)
+    memory = AdaptationState(revision=3, steps=(STEP,))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=REALISED, interval=100.0)
     due = NOW + 5 + 30
     _, memory = decide(memory, seen, NOW + 6)
     for seconds, windows in ((20, 0), (99, 0), (100, 1), (150, 1), (199, 1), (200, 2)):
@@ -307,39 +316,39 @@ def test_a_trigger_has_lasted_for_three_samples(interval: float, lasting: float)
         (replace(REALISED, objective=math.nan), "it gains nan%"),
         (replace(REALISED, age_p95=0.23), "the age of results (p95) is 0.23 s, it was 0.2 s"),
         (replace(REALISED, multiplier=0.9), "the rates are not sustained (multiplier 0.9)"),
-        (replace(REALISED, lag_grows=True), "its jobs fall behind"),
+        (replace(REALISED, lag_grows=True), "its jobs are falling behind"),
     ],
 )
 def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realised, why: str) -> None:
     answer, memory = judged(realised)
-    assert isinstance(answer, Back)
+    assert isinstance(answer, Revert)
     assert why in answer.reason
-    assert [each.outcome for each in memory.steps] == [Outcome.BACK, Outcome.PENDING]
+    assert [each.outcome for each in memory.steps] == [StepOutcome.BACK, StepOutcome.PENDING]
     assert memory.steps[-1].back
     assert (memory.steps[-1].source, memory.steps[-1].target) == ("A", "D")
     [ban] = memory.bans
     assert (ban.jobs, ban.target, ban.times) == (GOOD.jobs, "A", 1)
     assert ban.until == NOW + 95 + 600
-    seen = replace(SEEN, revision=5, by_loop=True, progress=DONE, realised=realised)
+    seen = replace(SEEN, revision=5, automatic=True, progress=DONE, realised=realised)
     after, memory = decide(memory, seen, NOW + 100)
     assert isinstance(after, Hold)
     assert memory.pending is None
-    assert [each.outcome for each in memory.steps] == [Outcome.BACK, Outcome.KEPT]
+    assert [each.outcome for each in memory.steps] == [StepOutcome.BACK, StepOutcome.KEPT]
 
 
 def test_step_out_of_an_overload_is_kept_while_its_backlog_lasts() -> None:
     lagging = replace(REALISED, multiplier=0.9, multiplier_without=0.5, age_p95=0.5, lag_grows=True)
     answer, memory = judged(lagging)
     assert isinstance(answer, Hold)
-    assert memory.steps[-1].outcome is Outcome.KEPT
+    assert memory.steps[-1].outcome is StepOutcome.KEPT
 
 
 def test_nothing_moves_while_a_job_works_off_a_backlog() -> None:
-    memory = Memory()
+    memory = AdaptationState()
     for number in range(6):
         answer, memory = decide(memory, replace(SEEN, draining=["clean"]), NOW + 60 * number)
         assert isinstance(answer, Hold)
-        assert answer.reason == "job clean works off a backlog"
+        assert answer.reason == "job clean is processing a backlog"
     assert memory.streak is None
 
 
@@ -351,21 +360,21 @@ def test_growth_of_the_load_is_no_regret() -> None:
 
 
 def test_one_bad_window_of_three_is_forgiven() -> None:
-    memory = Memory(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
-    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE)
+    memory = AdaptationState(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE)
     answers = []
     for number, found in enumerate((REALISED, replace(REALISED, objective=2.0), REALISED)):
         answer, memory = decide(memory, replace(seen, realised=found), NOW + 20 * (number + 1))
         answers.append(answer)
     assert isinstance(answers[-1], Hold)
-    assert memory.steps[-1].outcome is Outcome.KEPT
+    assert memory.steps[-1].outcome is StepOutcome.KEPT
 
 
 def test_a_step_is_not_judged_without_fresh_figures() -> None:
     _, memory = judged(None, windows=30)
     assert memory.pending is not None
     assert memory.pending.windows == 0
-    assert "cannot be judged yet: no fresh figures" in memory.entries[-1].reason
+    assert "cannot be evaluated yet: no fresh figures" in memory.entries[-1].reason
 
 
 @pytest.mark.parametrize(("catch_up", "seconds"), [(0.0, 30.0), (40.0, 80.0), (1000.0, 300.0)])
@@ -376,7 +385,7 @@ def test_a_step_settles_before_it_is_judged(catch_up: float, seconds: float) -> 
 
 
 def test_bans_double_up_to_a_day() -> None:
-    memory, times = Memory(), []
+    memory, times = AdaptationState(), []
     for number in range(12):
         ban = limits.ban_of(memory, STEP, "slow", NOW + number)
         memory = limits.with_ban(memory, ban)
@@ -388,60 +397,62 @@ def test_bans_double_up_to_a_day() -> None:
 
 def test_failed_move_goes_back_and_is_banned() -> None:
     failed = Progress(state=OperationState.FAILED, ended=NOW + 3, error="no slot is free")
-    seen = replace(SEEN, revision=4, by_loop=True, progress=failed)
-    answer, memory = decide(Memory(revision=3, steps=(STEP,)), seen, NOW + 5)
-    assert isinstance(answer, Back)
+    seen = replace(SEEN, revision=4, automatic=True, progress=failed)
+    answer, memory = decide(AdaptationState(revision=3, steps=(STEP,)), seen, NOW + 5)
+    assert isinstance(answer, Revert)
     assert "the move failed: no slot is free" in answer.reason
-    assert memory.steps[0].outcome is Outcome.FAILED
+    assert memory.steps[0].outcome is StepOutcome.FAILED
     assert len(memory.bans) == 1
 
 
 @pytest.mark.parametrize("state", [OperationState.RUNNING, OperationState.WAITING])
 def test_nothing_is_decided_while_a_step_is_at_work(state: OperationState) -> None:
-    seen = replace(SEEN, revision=4, by_loop=True, progress=Progress(state=state))
-    answer, memory = decide(Memory(revision=3, steps=(STEP,)), seen, NOW + 5)
+    seen = replace(SEEN, revision=4, automatic=True, progress=Progress(state=state))
+    answer, memory = decide(AdaptationState(revision=3, steps=(STEP,)), seen, NOW + 5)
     assert isinstance(answer, Hold)
     assert memory.pending == STEP
 
 
-@pytest.mark.parametrize(("revision", "by_loop"), [(5, False), (4, False), (5, True)])
-def test_a_users_apply_ends_a_pending_step(revision: int, by_loop: bool) -> None:
-    seen = replace(SEEN, revision=revision, by_loop=by_loop, progress=DONE, realised=REALISED)
-    answer, memory = decide(Memory(revision=4, steps=(STEP,)), seen, NOW + 400)
+@pytest.mark.parametrize(("revision", "automatic"), [(5, False), (4, False), (5, True)])
+def test_a_users_apply_ends_a_pending_step(revision: int, automatic: bool) -> None:
+    seen = replace(SEEN, revision=revision, automatic=automatic, progress=DONE, realised=REALISED)
+    answer, memory = decide(AdaptationState(revision=4, steps=(STEP,)), seen, NOW + 400)
     assert isinstance(answer, Hold)
-    assert memory.steps[0].outcome is Outcome.SUPERSEDED
+    assert memory.steps[0].outcome is StepOutcome.SUPERSEDED
     assert memory.pending is None
     assert not memory.bans
 
 
 def test_a_step_that_was_stored_and_not_begun_is_forgotten() -> None:
-    answer, memory = decide(Memory(revision=3, steps=(STEP,)), SEEN, NOW + 5)
+    answer, memory = decide(AdaptationState(revision=3, steps=(STEP,)), SEEN, NOW + 5)
     assert isinstance(answer, Hold)
     assert memory.steps == ()
 
 
 def test_a_way_back_that_was_stored_and_not_begun_is_begun() -> None:
     _, memory = judged(replace(REALISED, objective=2.0))
-    seen = replace(SEEN, revision=4, by_loop=True)
+    seen = replace(SEEN, revision=4, automatic=True)
     answer, after = decide(memory, seen, NOW + 200)
-    assert isinstance(answer, Back)
+    assert isinstance(answer, Revert)
     assert (answer.record.source, answer.record.target) == ("D", "A")
     assert after.steps == memory.steps
     assert after.bans == memory.bans
 
 
 def test_a_pause_also_holds_a_way_back() -> None:
-    memory = Memory(revision=4, steps=(replace(STEP, due=NOW, looked=NOW, windows=2),), paused=NOW + 900)
-    seen = replace(SEEN, revision=4, by_loop=True, progress=DONE, realised=replace(REALISED, objective=2.0))
+    memory = AdaptationState(
+        revision=4, steps=(replace(STEP, due=NOW, looked=NOW, windows=2),), paused=NOW + 900
+    )
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=replace(REALISED, objective=2.0))
     assert isinstance(decide(memory, seen, NOW + 800)[0], Hold)
-    assert isinstance(decide(memory, seen, NOW + 900)[0], Back)
+    assert isinstance(decide(memory, seen, NOW + 900)[0], Revert)
 
 
 # --- the memory
 
 
 def test_the_same_decisions_are_one_entry() -> None:
-    memory = Memory(revision=3)
+    memory = AdaptationState(revision=3)
     for minute in range(10):
         _, memory = decide(memory, replace(SEEN, candidates=()), NOW + 60 * minute)
     [entry] = memory.entries
@@ -450,7 +461,7 @@ def test_the_same_decisions_are_one_entry() -> None:
 
 def test_the_memory_stays_small() -> None:
     names = tuple(f"a-job-with-a-long-name-{number}" for number in range(6))
-    memory = Memory(revision=3)
+    memory = AdaptationState(revision=3)
     for number in range(3000):
         step = replace(GOOD, jobs=names, refused=f"{number} " + "why " * 200, target=f"site-{number}")
         seen = replace(SEEN, candidates=(step,), rates=dict.fromkeys(names, 100.0 + number))
@@ -467,7 +478,7 @@ def test_the_memory_stays_small() -> None:
 
 def test_memory_goes_through_json() -> None:
     _, memory = judged(replace(REALISED, objective=2.0))
-    assert Memory.from_dict(json.loads(json.dumps(memory.to_dict()))) == memory
+    assert AdaptationState.from_dict(json.loads(json.dumps(memory.to_dict()))) == memory
 
 
 # --- triggers

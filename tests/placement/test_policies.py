@@ -13,8 +13,8 @@ from speck.errors import InvalidInput
 from speck.placement.cost import evaluate
 from speck.placement.exhaustive import exhaustive, gray_code
 from speck.placement.policies import Budget, Policy, place, policies, policy, solver_available
-from speck.placement.problem import Channel, PlacedJob, Placement, Problem, Site, Tier
-from speck.placement.state import State
+from speck.placement.problem import Channel, PlacedJob, Placement, Problem, SiteModel, Tier
+from speck.placement.state import SearchState
 from testbed.placement.random_problems import make
 from tests.support.properties import tries
 
@@ -32,8 +32,8 @@ def _line(
 ) -> Problem:
     """Two jobs in a row; the data are born at an edge and needed in the cloud."""
     sites = [
-        Site(name="edge", cores=2.0, slots=8, up=250e3, latency=0.04, **limits),  # type: ignore[arg-type]
-        Site(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002),
+        SiteModel(name="edge", cores=2.0, slots=8, up=250e3, latency=0.04, **limits),  # type: ignore[arg-type]
+        SiteModel(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002),
     ]
     channels = [
         Channel(name="born", homes=(0,), rate=rate),
@@ -54,7 +54,7 @@ def _best(problem: Problem, name: str = "speck") -> Placement:
 @tries(25)
 @given(problems, st.integers(0, 1000))
 def test_objective_kept_over_moves_equals_that_from_the_beginning(problem: Problem, seed: int) -> None:
-    chance, state = random.Random(seed), State(problem, problem.all_in_cloud.sites)
+    chance, state = random.Random(seed), SearchState(problem, problem.all_in_cloud.sites)
     for _ in range(60):
         unit = chance.randrange(len(problem.units))
         state.move(unit, chance.choice(state.permitted(unit)))
@@ -171,7 +171,7 @@ def test_cycle_is_refused_with_its_jobs() -> None:
         PlacedJob(name="back", allowed=(0,), inputs=(1,), output=0),
     ]
     with pytest.raises(InvalidInput, match=r"'there' -> 'back'|'back' -> 'there'"):
-        Problem(sites=[Site(name="one", cores=1.0)], jobs=jobs, channels=channels)
+        Problem(sites=[SiteModel(name="one", cores=1.0)], jobs=jobs, channels=channels)
 
 
 def test_unknown_policy_is_refused_with_the_names() -> None:

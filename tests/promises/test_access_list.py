@@ -17,7 +17,6 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 import pytest
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -28,14 +27,15 @@ from speck.core.inventory import Inventory, JobLogin, Login, Secret, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from testbed import ROOT
 from testbed.benches import user
-from tests.support import ROOT
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
-from tests.support.real_server import free_port
+from testbed.benches.two_engines import two_engines
+from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
+from testbed.servers.base import free_port
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 from tests.support.requirements import NEEDS_RIG
-from tests.support.spark_server import SparkServer
-from tests.support.two_engines import two_engines
 
 PASSWORD = "correct horse battery"
 MESSAGES = 200

@@ -134,8 +134,8 @@ def test_a_query_that_dies_at_its_first_batch_is_replaced_by_the_former_one(
             operation = applied(coordinator, "A", "fails_at_run")
             assert operation.state == "failed"
             error = operation.actions["dies"].error
-            assert "it was started, and is failed: RuntimeError: no such street" in error
-            assert error.endswith("; the previous version was put back and runs")
+            assert "it was started, but is failed: RuntimeError: no such street" in error
+            assert error.endswith("; the previous version was restored and runs")
             there = len(results.received)
             eventually(lambda: len(results.received), lambda total: total > there + 50)
         finally:

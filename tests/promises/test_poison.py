@@ -23,8 +23,6 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 import pytest
-from benchmarks.promises.flow import Listener, client
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
 
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
@@ -33,9 +31,12 @@ from speck.core.job import Composition
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
+from testbed import ROOT
 from testbed.benches import user
-from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer
+from testbed.faults.flow import Listener, client
+from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
+from testbed.servers.flink import FlinkServer
+from testbed.servers.mosquitto import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
 from tests.support.trials import trial
 

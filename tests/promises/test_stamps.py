@@ -181,7 +181,7 @@ def test_a_failed_update_that_is_put_back_loses_nothing(
             assert running.stamps(running.spark) == stamps
             for _ in range(3):
                 operation = running.apply(running.spark, (MULTIPLIED, newer))
-                assert "the previous version was put back and runs" in operation.actions["written"].error
+                assert "the previous version was restored and runs" in operation.actions["written"].error
                 running.await_more(200)
         sent = sender.sent
 
@@ -279,7 +279,7 @@ def test_a_reader_put_back_with_a_batch_of_another_session_loses_nothing(
             running.await_more(200)
             with load(mosquitto, other, "other"):
                 operation = running.apply(running.spark, (MULTIPLIED, "slow_and_doubled"), "other")
-            assert "the previous version was put back and runs" in operation.actions["written"].error
+            assert "the previous version was restored and runs" in operation.actions["written"].error
             running.await_more(200)
         sent = sender.sent
         counts = running.final_counts(lambda counts: {each for each in sent if not counts[each]})

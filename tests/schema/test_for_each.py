@@ -204,7 +204,7 @@ def test_road_traffic_written_as_five_jobs_is_the_one_of_seventeen() -> None:
         (
             "{site: [A, B, D]}",
             "{sites: {label: egde}}",
-            "line 3: {job}: for_each.sites.label 'egde' is the label of no site of the inventory "
+            "line 3: {job}: for_each.sites.label 'egde' is not the label of any site of the inventory "
             "(did you mean 'edge'?)",
         ),
         (

@@ -193,7 +193,7 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         ),
         (
             SITE + "links: [{from: A, to: Ab}]\n",
-            "links[0]: to 'Ab' is no site or broker of the inventory (did you mean 'A'?)",
+            "links[0]: to 'Ab' is not a site or broker of the inventory (did you mean 'A'?)",
         ),
         (SITE + "links: [{from: A, to: A, latency: 1}]\n", "links[0]: to 'A' is where the link begins"),
         (

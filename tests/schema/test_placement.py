@@ -188,10 +188,10 @@ FREE = f"{READS}, sink_topic: clean"
         ),
         (
             one(f"site: any, {FREE}, with: two"),
-            "with 'two' is no job here (expected another job of this comp",
+            "with 'two' is not a job of this composition (expected another job of this comp",
         ),
         (one(f"site: any, {FREE}, with: one"), "with 'one' is the job itself (expected another job)"),
-        (one(f"site: any, {FREE}, apart: [two]"), "apart.0 'two' is no job here"),
+        (one(f"site: any, {FREE}, apart: [two]"), "apart.0 'two' is not a job of this composition"),
         (one(f"site: any, {FREE}, pin: 1"), "pin 1 is a number (expected true or false)"),
         (one(f"site: any, {FREE}, expects: {{rate: -3}}"), "expects.rate -3 is not a valid quantity"),
         (one(f"site: any, {FREE}, expects: {{rate: .nan}}"), "expects.rate nan is not a valid quantity"),
@@ -328,8 +328,11 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
             "mode: sometimes",
             "line 2: placement: mode 'sometimes' is not known (expected advise or auto or off)",
         ),
-        ("policy: spec", "line 2: placement: policy 'spec' is no placement policy (did you mean 'speck'?)"),
-        ("policy: magic", "policy 'magic' is no placement policy (known: "),
+        (
+            "policy: spec",
+            "line 2: placement: policy 'spec' is not a placement policy (did you mean 'speck'?)",
+        ),
+        ("policy: magic", "policy 'magic' is not a placement policy (known: "),
         ("polcy: speck", "placement: unknown field 'polcy' (did you mean 'policy'?)"),
         ("weights: {latency: -1}", "placement: weights.latency -1 is not a valid quantity"),
         (
@@ -381,7 +384,7 @@ def test_auto_warns_of_a_state_that_cannot_go_along(
     }
     text = one(f"site: any, {FREE}, upgrade: {upgrade}", kind=JAR, top=f"placement: {{mode: {mode}}}\n")
     warnings = [str(each) for each in read(root, text, Inventory(sites)).warnings]
-    shown = "line 3: job 'one': site 'any' has engines without a common savepoint_dir: with its state "
+    shown = "line 3: job 'one': site 'any' has engines without a common savepoint_dir, so the job "
     assert any(shown in each for each in warnings) is warned
 
 

@@ -264,7 +264,7 @@ CLASS = "expected the dotted name of a class or function"
         (FLINK, "job_name", "a" * 101, "is not a name"),
         (FLINK, "source_broker", "tcp:/x", f"source_broker 'tcp:/x' is not a broker address {BROKER}"),
         (FLINK, "source_broker", "E", f"source_broker 'E' is neither a broker address nor a site {SITES}"),
-        (FLINK, "sink_broker", "amqp://x:1", "is served by no installed binder"),
+        (FLINK, "sink_broker", "amqp://x:1", "is not served by any installed binder"),
         (FLINK, "sink_broker", "tcp://x:99999", "has an invalid port (expected 1 to 65535)"),
         (FLINK, "sink_broker", "tcp://x:0", "has port 0"),
         (FLINK, "sink_broker", "tcp://:1883", "has no host"),
@@ -308,7 +308,7 @@ CLASS = "expected the dotted name of a class or function"
             FLINK,
             "engine",
             "storm",
-            "engine 'storm' is served by no installed binder (installed: flink, spark)",
+            "engine 'storm' is not served by any installed binder (installed: flink, spark)",
         ),
         (FLINK, "engine", "spark", "engine 'spark' does not fit spe_address 'http://172.16.39.7:8081/'"),
         (FLINK, "site", "E", "site 'E' is not a site of the inventory (known: A, D, M)"),
@@ -355,7 +355,9 @@ def test_missing_field(root: Path, field: str) -> None:
 
 def test_an_engine_that_no_binder_serves(root: Path) -> None:
     registry = Registry.of([SPARK, MQTT])
-    with pytest.raises(InvalidInput, match=r"'flink' is served by no installed binder \(installed: spark\)"):
+    with pytest.raises(
+        InvalidInput, match=r"'flink' is not served by any installed binder \(installed: spark\)"
+    ):
         load_jobs({"jobs": [FLINK]}, inventory=INVENTORY, registry=registry, root=root, default_name="x")
 
 

@@ -405,7 +405,7 @@ def test_faults_of_a_split_in_one_job(root: Path, block: str, fault: str) -> Non
         ("job_name: hot", f"job_name: {'h' * 81}", "is too long for combiners at sites (expected at most 80"),
         ("site: D", "site: any\n  engine: spark", "site 'any' does not fit combiners at sites"),
         ("site: D", "sites: [Aarhus, B]", "sites ['Aarhus', 'B'] does not fit combiners at sites"),
-        ("site: D", "site: D\n  apart: x", "apart 'x' is no job here"),
+        ("site: D", "site: D\n  apart: x", "apart 'x' is not a job of this composition"),
         ("site: D", "site: D\n  parallelism: 2", "parallelism 2 does not fit combiners at sites"),
         ("site: D", "site: D\n  output_mode: update", "output_mode 'update' does not fit key_split"),
         ("site: D", "site: D\n  trigger: real-time", "trigger 'real-time' does not fit a job that is split"),
@@ -480,7 +480,7 @@ def test_a_job_with_the_name_of_a_part(root: Path) -> None:
 def test_the_parts_of_a_split_are_what_other_jobs_name(root: Path) -> None:
     other = JOB.replace("jobs:\n", "").replace("job_name: hot", "job_name: near")
     (found,) = faults_of(root, BLOCK + other + "  with: hot\n")
-    assert "with 'hot' is no job here (expected another job of this composition)" in found
+    assert "with 'hot' is not a job of this composition (expected another job of this composition)" in found
 
 
 def test_a_single_job_is_split_within_itself_alone(root: Path) -> None:

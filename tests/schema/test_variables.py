@@ -285,7 +285,7 @@ def test_every_command_that_reads_an_inventory_takes_values(
     )
     assert speck("validate", "line.yaml", "--sites", "sites.yaml", "--env", "prod.env").code == 0
     said = speck("validate", "sites.yaml", "--env", "prod.env", "--set", "CLUOD=c", "--set", "CLOUD=d")
-    assert said.err == "warning: --set CLUOD: no variable has this name (did you mean CLOUD?)\n"
+    assert said.err == "warning: --set CLUOD: no such variable (did you mean CLOUD?)\n"
     assert "A" in speck("graph", "line.yaml", "--sites", "sites.yaml", "--env", "prod.env").out
     said = speck(
         "sites",
@@ -301,4 +301,4 @@ def test_every_command_that_reads_an_inventory_takes_values(
     )
     assert "A, broker tcp://127.0.0.1:1: " in said.out
     assert "cloud, broker" in said.out
-    assert "--env and --set need --sites" in speck("sites", "check", "--env", "prod.env").err
+    assert "--env and --set require --sites" in speck("sites", "check", "--env", "prod.env").err

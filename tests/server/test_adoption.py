@@ -97,15 +97,15 @@ def test_by_the_command(rest: RestServer, lost: tuple[World, str], speck: Speck,
     assert said.code == 2
     assert "two (from revision 0): 2 to adopt, 0 not adoptable" in said.out
     assert f"+ adopt  a  attempt 1 at {ENGINE}, of store {owner}" in said.out
-    assert "are taken from the file" in said.out
+    assert "come from the file" in said.out
     before = changed(world)
     said = speck("adopt", str(two))
     assert said.code == 1
-    assert f"2 jobs of store {owner} will belong to this one, and there is no terminal to ask" in said.err
+    assert f"2 jobs of store {owner} will belong to this one; no terminal to confirm it" in said.err
     assert changed(world) == before
     assert speck("adopt", str(two), "--yes", "--job", "a", "--json").data["state"] == "succeeded"
     said = speck("adopt", str(two), "--dry-run")
-    assert "a belongs to this store already" in said.out
+    assert "a already belongs to this store" in said.out
     assert speck("adopt", str(two), "--yes").code == 0
     assert speck("plan", str(two)).code == 0
     said = speck("adopt", str(two))

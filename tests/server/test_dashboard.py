@@ -82,7 +82,7 @@ def test_an_edit_shows_each_verdict_and_touches_only_what_changed(at: tuple[Rest
     shown = page.one(".plan").text
     assert "sc://a.example:15002" in shown
     assert "sc://b.example:15002" in shown
-    page.sees("1 job stays as it is")
+    page.sees("1 job is unchanged")
     confirm(page, "Apply 4 changes")
     page.sees("succeeded")
     assert rest.world.where() == {
@@ -122,7 +122,7 @@ def test_code_is_added_to_a_pasted_composition(at: tuple[RestServer, Page], tmp_
     page.one(".trouble", "jobs/sent.py")
     page.all("input[type=file]")[1].send_keys(f"{code}\n{other}")
     page.one(".code-file", "jobs/sent.py")
-    page.one(".code-file", "is no job_path of the text, and not sent")
+    page.one(".code-file", "does not match any job_path")
     code.write_text("rubbish(")  # what was added goes
     page.click("form button", "Plan")
     page.sees("1 start")
@@ -143,7 +143,7 @@ def test_a_plan_that_somebody_overtook_is_refused(at: tuple[RestServer, Page]) -
     page.sees("3 start")
     deploy(rest, composition("other A raw t1"))
     confirm(page, "Apply 3 changes")
-    page.sees("Somebody else was faster")
+    page.sees("The composition changed after this plan was made")
     assert set(rest.world.where()) == {"other"}
 
 
@@ -172,18 +172,18 @@ def test_a_loss_marks_its_job_and_a_repetition_does_not(at: tuple[RestServer, Pa
     rest, page = at
     deploy(rest, THREE)
     losses = rest.services.queries.losses
-    losses.take(
+    losses.record_sample(
         "demo", "clean", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390, "duplicatesDropped": 7}
     )
-    losses.take("demo", "count", "copy", {"duplicatesDropped": 12})
+    losses.record_sample("demo", "count", "copy", {"duplicatesDropped": 12})
     page.open()
     page.job_is("clean", "lost messages")
     page.job_is("count", "running")
     assert "clean" in page.one(".wrong .chip", "running, lost messages").text
     assert "count" not in page.one(".wrong").text
     page.click("[data-job=clean]")
-    page.one(".job-panel .notice", "390 messages given up: the broker did not deliver them again")
-    page.one(".job-panel .facts", "7 messages dropped as repetitions")
+    page.one(".job-panel .notice", "390 messages discarded: the broker did not deliver them again")
+    page.one(".job-panel .facts", "7 messages dropped as duplicates")
     page.click("nav a", "Events")
     page.one(".log .badge.tone-bad", "lost")
     page.one(".log .badge.tone-still", "repeated")
@@ -239,7 +239,7 @@ def test_a_rollback_brings_the_former_form_back(at: tuple[RestServer, Page]) -> 
     page.one(".revisions li", "more of it")
     page.one(".action", "parallelism")
     page.one(".action", "two")
-    page.click(".revisions li button", "Go back")
+    page.click(".revisions li button", "Roll back")
     page.job_is("two", "verdict-stop")
     page.job_is("one", "verdict-update")
     confirm(page, "Apply 2 changes")
@@ -259,11 +259,11 @@ def test_a_composition_is_deleted_after_saying_what_stops(at: tuple[RestServer, 
         page.job_is(name, "verdict-stop")
     page.click(".plan .panel-head button", "Delete")
     page.one(
-        "dialog .destroys li", "join stops for good; its state and the messages that wait for it are deleted"
+        "dialog .destroys li", "join is permanently stopped; its state and unprocessed messages are deleted"
     )
     deploy(rest, composition("clean A raw clean"))
     page.click("dialog button", "Delete")
-    page.sees("Somebody else was faster")
+    page.sees("The composition changed after this plan was made")
     assert set(rest.world.where()) == {"clean"}
     page.click("dialog button", "Back")
     page.click("button", "Plan again")
@@ -290,7 +290,7 @@ def test_operations_of_before_the_start_are_listed_as_far_back_as_they_go(
         page.one(".cards li", "the newest")
         page.one(".cards li", "edit 25.")
         assert len(page.all(".cards li")) == 24
-        page.click("button", "Show older ones")
+        page.click("button", "Show older operations")
         page.one(".cards li", "edit 0.")
         assert len(page.all(".cards li")) == 27
         page.until(lambda: not page.all("main .row button"), "nothing older to be offered")
@@ -351,7 +351,7 @@ def test_what_changes_is_shown_without_a_reload(at: tuple[RestServer, Page]) -> 
     page.click("[data-job=late]")
     page.one(".job-panel", "late")
     rest.client.delete_composition("demo", wait=60)
-    page.sees("There is no composition demo")
+    page.sees("Composition demo not found")
     page.run("location.hash = '#/history/demo'")
     page.sees("Deleted compositions")
     assert page.run("return window.same") is True
@@ -374,7 +374,7 @@ def test_a_connection_that_died_while_the_computer_slept_is_made_anew(
         through.run("const real = Date.now; Date.now = () => real() + 3_600_000")
         through.job_is("clean", "failed")
         why = through.ask("return (await import('/dashboard/world.js')).world.why")
-        assert why == "connecting again"  # and not that nothing was heard for long
+        assert why == "reconnecting"  # and not that nothing was heard for long
         # Ages are told by the server's clock, also while it is the reader's that is wrong.
         observed = through.one(".jobs tbody tr", "clean").find_elements(By.TAG_NAME, "td")[-1].text
         assert "min" not in observed
@@ -515,9 +515,9 @@ def test_only_what_changed_is_drawn_again(at: tuple[RestServer, Page]) -> None:
 def test_the_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, chrome: Chrome) -> None:
     with dashboard(tmp_path, chrome, "right") as (_, page):
         page.open()
-        page.one("dialog", "asks for a token")
+        page.one("dialog", "Sign in")
         enter(page, "wrong")
-        page.sees("The token was refused")
+        page.sees("Invalid token")
         enter(page, "right")
         page.sees("Nothing is deployed yet")
         page.sees("live")
@@ -541,19 +541,19 @@ def test_who_may_only_read_is_offered_nothing_that_is_refused(tmp_path: Path, ch
             assert writer.apply(text.encode(), "demo", wait=60)["state"] == "succeeded"
         page.open()
         enter(page, "screen")
-        page.one(".head", "reads only")
+        page.one(".head", "read-only")
         page.complaints()  # of the request without a token
         page.job_is("clean", "clean")
         assert [each.text for each in page.all("a.button, .title a")] == []
         page.open("#/history/demo")
-        page.one(".reader", "To go back takes a token that writes; that of screen reads only.")
-        page.one(".revisions li", "wanted now")
+        page.one(".reader", "A rollback requires a token with write access; that of screen is read-only.")
+        page.one(".revisions li", "current")
         assert page.all(".revisions button") == []
         for view in ("#/delete/demo", "#/change"):
             page.open(view)
-            page.one(".reader", "takes a token that writes")
+            page.one(".reader", "requires a token with write access")
             assert page.all("main form, .plan, textarea") == []
-        page.click(".reader button", "Show another one")
+        page.click(".reader button", "Use another token")
         enter(page, "anna")
         page.one("textarea")
         page.one(".head a", "Change")
@@ -572,11 +572,11 @@ def test_a_token_that_gets_another_role_or_is_withdrawn_is_noticed(
         enter(page, "anna")
         page.one("textarea")
         path.write_text(path.read_text().replace("write", "read"))
-        page.one(".reader", "that of anna reads only")
+        page.one(".reader", "that of anna is read-only")
         path.write_text(path.read_text().replace("read", "write"))
         page.one("textarea")
         path.write_text(path.read_text().replace("anna", "ben").replace(digest(b"anna"), digest(b"ben")))
-        page.one("dialog", "The token was refused")
+        page.one("dialog", "Invalid token")
         enter(page, "ben")
         page.one(".live", "live")
         page.run("sessionStorage.clear()")

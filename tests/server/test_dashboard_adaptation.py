@@ -33,9 +33,9 @@ def test_decisions_are_explained_and_a_pause_is_pressed(tmp_path: Path, chrome: 
             HOLDING.reason,
             "12 times since",
             STEPPED.reason,
-            "taken back",
+            "reverted",
             BAN.reason,
-            "1 of 3 looks held",
+            "1 of 3 checks passed",
         ):
             assert words in text, words
         if PICTURES:
@@ -59,6 +59,6 @@ def test_a_reader_sees_the_decisions_and_cannot_press_pause(tmp_path: Path, chro
         page.open(VIEW)
         page.one("#decisions-title", "Decisions")
         page.until(lambda: HOLDING.reason in page.text(), "the decisions")
-        page.one(".reader", "To pause it")
+        page.one(".reader", "Pausing")
         assert not page.all(".pausing")
         chrome.get("about:blank")

@@ -84,10 +84,10 @@ def test_the_jobs_of_an_entry_are_one_in_graph_and_table(city: tuple[RestServer,
     said = page.run("return document.querySelector('.declared').innerText").split("\n")
     said = [line for line in said if line.strip()]
     assert said == [
-        "Comes from outside",
+        "External sources",
         "raw",
         "of the sensors",
-        "Goes to outside",
+        "External sinks",
         "counts",
         "–",
         "reports",

@@ -49,9 +49,9 @@ def test_the_last_hour_of_a_job_is_drawn_and_said(at: tuple[RestServer, Page]) -
     page.until(lambda: len(page.all(".curve canvas")) == 3, "three curves")
     said = [each.get_attribute("aria-label") for each in page.all(".curve [role=img]")]
     assert said == [
-        "In: 159/s at last, from 100/s to 159/s; Out: 50/s at last, from 50/s to 50/s, in the last hour",
-        "Waiting: 590 at last, from 0 to 590, in the last hour",
-        "Batch: 200 ms at last, from 200 ms to 200 ms, in the last hour",
+        "In: 159/s now, between 100/s and 159/s; Out: 50/s now, between 50/s and 50/s, in the last hour",
+        "Backlog: 590 now, between 0 and 590, in the last hour",
+        "Batch: 200 ms now, between 200 ms and 200 ms, in the last hour",
     ]
     for canvas in page.all(".curve canvas"):
         assert page.run(DARK_PIXELS, canvas) > 2

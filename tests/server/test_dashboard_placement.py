@@ -61,7 +61,7 @@ def test_advice_shows_figures_reasons_and_policies(at: tuple[RestServer, Page]) 
     for words in (
         "Age of results, mean",
         "Sustained multiplier",
-        "pays back after",
+        "break-even after",
         "Policies compared",
         "light-offload",
         "7 measured",
@@ -90,7 +90,7 @@ def test_acceptance_is_confirmed_and_carried_out(at: tuple[RestServer, Page]) ->
     assert rest.world.running("clean-a")[0].job.spe_address == engine_at("A")
     page.open(VIEW)
     page.click("form button", "Advise")
-    page.one(".notice", "Nothing better was found")
+    page.one(".notice", "No better placement was found")
     assert page.complaints() == []
 
 
@@ -117,10 +117,10 @@ def test_a_reader_sees_advice_and_is_offered_no_acceptance(tmp_path: Path, chrom
         page = Page(chrome, rest.url).open()
         page.run("sessionStorage.setItem('speck-token', 'read')")
         page.open(VIEW)
-        page.one(".reader", "To ask for advice")
+        page.one(".reader", "Requesting advice")
         page.click(".kept summary")
         page.click(".kept button", advised["id"])
         page.one("#advice-title", advised["id"])
-        page.one(".plan .reader", "To carry it out")
+        page.one(".plan .reader", "Applying a plan")
         assert not page.all(".plan button.main")
         chrome.get("about:blank")

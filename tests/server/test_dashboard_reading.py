@@ -94,7 +94,7 @@ def test_each_view_stands_out_has_names_and_fits_its_window(at: tuple[RestServer
             for name in ("keep", LONG, "move", "stop", "start"):
                 page.job_is(name, "verdict-")
             page.click(".plan .panel-head button", "Apply")
-            page.one("dialog", "stops for good")
+            page.one("dialog", "is permanently stopped")
         assert page.nameless() == [], view
         for face in ("light", "dark"):
             page.media(prefers_color_scheme=face)
@@ -138,7 +138,7 @@ def test_all_can_be_reached_by_keyboard(at: tuple[RestServer, Page]) -> None:
     page.open()
     page.job_is("first", "running")
     press(page, Keys.TAB)
-    assert page.focus().text == "To the content"
+    assert page.focus().text == "Skip to content"
     press(page, Keys.ENTER)
     assert page.focus().get_attribute("id") == "main"
     while page.focus().get_attribute("data-job") is None:
@@ -174,7 +174,7 @@ def test_a_change_is_planned_confirmed_and_applied_by_keyboard(at: tuple[RestSer
     page.until(lambda: page.focus().text.startswith("Plan for demo"), "the focus to be at the plan")
     go_to("Apply 1 change …")
     press(page, Keys.ENTER)
-    page.one("dialog", "Apply this to demo?")
+    page.one("dialog", "Apply to demo?")
     press(page, Keys.ESCAPE)
     page.until(lambda: page.focus().text == "Apply 1 change …", "the focus to be where it was")
     press(page, Keys.ENTER)

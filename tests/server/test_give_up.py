@@ -37,7 +37,7 @@ def test_it_is_in_the_plan_and_allowed_by_a_parameter(rest: RestServer) -> None:
         "broker": BROKER,
         "topic": "t1",
         "waiting": 7,
-        "fate": "the job does not run, and is started once more as it was to process them first",
+        "fate": "the job is not running; it is restarted in its old form to process them first",
         "lossless": True,
     }
     (session,) = client.plan(REWIRED.encode(), "one", give_up=True)["leaves"]
@@ -57,12 +57,12 @@ def test_it_is_shown_and_allowed_by_an_option(rest: RestServer, speck: Speck, tm
     file = tmp_path / "one.yaml"
     file.write_text(REWIRED)
     assert (
-        "b leaves 7 messages at 't1' of tcp://b1:1883: the job does not run" in speck("plan", str(file)).out
+        "b leaves 7 messages at 't1' of tcp://b1:1883: the job is not running" in speck("plan", str(file)).out
     )
     refused = speck("apply", str(file))
     assert refused.code == 1
     assert "--give-up" in refused.err
-    assert "so they are given up" in speck("plan", str(file), "--give-up").out
+    assert "so they are discarded" in speck("plan", str(file), "--give-up").out
     assert speck("apply", str(file), "--give-up", "--yes").code == 0
 
 

@@ -122,8 +122,8 @@ def adapt(rest: RestServer) -> None:
     with rest.coordinator.store.transaction() as transaction:
         transaction.put_link("north", "south", MeasuredLink(passive=link))
     rest.services.adaptation.round()
-    sight = rest.services.adaptation.sights()["demo"]
-    sight.regret, sight.realised = 0.1, 0.9
+    observed = rest.services.adaptation.observations()["demo"]
+    observed.regret, observed.realised = 0.1, 0.9
 
 
 def measure(rest: RestServer, name: str) -> None:
@@ -131,7 +131,7 @@ def measure(rest: RestServer, name: str) -> None:
     (deployed,) = (each.deployed() for each in rest.coordinator.deployments.snapshots())
     job, handle = next(each for each in deployed if each[0].job_name == name)
     for sample in flink_stream([100] * 6, 1e-3, begin=time.time() - 60):
-        rest.services.profiles.measures.take(job, handle, sample)
+        rest.services.profiles.measures.record(job, handle, sample)
 
 
 @pytest.fixture(name="reported", scope="module")

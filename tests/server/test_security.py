@@ -305,8 +305,8 @@ def test_what_no_server_begins_with(tmp_path: Path) -> None:
         "can be read by others": refused(tmp_path, "--token-file", public),
         "is not valid (expected one line": refused(tmp_path, SPECK_TOKEN_FILE=str(two)),
         "cannot be used: No such file": refused(tmp_path, "--token-file", "nowhere"),
-        "cannot be given both": refused(tmp_path, "--token-file", two, "--tokens", two),
-        "belong together": refused(tmp_path, "--tls-cert", two),
+        "exclude each other": refused(tmp_path, "--token-file", two, "--tokens", two),
+        "must be given together": refused(tmp_path, "--tls-cert", two),
     }
     for said, line in cases.items():
         assert said in line

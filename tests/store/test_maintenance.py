@@ -58,7 +58,7 @@ def test_backup_of_a_running_server_is_restored_to_the_same(
     file, place = tmp_path / "backup.tar.gz", tmp_path / "restored" / "store"
     hold = rest.world.hold("submit", "c")
     rest.client.apply(yaml_of("c x y").encode(), "other")
-    assert hold.reached.wait(30)  # an operation is at work meanwhile
+    assert hold.reached.wait(30)  # an operation is in progress meanwhile
     assert speck(monkeypatch, "--server", rest.url, "store", "backup", file) == 0
     hold.release()
     assert f"{file}: " in capsys.readouterr().err
@@ -125,13 +125,13 @@ def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
             transaction.put_abandoned_session(AbandonedSession("c", "a", "tcp://b1:1883", "speck-a", "in"))
             transaction.put_tries("a", RetryState(3, 5.0, "was refused"))
             transaction.put_operation("2", {"id": "2", "kind": "heal", "state": "succeeded"})
-            transaction.add_event(Event(1.0, "drift", "it died", by_loop=True))
+            transaction.add_event(Event(1.0, "drift", "it died", automatic=True))
         assert check(store.records(), tmp_path / "store") == []
         assert store.tries() == {"a": RetryState(3, 5.0, "was refused")}
         identity = store.identity
     with Store(tmp_path / "store") as store:
         assert store.identity == identity
-        assert [each.by_loop for each in store.events()] == [True]
+        assert [each.automatic for each in store.events()] == [True]
     with Store(tmp_path / "other") as store:
         assert store.identity != identity
 
@@ -161,11 +161,11 @@ def test_backup_keeps_the_code_that_is_forgotten_meanwhile(rest: RestServer) -> 
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (lambda data: data[: len(data) // 2], "is no whole backup"),
-        (lambda data: data[:-1], "is no whole backup"),
-        (lambda data: data[:-20] + bytes(20), "is no whole backup"),
-        (lambda data: b"", "is no whole backup"),
-        (lambda data: b"something else\n", "is no whole backup"),
+        (lambda data: data[: len(data) // 2], "is not a complete backup"),
+        (lambda data: data[:-1], "is not a complete backup"),
+        (lambda data: data[:-20] + bytes(20), "is not a complete backup"),
+        (lambda data: b"", "is not a complete backup"),
+        (lambda data: b"something else\n", "is not a complete backup"),
     ],
     ids=["half", "cut", "garbled", "empty", "other"],
 )
@@ -188,7 +188,7 @@ def test_restore_writes_nowhere_else(tmp_path: Path, name: str) -> None:
         member.size = 4
         tar.addfile(member, io.BytesIO(b"evil"))
     archived.seek(0)
-    with pytest.raises(StoreError, match=r"does not belong into a backup|is not what was backed up"):
+    with pytest.raises(StoreError, match=r"does not belong in a backup|is not what was backed up"):
         restore(archived, "file", tmp_path / "again")
     assert list(tmp_path.iterdir()) == []
 
@@ -196,7 +196,7 @@ def test_restore_writes_nowhere_else(tmp_path: Path, name: str) -> None:
 def test_restore_goes_over_nothing(tmp_path: Path) -> None:
     records = _sample(tmp_path)
     data = b"".join(archive(records, tmp_path / "store", 1.0, "x"))
-    with pytest.raises(StoreError, match="holds a store, or something else, already"):
+    with pytest.raises(StoreError, match="is not empty, so nothing was restored"):
         restore(io.BytesIO(data), "file", tmp_path / "store")
     assert check_directory(tmp_path / "store") == check(records, tmp_path / "store")
 
@@ -238,7 +238,7 @@ CHANGES: dict[str, tuple[str, bytes | None, list[str]]] = {
         ],
     ),
     "job gone": ("job/a", None, ["attempt 7 of job 'a': nothing is known of its job -> taken up"]),
-    "wanted job gone": ("job/b", None, ["job 'b': is wanted, and nothing is known of it"]),
+    "wanted job gone": ("job/b", None, ["job 'b': is desired, but nothing is known of it"]),
     "attempt garbled": ("attempt/a/0000000007", b"\xff\x00", ["attempt/a/0000000007: cannot be read"]),
     "job of nobody": (
         "job/z",
@@ -367,9 +367,9 @@ def test_store_commands_tell_what_is_wrong(
     taken = tmp_path / "taken"
     taken.write_text("x")
     assert speck(monkeypatch, "--server", rest.url, "store", "backup", taken) == 1
-    assert f"error: {taken} exists already" in capsys.readouterr().err
+    assert f"error: {taken} already exists" in capsys.readouterr().err
     assert speck(monkeypatch, "store", "restore", taken, "--data-dir", tmp_path / "new") == 1
-    assert "is no whole backup" in capsys.readouterr().err
+    assert "is not a complete backup" in capsys.readouterr().err
     for command in ("check", "repair", "backup"):
         file = [tmp_path / "file"] if command == "backup" else []
         assert speck(monkeypatch, "store", command, *file, "--data-dir", tmp_path / "none") == 1

@@ -119,4 +119,4 @@ def press(page: Page, key: str) -> None:
 def enter(page: Page, token: str) -> None:
     """Enter a token in the dialog that asks for one."""
     page.one("dialog input").send_keys(token)
-    page.click("dialog button", "Go on")
+    page.click("dialog button", "Sign in")

@@ -15,7 +15,7 @@ from benchmarks.simulate import real
 from benchmarks.simulate.agreement import AIM
 from benchmarks.simulate.intervals import interval, q_error, spearman
 from speck.placement.cost import evaluate
-from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site
+from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, SiteModel
 from speck_learned.records import described, problem_of
 from testbed.simulate import engines
 from testbed.simulate.conditions import changing, steady
@@ -35,8 +35,8 @@ def _line(
 ) -> tuple[Problem, Placement]:
     """A job in the cloud that reads a topic at an edge, and writes one in the cloud."""
     sites = [
-        Site(name="edge", cores=2.0, up=up, latency=latency),
-        Site(name="cloud", cores=8.0, down=1e9, latency=0.01),
+        SiteModel(name="edge", cores=2.0, up=up, latency=latency),
+        SiteModel(name="cloud", cores=8.0, down=1e9, latency=0.01),
     ]
     channels = [Channel(name="born", homes=(0,), rate=rate, size=SIZE), Channel(name="end", homes=(1,))]
     job = PlacedJob(name="job", allowed=(0, 1), inputs=(0,), output=1, engine=engine, cost=20e-6)

@@ -107,7 +107,7 @@ class SavepointManager:
         if state in _ENDED or state in _FALTERING or any(text in trace for text in _NOT_READY):
             return None
         raise Rejected(
-            f"job {handle.details.get('job', job)!r} goes on running at {self._rest.address}: "
+            f"job {handle.details.get('job', job)!r} keeps running at {self._rest.address}: "
             f"its savepoint failed: {root_cause(trace)}",
             address=self._rest.address,
         )
@@ -164,7 +164,7 @@ class SavepointManager:
         found = _on_disk(handle)
         if found is None and not locations.visible(checkpoints, job):
             raise StateLost(
-                f"job {handle.details.get('job', job)!r}: {self._rest.address} does not know it any more, "
+                f"job {handle.details.get('job', job)!r}: {self._rest.address} no longer knows it, "
                 f"and its last checkpoint below {checkpoints or '(nowhere)'!r} is not visible from here "
                 "(let this machine see checkpoint_dir, or write 'upgrade: stateless' to start without it)",
                 address=self._rest.address,

@@ -25,7 +25,7 @@ _COMMAND_LINE += "`arguments:` of the job)"
 _QUERY = "starts a query (expected the DataFrame to be returned: SpecK starts its query, and no other)"
 _AWAIT = "waits for the end of a query (expected a return: SpecK supervises the query)"
 _BATCHES = (
-    "takes the batches of a query (expected the DataFrame to be returned; a program of its own may read "
+    "takes the batches of a query (expected the DataFrame to be returned; a standalone program may read "
 )
 _BATCHES += "the sink topic)"
 

@@ -182,7 +182,7 @@ class Driver:
     def _ended(self) -> int:
         failure = self._query.exception()
         if failure is None:
-            self._status.write("finished", "the query ended by itself", progress=self._last_progress())
+            self._status.write("finished", "the query ended on its own", progress=self._last_progress())
             return DONE
         thrown = self._query._jsq.exception().get()
         text = self._session._jvm.org.apache.spark.util.Utils.exceptionString(thrown)  # type: ignore[union-attr]

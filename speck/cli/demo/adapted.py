@@ -62,7 +62,7 @@ class AdaptedDemo(PlacedDemo):
             if not self._steps:
                 raise SpeckError("the loop made no step while data flowed; speck adapt has its reasons")
             self._follow_step(self._steps[0])
-            self._until("the step is judged", lambda: self._is_judged() or self._all_sent())
+            self._until("the step is being evaluated", lambda: self._is_judged() or self._all_sent())
             self._view.phase("The verdict")
             for step in reversed(self._steps):
                 self._view.step(step)

@@ -90,7 +90,7 @@ class HotCounts:
         counts = {
             "did not come out": self.missing,
             "are wrong": self.wrong,
-            "came out once more": self.twice,
+            "came out twice": self.twice,
         }
         found = [f"{count:,} of {self.awaited:,} windows {fate}" for fate, count in counts.items() if count]
         found += [f"{count:,} rows were dropped as {why}" for why, count in self.dropped.items() if count]

@@ -1,4 +1,4 @@
-"""The demo of placement: all in the cloud, measured, moved as advised, and then nothing is better."""
+"""The demo of placement: all in the cloud, measured, moved as advised, and then no placement is better."""
 
 from __future__ import annotations
 

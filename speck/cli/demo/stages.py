@@ -359,7 +359,7 @@ class Demo:
         for difference in differences:
             self._view.line(difference, "red")
         if counts.changed_again:
-            self._view.line(f"advice would change {', '.join(counts.changed_again)} once more", "red")
+            self._view.line(f"advice would change {', '.join(counts.changed_again)} again", "red")
         if differences:
             self._explain()
         else:

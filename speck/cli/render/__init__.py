@@ -47,6 +47,7 @@ from speck.cli.render.steps import steps_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, first_words, shown
 from speck.cli.render.workers import workers_lines
+from speck.core.lifecycle import shown_kind
 
 __all__ = [
     "SORTS",
@@ -109,7 +110,17 @@ __all__ = [
 
 def jobs_table(jobs: Iterable[Data], *, whole: bool = True) -> Table:
     """A row for each job: its desired and its observed state; long texts are cut unless ``whole``."""
-    columns = ("JOB", "COMPOSITION", "ENGINE", "WANTED", "STATE", "OBSERVED", "DRIFT", "NEXT TRY", "SAYS")
+    columns = (
+        "JOB",
+        "COMPOSITION",
+        "ENGINE",
+        "DESIRED",
+        "STATE",
+        "OBSERVED",
+        "DRIFT",
+        "NEXT RETRY",
+        "MESSAGE",
+    )
     return table(
         columns,
         (
@@ -154,11 +165,11 @@ def compositions_table(compositions: Iterable[Data]) -> Table:
         )
         for each in compositions
     )
-    return table(("COMPOSITION", "REVISION", "JOBS", "AT WORK"), rows)
+    return table(("COMPOSITION", "REVISION", "JOBS", "OPERATION"), rows)
 
 
 def outcome_text(revision: Data) -> str | None:
-    """The outcome of a revision, and the one that came in its place."""
+    """The outcome of a revision, and the revision that replaced it."""
     return f"{revision['outcome']} by {revision['by']}" if revision.get("by") else revision.get("outcome")
 
 
@@ -176,7 +187,7 @@ def revisions_table(revisions: Iterable[Data]) -> Table:
         )
         for each in revisions
     )
-    return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"), rows)
+    return table(("REVISION", "TIME", "BY", "JOBS", "CHANGES", "OUTCOME", "MESSAGE"), rows)
 
 
 def deletions_table(deletions: Iterable[Data]) -> Table:
@@ -204,7 +215,7 @@ def operations_table(operations: Iterable[Data]) -> Table:
         )
         for each in operations
     )
-    columns = ("OPERATION", "BEGUN", "KIND", "COMPOSITION", "REVISION", "STATE", "JOBS", "BY", "MESSAGE")
+    columns = ("OPERATION", "STARTED", "KIND", "COMPOSITION", "REVISION", "STATE", "JOBS", "BY", "MESSAGE")
     return table(columns, rows)
 
 
@@ -225,7 +236,7 @@ def finding_lines(findings: Iterable[Data]) -> Iterable[Text]:
 def sites_table(sites: Iterable[Data]) -> Table:
     """A row for each engine and each broker of the inventory, with its reachability."""
     rows = (row for site in sites for row in _site_rows(site))
-    return table(("SITE", "SERVER", "ADDRESS", "REACHED", "SAYS"), rows)
+    return table(("SITE", "SERVER", "ADDRESS", "REACHABLE", "MESSAGE"), rows)
 
 
 def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
@@ -249,7 +260,7 @@ def abandoned_table(abandoned: Iterable[Data]) -> Table:
         )
         for each in abandoned
     )
-    return table(("JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"), rows)
+    return table(("JOB", "COMPOSITION", "KIND", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"), rows)
 
 
 def servers_table(servers: Iterable[Data]) -> Table:
@@ -261,7 +272,13 @@ def servers_table(servers: Iterable[Data]) -> Table:
 def events_table(events: Iterable[Data]) -> Table:
     """A row for each event of the audit log."""
     rows = (
-        (clock(each["at"]), each["kind"], each["message"], each["author"], _first_line(each["cause"]))
+        (
+            clock(each["at"]),
+            shown_kind(each["kind"]),
+            each["message"],
+            each["author"],
+            _first_line(each["cause"]),
+        )
         for each in events
     )
-    return table(("AT", "EVENT", "MESSAGE", "BY", "WHY"), rows)
+    return table(("TIME", "EVENT", "MESSAGE", "BY", "REASON"), rows)

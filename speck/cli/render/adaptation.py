@@ -1,4 +1,4 @@
-"""The loop that adapts placements: its state, its decisions with their reasons, its steps and bans."""
+"""The adaptation loop: its state, its decisions with their reasons, its steps and bans."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from rich.text import Text
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock
 
-_COMPOSITIONS = ("COMPOSITION", "MODE", "STATE", "STEPS", "NEXT", "DECISION", "AT", "REASON")
-_DECISIONS = ("AT", "DECISION", "TIMES", "TRIGGER", "STEP", "GAIN", "REASON")
-_STEPS = ("AT", "STEP", "OBJECTIVE", "PREDICTED", "OUTCOME", "HELD", "REVISION", "OPERATION")
-_BANS = ("JOBS", "NOT TO", "UNTIL", "TIMES", "REASON")
+_COMPOSITIONS = ("COMPOSITION", "MODE", "STATE", "STEPS", "NEXT", "DECISION", "TIME", "REASON")
+_DECISIONS = ("TIME", "DECISION", "TIMES", "TRIGGER", "STEP", "GAIN", "REASON")
+_STEPS = ("TIME", "STEP", "OBJECTIVE", "PREDICTED", "OUTCOME", "CHECKS", "REVISION", "OPERATION")
+_BANS = ("JOBS", "BANNED SITE", "UNTIL", "TIMES", "REASON")
+_SHOWN = {"back": "revert"}  # a decision; the stored word is the key
+_OUTCOMES = {"back": "reverted"}
 _DECIDED = {"hold": "dim", "advise": "cyan", "step": "bold magenta", "back": "bold yellow"}
 _STYLES = {"off": "dim", "paused": "yellow", "moving": "cyan", "judging": "cyan"}
 
@@ -21,13 +23,13 @@ _STYLES = {"off": "dim", "paused": "yellow", "moving": "cyan", "judging": "cyan"
 def adaptations_lines(data: Data) -> Iterator[RenderableType]:
     """A row for each composition, with its last decision."""
     if not data["enabled"]:
-        yield Text("the server runs no loop (speck serve --adapt 0)", style="yellow")
+        yield Text("adaptation is turned off at the server (speck serve --adapt 0)", style="yellow")
     yield table(_COMPOSITIONS, (_row(each) for each in data["compositions"]))
 
 
 def _row(data: Data) -> tuple[object, ...]:
     last = data["last"]
-    decided = ("", "", "") if last is None else (last["decision"], clock(last["at"]), last["reason"])
+    decided = ("", "", "") if last is None else (_decision(last), clock(last["at"]), last["reason"])
     return (data["composition"], data["mode"], data["state"], _steps(data), _clock(data["next"]), *decided)
 
 
@@ -37,7 +39,7 @@ def adaptation_lines(data: Data) -> Iterator[RenderableType]:
     if data["entries"]:
         yield table(_DECISIONS, (_entry(each) for each in data["entries"]))
     else:
-        yield Text("nothing decided yet", style="dim")
+        yield Text("no decisions yet", style="dim")
     if data["steps"]:
         yield Text("\nsteps of the last day", style="bold")
         yield table(_STEPS, (_step(each) for each in data["steps"]))
@@ -48,8 +50,16 @@ def adaptation_lines(data: Data) -> Iterator[RenderableType]:
 
 def decision_line(entry: Data) -> Text:
     """A decision in one line."""
-    line = Text(f"  {entry['decision']:<7} ", style=_DECIDED.get(entry["decision"], ""))
+    line = Text(f"  {_decision(entry):<7} ", style=_DECIDED.get(entry["decision"], ""))
     return line.append(f"{entry['trigger']:<8} {entry['reason']}")
+
+
+def _decision(entry: Data) -> str:
+    return str(_SHOWN.get(entry["decision"], entry["decision"]))
+
+
+def _outcome(step: Data) -> str:
+    return str(_OUTCOMES.get(step["outcome"], step["outcome"]))
 
 
 def _heading(data: Data) -> Text:
@@ -59,7 +69,7 @@ def _heading(data: Data) -> Text:
     if data["paused_until"] is not None:
         parts.append(f"paused until {clock(data['paused_until'])}")
     if data["advises_until"] is not None:
-        parts.append(f"only advises until {clock(data['advises_until'])}: it has made its steps")
+        parts.append(f"advises only until {clock(data['advises_until'])}: limit of steps reached")
     if data["next"] is not None:
         parts.append(f"next decision {clock(data['next'])}")
     line.append(f"; {'; '.join(parts)}", style="not bold")
@@ -79,7 +89,7 @@ def _entry(entry: Data) -> tuple[object, ...]:
     times = entry["repeated"] if entry["repeated"] > 1 else ""
     step = _move(entry) if entry["target"] else ""
     return (
-        *(clock(entry["at"]), entry["decision"], times, entry["trigger"]),
+        *(clock(entry["at"]), _decision(entry), times, entry["trigger"]),
         *(step, gain, entry["reason"]),
     )
 
@@ -91,7 +101,7 @@ def _move(step: Data) -> str:
 def _step(step: Data) -> tuple[object, ...]:
     windows = f"{step['good']} of {step['windows']}" if step["windows"] else ""
     figures = (_figure(step["objective"]), _figure(step["predicted"]))
-    outcome = f"{step['outcome']} (takes one back)" if step["back"] else step["outcome"]
+    outcome = f"{_outcome(step)} (reverts a step)" if step["back"] else _outcome(step)
     made = (step["revision"] or "", step["operation"])
     return (clock(step["at"]), _move(step), *figures, outcome, windows, *made)
 
@@ -99,10 +109,10 @@ def _step(step: Data) -> tuple[object, ...]:
 def step_line(step: Data) -> Text:
     """A step in one line, with its outcome."""
     line = Text(f"  {_move(step)}: ")
-    line.append(step["outcome"], style="bold green" if step["outcome"] == "kept" else "bold yellow")
+    line.append(_outcome(step), style="bold green" if step["outcome"] == "kept" else "bold yellow")
     return line.append(
-        f"; {step['good']} of {step['windows']} windows held; objective {_figure(step['objective'])} before, "
-        f"{_figure(step['predicted'])} predicted"
+        f"; {step['good']} of {step['windows']} windows passed; objective {_figure(step['objective'])} "
+        f"before, {_figure(step['predicted'])} predicted"
     )
 
 

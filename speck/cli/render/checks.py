@@ -25,11 +25,11 @@ def checkup_table(found: Iterable[Data]) -> Table:
             each["version"],
             clock_ahead(each["clock_ahead"]),
             ", ".join(limit(name, value) for name, value in each["limits"].items()),
-            str(len(faults_of(each))) if faults_of(each) else "nothing",
+            str(len(faults_of(each))) if faults_of(each) else "none",
         )
         for each in found
     )
-    return table(("SITE", "SERVER", "ADDRESS", "REACHED", "VERSION", "CLOCK", "LIMITS", "WRONG"), rows)
+    return table(("SITE", "SERVER", "ADDRESS", "REACHABLE", "VERSION", "CLOCK", "LIMITS", "FAULTS"), rows)
 
 
 def checkup_lines(found: Iterable[Data]) -> Iterator[Text]:
@@ -55,7 +55,7 @@ def doctor_report(found: Sequence[Data]) -> Iterator[Table | Text]:
     """A row for each finding, and their number."""
     if found:
         rows = ((each["finding"], each["where"], each["message"], each["remedy"]) for each in found)
-        yield table(("FINDING", "WHERE", "SAYS", "WHAT TO DO"), rows)
+        yield table(("FINDING", "WHERE", "MESSAGE", "REMEDY"), rows)
     yield Text(f"{len(found)} finding{'s' * (len(found) != 1)}" if found else "no findings", style="bold")
 
 

@@ -8,13 +8,13 @@ from rich.text import Text
 
 from speck.cli.render.values import Data
 
-CODE = "code_hash"  # the field that identifies a file, which says nothing to people
+CODE = "code_hash"  # the field that identifies a file, which users cannot read
 _MOST = 12  # lines of one statement in a plan; `--json` and `speck diff --code` have all
 _STYLES = {"-": "red", "+": "green"}
 
 
 def fields_of(changes: list[Data]) -> Iterator[Data]:
-    """The changed fields without that of the code, whose change is told in words."""
+    """The changed fields without that of the code, whose change is shown separately."""
     return (each for each in changes if each["field"] != CODE)
 
 
@@ -26,4 +26,4 @@ def code_lines(code: Data | None, most: int = _MOST) -> Iterator[Text]:
             shown = "".join(each if each.isprintable() or each == "\t" else "�" for each in line)
             yield Text(f"      {shown}", style=_STYLES.get(line[:1], "dim"))
         if len(lines) > most:
-            yield Text(f"      … {len(lines) - most} more lines (speck plan --json has them)", style="dim")
+            yield Text(f"      … {len(lines) - most} more lines (see speck plan --json)", style="dim")

@@ -1,4 +1,4 @@
-"""All fields of an object in words: names without underscores, numbers rounded, with their units."""
+"""All fields of an object as text: names without underscores, numbers rounded, with their units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from speck.cli.render.values import Data, clock
 
 _TIMES = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try", "first", "last")
 _FIRST = ("job_name", "composition", "wanted", "state", "message", "error", "drift", "drift_message")
-_WORDS = {"job_name": "job", "spe_address": "engine address", "up_to_date": "in its desired form"}
+_WORDS = {
+    "job_name": "job",
+    "wanted": "desired",
+    "waiting": "backlog",
+    "left_behind": "abandoned copies",
+    "spe_address": "engine address",
+    "up_to_date": "up to date",
+}
 _RATE, _SECONDS, _MILLISECONDS, _SIZE = "_rate", "_seconds", ("_ms", "Millis"), ("_bytes", "Bytes")
 
 
@@ -34,7 +41,7 @@ def _facts(data: Data, indent: str) -> Iterator[Text]:
 
 
 def in_words(key: str) -> str:
-    """The name of a field in words, without its unit, which is beside the value."""
+    """The name of a field as text, without its unit, which is beside the value."""
     if key in _WORDS:
         return _WORDS[key]
     for ending in (_SECONDS, *_MILLISECONDS, *_SIZE):

@@ -103,7 +103,7 @@ def _rows(name: str, members: Sequence[Data]) -> Iterator[Data]:
 
 
 def is_troubled(job: Data) -> bool:
-    """True if a job has something to look at."""
+    """True if a job needs attention."""
     losses = any(each["alarm"] for each in job.get("losses", ()))
     if job.get("reading") is False:
         return True
@@ -124,7 +124,7 @@ def _row(name: str, members: Sequence[Data], troubled: Sequence[Data]) -> Data:
         "state": _counted(each["state"] for each in members),
         "observed_at": min(each["observed_at"] for each in members),
         "losses": [],
-        "message": f"{more} more to look at: --unfold" if more > 0 else "",
+        "message": f"{more} more need attention: --unfold" if more > 0 else "",
     }
 
 

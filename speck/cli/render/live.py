@@ -47,8 +47,19 @@ def sorted_rates(jobs: Iterable[Data], sort: str) -> list[Data]:
 
 
 def rates_table(jobs: Iterable[Data]) -> Table:
-    """A row for each job: input and output (messages/s), waiting messages, duration of the last batch (s)."""
-    columns = ("JOB", "COMPOSITION", "SITE", "IN/S", "OUT/S", "WAITING", "WORK S", "READS", "WRITES", "SAYS")
+    """A row for each job: input and output (messages/s), backlog, duration of the last batch (s)."""
+    columns = (
+        "JOB",
+        "COMPOSITION",
+        "SITE",
+        "IN/S",
+        "OUT/S",
+        "BACKLOG",
+        "WORK S",
+        "READS",
+        "WRITES",
+        "MESSAGE",
+    )
     made = table(columns, (_rate_cells(each) for each in jobs))
     for column in made.columns[3:7]:
         column.justify = "right"
@@ -85,7 +96,7 @@ def watch_table(jobs: Iterable[Data]) -> Table:
         (each["job_name"], each["composition"], each["wanted"], each["state"], each["drift"], _short(each))
         for each in jobs
     )
-    made = table(("JOB", "COMPOSITION", "WANTED", "STATE", "DRIFT", "SAYS"), rows)
+    made = table(("JOB", "COMPOSITION", "DESIRED", "STATE", "DRIFT", "MESSAGE"), rows)
     made.columns[-1].no_wrap, made.columns[-1].overflow = True, "ellipsis"
     return made
 

@@ -26,9 +26,9 @@ def placement_lines(proposal: Data, explained: Iterable[str] = ()) -> Iterable[T
     yield from _figures(proposal["figures"])
     if has_changes(proposal["plan"]):
         yield _row("cost", _cost(proposal["cost"]))
-    yield _row("known by", _known(proposal["known_by"]))
+    yield _row("sources", _known(proposal["known_by"]))
     if not has_changes(proposal["plan"]):
-        yield Text("nothing better", style="green")
+        yield Text("no better placement", style="green")
 
 
 def figure_lines(plan: Data) -> Iterable[Text]:
@@ -41,7 +41,7 @@ def figure_lines(plan: Data) -> Iterable[Text]:
 def offer(proposal: Data) -> Text:
     """The command that accepts a proposal."""
     minutes = (proposal["until"] - proposal["created"]) / _MINUTES
-    until = f"{minutes:.0f} minutes; refused when the revision, or an input by a fifth, changes"
+    until = f"valid for {minutes:.0f} minutes, unless the revision or an input changes"
     return Text(f"accept with: speck accept {proposal['id']}   ({until})")
 
 
@@ -106,7 +106,7 @@ def _refused(refused: Iterable[Data], explained: set[str]) -> Iterator[Text]:
     for (site, why), names in jobs.items():
         shown = names if explained & set(names) or len(names) <= _SHOWN else names[:_SHOWN]
         more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-        yield Text(f"    refused {', '.join(shown)}{more}   {site} {why}", style="dim")
+        yield Text(f"    ruled out for {', '.join(shown)}{more}   {site} {why}", style="dim")
 
 
 # --- figures
@@ -140,7 +140,7 @@ def _busiest(figures: Data) -> str:
 def _multiplier(figures: Data) -> str:
     value = figures["multiplier"]
     if value is None:
-        return "without a limit"
+        return "no limit"
     return (
         f"{value:.2g} ({figures['bottleneck']})" if value < 10 else f"{value:,.0f} ({figures['bottleneck']})"
     )
@@ -148,14 +148,14 @@ def _multiplier(figures: Data) -> str:
 
 def _cost(cost: Data) -> str:
     if not cost["jobs"]:
-        return "no job that runs stands still"
-    jobs = "1 job stands" if cost["jobs"] == 1 else f"{cost['jobs']} jobs stand"
+        return "no downtime"
+    jobs = "1 job" if cost["jobs"] == 1 else f"{cost['jobs']} jobs"
     state = f", {size(cost['state'])} of state" if cost["state"] else ""
     pays = cost["pays_after"]
-    back = f"pays back after {span(pays)}" if pays is not None else "never pays back"
+    back = f"break-even after {span(pays)}" if pays is not None else "no break-even"
     if cost["catch_up"] is None:
-        back = "a job would not catch up at these rates"
-    return f"{jobs} still {span(cost['standstill'])}{state}; {back}"
+        back = "a job could not catch up at these rates"
+    return f"{jobs} down for {span(cost['standstill'])}{state}; {back}"
 
 
 def _known(known: Data) -> str:
@@ -181,7 +181,7 @@ def _known(known: Data) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time in words: ``188 ms``, ``1.9 s``, ``12 min``."""
+    """A time as text: ``188 ms``, ``1.9 s``, ``12 min``."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     for unit, length, most in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 172_800)):
@@ -191,12 +191,12 @@ def span(seconds: float) -> str:
 
 
 def traffic(rate: float) -> str:
-    """Bytes/s in words: ``412 kB/s``."""
+    """Bytes/s as text: ``412 kB/s``."""
     return f"{size(rate)}/s"
 
 
 def size(number: float) -> str:
-    """Bytes in words: ``1.2 MB``."""
+    """Bytes as text: ``1.2 MB``."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= scale:
             return f"{number / scale:.3g} {unit}"
@@ -205,7 +205,18 @@ def size(number: float) -> str:
 
 def comparison_table(proposal: Data) -> Table:
     """A row for each policy."""
-    columns = ("POLICY", "OBJECTIVE", "AGE", "P95", "WAN", "CORES", "MULTIPLIER", "MOVES", "SECONDS", "SAYS")
+    columns = (
+        "POLICY",
+        "OBJECTIVE",
+        "AGE",
+        "P95",
+        "WAN",
+        "CORES",
+        "MULTIPLIER",
+        "MOVES",
+        "SECONDS",
+        "MESSAGE",
+    )
     return table(columns, (_policy_row(each) for each in proposal["policies"]))
 
 
@@ -229,4 +240,4 @@ def _policy_row(row: Data) -> tuple[str, ...]:
 
 def policies_table(policies: Iterable[Data]) -> Table:
     """A row for each policy."""
-    return table(("POLICY", "ABOUT"), ((each["name"], each["about"]) for each in policies))
+    return table(("POLICY", "DESCRIPTION"), ((each["name"], each["about"]) for each in policies))

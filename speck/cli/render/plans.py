@@ -48,7 +48,7 @@ def plan_lines(plan: Data, unfold: bool = False) -> Iterable[Text]:
     for place in plan.get("unreachable", []):
         yield unreachable_line(place)
     states = [each for each in plan.get("destroys", []) if each["kind"] == "state"]
-    for name, each in folded_lines(states, templates):  # stops and given-up messages are in the lines above
+    for name, each in folded_lines(states, templates):  # stops and discarded messages are in the lines above
         yield Text(f"  {name} {each['text']}", style="bold red")
 
 
@@ -65,7 +65,9 @@ def _fold_lines(template: str, actions: Sequence[Data]) -> Iterator[Text]:
         for change in fields_of(same):
             yield from change_lines(change)
         if differing:
-            yield Text(f"      {', '.join(differing)}: differs from job to job (--unfold)", style="dim")
+            yield Text(
+                f"      {', '.join(differing)}: differ between jobs (--unfold shows each)", style="dim"
+            )
         yield from _common_code_lines(members)
         if first.get("consequence"):
             yield Text(f"      {first['consequence']}", style="dim")
@@ -90,25 +92,25 @@ def _action_lines(action: Data, width: int, indent: str) -> Iterator[Text]:
 
 
 def foreign_line(job: Data) -> Text:
-    """A job that another store runs, or has a session for: the plan is not carried out."""
+    """A job that another store runs, or has a session for; the plan cannot be applied."""
     places = [f"runs at {job['address']}"] if job["address"] else []
     places += [f"has session {job['session']} at {job['broker']}"] if job["session"] else []
-    owner = f"store {job['owner']}" if job["owner"] else "a store that its marks do not name"
-    text = f"  {job['job']} {' and '.join(places)}, by {owner}: an apply is refused"
+    owner = f"store {job['owner']}" if job["owner"] else "an unknown store"
+    text = f"  {job['job']} {' and '.join(places)}, managed by {owner}: an apply would be rejected"
     return Text(text, style="bold red")
 
 
 def unreachable_line(place: Data) -> Text:
-    """An engine or a broker that does not answer, or that refuses, and the jobs that wait for it."""
+    """An engine or a broker that is unreachable or cannot be used, and the jobs that wait for it."""
     jobs = named_jobs(place["jobs"])
     waits = "wait" if len(place["jobs"]) > 1 else "waits"
-    fault = "cannot be used" if place.get("refuses") else "does not answer"
-    text = f"  {place['kind']} {place['address']} {fault}, {jobs} {waits} for it: {place['error']}"
+    fault = "cannot be used" if place.get("refuses") else "is unreachable"
+    text = f"  {place['kind']} {place['address']} {fault}; {jobs} {waits} for it: {place['error']}"
     return Text(text, style="bold yellow")
 
 
 def undrained_line(session: Data) -> Text:
-    """A session with messages that a job leaves."""
+    """Messages at a source that a job leaves."""
     many = count_text(session["waiting"])
     place = f"{session['topic']!r} of {session['broker']}"
     text = f"  {session['job']} leaves {many} at {place}: {session['fate']}"
@@ -161,7 +163,7 @@ def operation_summary(operation: Data) -> Text:
     line.append(operation["state"], style=STATES.get(operation["state"], ""))
     line.append(f": {', '.join(parts)}" + (f" ({operation['error']})" if operation["error"] else ""))
     if operation.get("replaced_by"):
-        line.append(f"; operation {operation['replaced_by']} went on in its place")
+        line.append(f"; replaced by operation {operation['replaced_by']}")
     return line
 
 

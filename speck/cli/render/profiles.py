@@ -24,7 +24,7 @@ _PROFILE = (
     "TRUE IN/S",
     "TRUE OUT/S",
     "STATE",
-    "KNOWN BY",
+    "SOURCE",
     "AGE",
 )
 _SHOWN = (
@@ -91,7 +91,7 @@ def _age(value: Data | None, now: float) -> str | None:
 def links_table(links: Iterable[Data], now: float) -> Table:
     """A row for each link; ">" marks a bandwidth that was never used up."""
     return table(
-        ("FROM", "TO", "ROUND TRIP MS", "MBIT/S", "LOAD MBIT/S", "KNOWN BY", "AGE"),
+        ("FROM", "TO", "ROUND TRIP MS", "MBIT/S", "LOAD MBIT/S", "SOURCE", "AGE"),
         (
             (
                 each["source"],
@@ -110,7 +110,7 @@ def links_table(links: Iterable[Data], now: float) -> Table:
 def site_profiles_table(sites: Iterable[Data], now: float) -> Table:
     """A row for each site."""
     return table(
-        ("SITE", "SPEED", "CORES", "MEMORY MB", "KNOWN BY", "AGE"),
+        ("SITE", "SPEED", "CORES", "MEMORY MB", "SOURCE", "AGE"),
         (
             (
                 each["name"],

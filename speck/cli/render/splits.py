@@ -38,7 +38,7 @@ def split_heading(name: str, actions: Sequence[Data]) -> str:
 
 
 def _counted(role: str, members: Sequence[Data]) -> str:
-    sites = list(dict.fromkeys(each["site"] or "an engine of no site" for each in members))
+    sites = list(dict.fromkeys(each["site"] or "no site" for each in members))
     more = len(sites) - _MOST_SITES
     where = ", ".join(sites[:_MOST_SITES]) + (f" and {more} more" if more > 0 else "")
     combiners = f"{len(members)} combiner{'' if len(members) == 1 else 's'}"
@@ -82,10 +82,10 @@ def split_lines(split: Data) -> Iterator[Text | Table]:
         ", measured weights" if split["weights"] == "measured" else "",
     )
     if (metrics := split["metrics"]) is not None and metrics["reported"] is not None:
-        yield Text(f"{_load(split, metrics)}; {_losses(metrics)} since the server began to read its reports")
+        yield Text(f"{_load(split, metrics)}; {_losses(metrics)} since the server started")
     columns = (
         *("JOB", "ROLE", "SITE", "WEIGHT", "SHARE", "STATE", "DRIFT"),
-        *("IN/S", "OUT/S", "WAITING", "BATCH", "ROWS/S", "BUSY"),
+        *("IN/S", "OUT/S", "BACKLOG", "BATCH", "ROWS/S", "BUSY"),
     )
     shares = (metrics or {}).get("weights") or []
     yield table(columns, (_part_row(part, shares) for part in split["parts"]))
@@ -151,7 +151,7 @@ def split_advice_lines(advice: Data) -> Iterator[Text | Table]:
 
 def _advised(advice: Data) -> str:
     if not advice["split"]:
-        return "do not split it"
+        return "do not split"
     number = advice["combiners"]
     where = f"over {number} sites" if advice["form"] == "sites" else f"within one job, combiners: {number}"
-    return f"split it {where}, by {advice['partitioner']}"
+    return f"split {where}, by {advice['partitioner']}"

@@ -1,4 +1,4 @@
-"""Workers that come and go: a line for each engine, and a row for each worker."""
+"""Workers of engines that scale: a line for each engine, and a row for each worker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from speck.cli.render.placements import size, span
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock
 
-_ENGINES = ("SITE", "ENGINE", "STATE", "WORKERS", "DESIRED", "BOUNDS", "NEXT TRY", "SAYS")
-_WORKERS = ("SITE", "WORKER", "STATE", "FREE FOR", "SLOTS", "CORES", "BUSY", "MEMORY")
+_ENGINES = ("SITE", "ENGINE", "STATE", "WORKERS", "DESIRED", "BOUNDS", "NEXT RETRY", "MESSAGE")
+_WORKERS = ("SITE", "WORKER", "STATE", "IDLE FOR", "SLOTS", "CORES", "BUSY", "MEMORY")
 
 
 def workers_lines(groups: Iterable[Data]) -> Iterator[RenderableType]:

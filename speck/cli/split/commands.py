@@ -30,7 +30,7 @@ from speck.core.split.metrics import transition
 
 @click.group()
 def split() -> None:
-    """Show splits by keys, and advise on them."""
+    """Show splits by key, and advise on them."""
 
 
 @split.command(name="show")
@@ -38,7 +38,7 @@ def split() -> None:
 @json_option
 @click.pass_obj
 def show_split(client: Client, name: str | None, as_json: bool) -> None:
-    """Show the split NAME with its jobs, by default all splits."""
+    """Show the split NAME with its jobs, or list all splits."""
     if name is None:
         splits = client.splits()
         show_data(splits, [render.splits_table(splits)], as_json)
@@ -55,11 +55,9 @@ def show_split(client: Client, name: str | None, as_json: bool) -> None:
     type=file_path,
     required=True,
     metavar="LINES",
-    help="File of messages that the job reads, one a line, plain or gzip; 100,000 at most are used.",
+    help="Sample of the messages that the job reads, one per line, plain or gzip; at most 100,000 are used.",
 )
-@click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), help="Messages/s at the source, at its busiest."
-)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Peak messages/s at the source.")
 @inventory_option
 @roots_option
 @json_option
@@ -75,9 +73,9 @@ def advise_split(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
 ) -> None:
-    """Measure a job's class on a sample of messages, and say whether and how to split it.
+    """Recommend whether and how to split a job, by measuring it on a sample of messages.
 
-    No server, engine or broker is contacted: the class runs in a Spark that is started here.
+    No server, engine or broker is contacted: the class runs in a local Spark.
     """
     from speck.cli.split.advice import advice_for, job_to_split, sample_lines
 
@@ -96,17 +94,17 @@ def advise_split(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
-    help="The file; steps are added to one that is there.",
+    help="Output file; steps are appended if it exists.",
 )
 @click.option(
-    "--steps", type=click.IntRange(min=1), help="End after so many steps  [default: at an interrupt]."
+    "--steps", type=click.IntRange(min=1), help="Number of steps to record [default: until interrupted]."
 )
 @json_option
 @click.pass_obj
 def record_split(client: Client, name: str, output: Path, steps: int | None, as_json: bool) -> None:
     """Record the measured work of the split NAME as training data.
 
-    Each line is a step, a JSON object: obs, action, reward, next_obs.
+    Each line is one step as a JSON object: obs, action, reward, next_obs.
     """
     count, slide = 0, client.split(name)["metrics_slide_seconds"]
     with output.open("a", encoding="utf-8") as file, contextlib.suppress(KeyboardInterrupt):

@@ -2,6 +2,6 @@
 
 from speck.controller.adaptation.adaptation import AUTHOR, Adaptation
 from speck.controller.adaptation.mover import Advised, Mover, Present
-from speck.controller.adaptation.sight import Sight
+from speck.controller.adaptation.observations import Observations
 
-__all__ = ["AUTHOR", "Adaptation", "Advised", "Mover", "Present", "Sight"]
+__all__ = ["AUTHOR", "Adaptation", "Advised", "Mover", "Observations", "Present"]

@@ -17,12 +17,12 @@ from typing import Any
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.controller.adaptation.mover import Mover, Present
-from speck.controller.adaptation.sight import Sight
+from speck.controller.adaptation.observations import Observations
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import Memory, Outcome, StepRecord, Trigger
+from speck.core.adaptation import AdaptationState, StepOutcome, StepRecord, Trigger
 from speck.core.clocks import Clock, steady_beside
-from speck.core.lifecycle import BY_LOOP, EventKind, OperationKind, OperationState
+from speck.core.lifecycle import AUTOMATIC, EventKind, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
 from speck.errors import Busy, NotFound, SpeckError, StaleRevision
@@ -32,7 +32,7 @@ from speck.observe.metrics import Metrics
 from speck.observe.pace import FRESH, LEAST, fresh_for
 from speck.observe.sampler import Sampler
 from speck.placement.adaptation import limits, verdict
-from speck.placement.adaptation.decide import Answer, Back, Step, decide, with_hold, with_last
+from speck.placement.adaptation.decide import Choice, Revert, Step, decide, with_hold, with_last
 from speck.placement.adaptation.situation import Progress, Realised, Situation
 from speck.placement.profile import Known, SiteProfile, Value
 from speck.store import Event, Head, Store
@@ -66,7 +66,7 @@ class Adaptation:
     period: float = 60.0
     mover: Mover = field(init=False)
     steady: Clock = field(init=False)  # that of what is in memory alone
-    _sights: dict[str, Sight] = field(default_factory=dict, init=False)
+    _observations: dict[str, Observations] = field(default_factory=dict, init=False)
     _silent: dict[str, float] = field(default_factory=dict, init=False)
     _healed: dict[str, float] = field(default_factory=dict, init=False)
     _applied: set[str] = field(default_factory=set, init=False)
@@ -109,13 +109,13 @@ class Adaptation:
         short = [{key: value for key, value in each.items() if key not in lists} for each in shown]
         return {"enabled": self.period > 0, "period": self.period, "compositions": short}
 
-    def sights(self) -> dict[str, Sight]:
+    def observations(self) -> dict[str, Observations]:
         """The last minutes of each composition with the mode ``auto``, by name."""
-        return dict(self._sights)
+        return dict(self._observations)
 
     def is_fallen(self, name: str) -> bool:
         """True if steps of a composition are only advised, as those of an hour or a day are made."""
-        return self._memory(name).fell > self.clock()
+        return self._memory(name).advise_only_until > self.clock()
 
     def show(self, name: str) -> dict[str, Any]:
         """The decisions on a composition.  Raises :class:`~speck.errors.NotFound`."""
@@ -131,7 +131,7 @@ class Adaptation:
     def resume(self, name: str) -> dict[str, Any]:
         """End a pause, and decide at once.  Raises :class:`~speck.errors.NotFound`."""
         shown = self._put_pause(name, 0.0)
-        self._sight(name).resumed = True
+        self._observations_of(name).resumed = True
         self.loop.wake()
         return shown
 
@@ -142,21 +142,25 @@ class Adaptation:
         return self._shown(head)
 
     def _shown(self, head: Head) -> dict[str, Any]:
-        memory, options, sight = self._memory(head.name), self._options(head), self._sights.get(head.name)
+        memory, options, observed = (
+            self._memory(head.name),
+            self._options(head),
+            self._observations.get(head.name),
+        )
         acts = self.period > 0 and options.mode == "auto"
-        following = self._next(sight) if acts and sight is not None else None
+        following = self._next(observed) if acts and observed is not None else None
         enabled, now = self.period > 0, self.clock()
         return {"composition": head.name, "revision": head.revision, "next": following} | memory_data(
             memory, options, now, enabled=enabled
         )
 
-    def _next(self, sight: Sight) -> float | None:
+    def _next(self, observed: Observations) -> float | None:
         """The time of the next decision (Unix, s); ``None`` before the first."""
-        if not math.isfinite(sight.decided):
+        if not math.isfinite(observed.decided):
             return None
-        return sight.decided + self.period + self.clock() - self.steady()
+        return observed.decided + self.period + self.clock() - self.steady()
 
-    def _memory(self, name: str) -> Memory:
+    def _memory(self, name: str) -> AdaptationState:
         """The memory of a composition, with no time further ahead than it may be."""
         return limits.bounded(self.store.adaptation(name), self.clock())
 
@@ -176,8 +180,8 @@ class Adaptation:
         for head in heads:
             if not head.deleting and not self.loop.is_closed:
                 self._round_of(head.name)
-        for name in self._sights.keys() - {each.name for each in heads}:
-            del self._sights[name]
+        for name in self._observations.keys() - {each.name for each in heads}:
+            del self._observations[name]
 
     def _round_of(self, name: str) -> None:
         """Look at one composition; its trouble keeps no other one from being looked at."""
@@ -192,16 +196,16 @@ class Adaptation:
         except SpeckError as error:
             self._hold(name, f"its placement cannot be computed: {error}")
             return
-        sight, now = self._sight(name), self.steady()
-        sight.take(present, self.sampler.waiting(), self.store.adaptation(name).rates, now)
+        observed, now = self._observations_of(name), self.steady()
+        observed.add(present, self.sampler.waiting(), self.store.adaptation(name).rates, now)
         # Each decision has samples of its own.
         period = max(self.period, present.inputs.interval) if present.inputs.interval > LEAST else self.period
-        trigger = sight.due(self.store.adaptation(name), self._silent_sites(name), period, now)
+        trigger = observed.due(self.store.adaptation(name), self._silent_sites(name), period, now)
         if trigger is not None:
             self.decide(name, trigger, present)
 
-    def _sight(self, name: str) -> Sight:
-        return self._sights.setdefault(name, Sight())
+    def _observations_of(self, name: str) -> Observations:
+        return self._observations.setdefault(name, Observations())
 
     def _note_silence(self) -> None:
         """Note since when each engine is silent."""
@@ -226,19 +230,19 @@ class Adaptation:
     def _note_end(self, operation: Operation, plan: Plan, state: OperationState) -> None:
         if operation.kind == OperationKind.HEAL:
             self._healed[operation.composition] = self.steady()
-        elif operation.kind not in BY_LOOP:
+        elif operation.kind not in AUTOMATIC:
             self._applied.add(operation.composition)
         else:
             self.loop.wake()
 
     # --- deciding
 
-    def decide(self, name: str, trigger: Trigger, present: Present) -> Answer | None:
+    def decide(self, name: str, trigger: Trigger, present: Present) -> Choice | None:
         """Decide on a composition, store that, and carry it out; ``None`` if it is gone."""
         now = self.clock()
-        sight = self._sight(name)
+        observed = self._observations_of(name)
         if trigger is not Trigger.VERDICT:  # a judged step is followed by a decision at once
-            sight.decided = self.steady()
+            observed.decided = self.steady()
         try:
             seen = self._situation(name, trigger, present)
         except SpeckError as error:
@@ -249,7 +253,7 @@ class Adaptation:
             answer, after = decide(before, seen, now)
             if not self._write(name, after, self._events(name, answer, before, after)):
                 return None
-        sight.baseline = present.inputs.links
+        observed.baseline = present.inputs.links
         self._count(before, after)
         self._carry_out(name, answer, before, seen)
         return answer
@@ -264,13 +268,13 @@ class Adaptation:
 
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
         memory, head, now = self._memory(name), self.deployments.head(name), self.clock()
-        options, figures, sight = self._options(head), present.figures, self._sight(name)
+        options, figures, observed = self._options(head), present.figures, self._observations_of(name)
         hold = self._obstacle(name, present)
         pending = memory.pending
         seen = Situation(
             revision=head.revision,
             trigger=trigger,
-            by_loop=pending is not None and self._has_made(name, pending, head),
+            automatic=pending is not None and self._has_made(name, pending, head),
             applied=self._take_applied(name),
             options=options,
             objective=figures.objective,
@@ -280,16 +284,16 @@ class Adaptation:
             hold=hold,
             silent=self._silent_sites(name),
             moving=self._moving(name),
-            lag_grows=bool(sight.lagging),
-            draining=sight.draining,
+            lag_grows=bool(observed.lagging),
+            draining=observed.draining,
             interval=present.inputs.interval,
             progress=None if pending is None else self._progress(name, pending, head),
-            realised=None if pending is None or hold else self._realised(pending, present, sight),
+            realised=None if pending is None or hold else self._realised(pending, present, observed),
         )
         if pending is not None or hold or seen.silent or memory.paused > now:
             return seen
         advised = self.mover.advise(name, limits.forbidden(memory, now), options.min_gain)
-        sight.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
+        observed.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
         return replace(
             seen,
             candidates=advised.candidates,
@@ -308,11 +312,11 @@ class Adaptation:
         span = fresh_for(present.inputs.interval)
         fresh = "minute" if span == FRESH else f"{span:.0f} s"
         reasons = {
-            "an operation is at work": not self.operations.is_idle(name),
-            f"job {_few(drifted)} is not as desired": bool(drifted),
-            f"job {_few(waiting)} waits for its next try": bool(waiting),
-            "the server started, or a job was healed, within the last minute": since_heal < AFTER_HEAL,
-            "an engine of its jobs does not answer": bool(used & self._silent.keys()),
+            "an operation is in progress": not self.operations.is_idle(name),
+            f"job {_few(drifted)} is not in its desired state": bool(drifted),
+            f"job {_few(waiting)} waits for its next attempt": bool(waiting),
+            "the server started, or a job was repaired, within the last minute": since_heal < AFTER_HEAL,
+            "an engine of its jobs does not respond": bool(used & self._silent.keys()),
             f"the rate of job {_few(stale)} is not of the last {fresh}": bool(stale),
         }
         return next((reason for reason, applies in reasons.items() if applies), "")
@@ -357,7 +361,7 @@ class Adaptation:
         except NotFound:
             return None
 
-    def _realised(self, step: StepRecord, present: Present, sight: Sight) -> Realised | None:
+    def _realised(self, step: StepRecord, present: Present, observed: Observations) -> Realised | None:
         """The effect of a step, where its jobs' figures are measured at the target."""
         if not step.due or not {step.source, step.target} <= self.measures.inventory.sites.keys():
             return None
@@ -366,19 +370,19 @@ class Adaptation:
             for name, profile in present.inputs.jobs.items()
             if profile.cost is not None and profile.cost.known is Known.MEASURED
         }
-        lags = bool(set(sight.lagging) & set(step.jobs))
+        lags = bool(set(observed.lagging) & set(step.jobs))
         found = verdict.realised(present.model, step, costs, lag_grows=lags)
         predicted = verdict.predicted_gain(step)
-        sight.realised = found.gain / predicted if predicted else None
+        observed.realised = found.gain / predicted if predicted else None
         return found
 
     # --- carrying out
 
-    def _carry_out(self, name: str, answer: Answer, before: Memory, seen: Situation) -> None:
+    def _carry_out(self, name: str, answer: Choice, before: AdaptationState, seen: Situation) -> None:
         """Begin the move that was decided; where it is refused, the memory is as before."""
         if isinstance(answer, Step):
             jobs, site = answer.about.jobs, answer.about.target
-        elif isinstance(answer, Back):
+        elif isinstance(answer, Revert):
             jobs, site = answer.record.jobs, answer.record.source
             self._correct_speed(answer.record, seen)
         else:
@@ -387,13 +391,13 @@ class Adaptation:
         try:
             operation = self.mover.move(name, jobs, site, seen.revision, message)
         except (Busy, StaleRevision) as error:
-            self._withdraw(name, before, seen, f"a user or a healing came first: {error}")
+            self._withdraw(name, before, seen, f"a user's change or a repair came first: {error}")
         except SpeckError as error:
             self._withdraw(name, before, seen, f"the move was refused: {error}")
         else:
             self._note_begun(name, operation)
 
-    def _withdraw(self, name: str, before: Memory, seen: Situation, reason: str) -> None:
+    def _withdraw(self, name: str, before: AdaptationState, seen: Situation, reason: str) -> None:
         _log.info("composition %r: %s", name, reason)
         with self._lock:
             paused = self.store.adaptation(name).paused
@@ -425,7 +429,7 @@ class Adaptation:
 
     # --- writing
 
-    def _write(self, name: str, memory: Memory, events: Iterable[Event] = ()) -> bool:
+    def _write(self, name: str, memory: AdaptationState, events: Iterable[Event] = ()) -> bool:
         """Write a memory and events of it; False if the composition is gone."""
         with self.store.transaction() as transaction:
             if self.store.head(name) is None:
@@ -435,30 +439,30 @@ class Adaptation:
                 transaction.add_event(event)
         return True
 
-    def _events(self, name: str, answer: Answer, before: Memory, after: Memory) -> Iterator[Event]:
+    def _events(
+        self, name: str, answer: Choice, before: AdaptationState, after: AdaptationState
+    ) -> Iterator[Event]:
         if isinstance(answer, Step):
             yield self._event(EventKind.STEP, name, answer.reason)
-        if isinstance(answer, Back):
+        if isinstance(answer, Revert):
             jobs, ban = ", ".join(answer.record.jobs), answer.ban
             yield self._event(EventKind.BACK, name, f"{jobs} to {answer.record.source}: {answer.reason}")
             minutes = round((ban.until - self.clock()) / 60)
             yield self._event(
                 EventKind.BANNED, name, f"{jobs} at {ban.target} for {minutes} min: {ban.reason}"
             )
-        if after.fell > before.fell:
-            yield self._event(
-                EventKind.FELL, name, "its placement is only advised for a while: " + answer.reason
-            )
+        if after.advise_only_until > before.advise_only_until:
+            yield self._event(EventKind.FELL, name, "placements are only advised for now: " + answer.reason)
 
     def _event(self, kind: EventKind, name: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, name, by_loop=True)
+        return Event(self.clock(), kind, message, name, automatic=True)
 
-    def _count(self, before: Memory, after: Memory) -> None:
+    def _count(self, before: AdaptationState, after: AdaptationState) -> None:
         """Count a decision, and the step that was judged in it."""
         self.metrics.decided(after.entries[-1].decision)
         former = before.pending
         for each in after.steps:
-            judged = each.outcome is not Outcome.PENDING and not each.back
+            judged = each.outcome is not StepOutcome.PENDING and not each.back
             if former is not None and each.at == former.at and judged:
                 self.metrics.step_ended(each.outcome)
 

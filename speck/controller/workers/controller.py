@@ -235,7 +235,7 @@ class WorkerController:
     def _report(self, notes: Sequence[Note]) -> None:
         if not notes:
             return
-        events = [Event(self.clock(), kind, message, by_loop=True) for kind, message in notes]
+        events = [Event(self.clock(), kind, message, automatic=True) for kind, message in notes]
         try:
             self.report(events)
         except SpeckError as error:

@@ -46,7 +46,7 @@ class JobLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Packed:
     """The desired number of workers, and the packing that it comes from."""
 
     count: int
@@ -82,7 +82,7 @@ class WorkerGroup:
     scale: Scale
     backoff: Backoff = field(default_factory=Backoff)
     workers: tuple[Worker, ...] = ()
-    decision: Decision | None = None
+    decision: Packed | None = None
     sent: Sent | None = None
     fault: str = ""  # of the hook, or of the workers that did not come
     silent: str = ""  # the reason why the engine does not list its workers
@@ -160,7 +160,7 @@ class WorkerGroup:
 
     # --- decisions
 
-    def decide(self, loads: Sequence[JobLoad]) -> Decision:
+    def decide(self, loads: Sequence[JobLoad]) -> Packed:
         """Pack the jobs, in the order of their arrival, and their predicted instances after them."""
         jobs = {each.job.job_name: each.job for each in loads}
         self._forget_others(jobs)
@@ -181,7 +181,7 @@ class WorkerGroup:
         count = target_workers(bins, least, most)
         self.reached = min(self.reached, max(count, len(self.workers)))
         number = len(items) + len(predicted)
-        self.decision = Decision(count, packing, spare_workers(bins), number, len(predicted))
+        self.decision = Packed(count, packing, spare_workers(bins), number, len(predicted))
         return self.decision
 
     def share(self, job: Job) -> float:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from speck.coordinator.placing.placer import Assigned, Placed
+from speck.coordinator.placing.placer import Assignment, PlacementResult
 from speck.core.plan import Plan, plan_data
 from speck.core.split import shown_job
 from speck.placement.advice import Advice, Comparison, finite
 from speck.placement.cost import Figures
-from speck.placement.explain import Load, Verdict, busiest
+from speck.placement.explain import Explanation, Load, busiest
 from speck.placement.graph import Model
-from speck.placement.groups import Step
+from speck.placement.groups import MoveStep
 from speck.placement.links import link_known, used_links
 from speck.placement.problem import Placement, Problem
 from speck.placement.profile import Known
 
 
-def proposal_data(placed: Placed, plan: Plan, now: float) -> dict[str, Any]:
+def proposal_data(placed: PlacementResult, plan: Plan, now: float) -> dict[str, Any]:
     """A placement with its plan, figures, steps and reasons; ``now`` is Unix time, s."""
     model, advice = placed.model, placed.advice
     problem = model.problem
@@ -50,7 +50,7 @@ def figure_pair(model: Model, advice: Advice) -> dict[str, Any]:
     }
 
 
-def assigned_figures(assigned: Assigned) -> dict[str, Any] | None:
+def assigned_figures(assigned: Assignment) -> dict[str, Any] | None:
     """The figures of a choice of places (``None``: none was made)."""
     if assigned.model is None or assigned.advice is None:
         return None
@@ -93,7 +93,7 @@ def _load_data(load: Load) -> dict[str, Any]:
     }
 
 
-def _step_data(model: Model, step: Step) -> dict[str, Any]:
+def _step_data(model: Model, step: MoveStep) -> dict[str, Any]:
     moved = bool(step.jobs)
     return {
         "jobs": [model.jobs[job] for job in step.jobs],
@@ -117,7 +117,7 @@ def _cost_data(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _verdict_data(model: Model, verdict: Verdict) -> dict[str, Any]:
+def _verdict_data(model: Model, verdict: Explanation) -> dict[str, Any]:
     before = model.sites_now[verdict.job]
     return {
         "job": model.jobs[verdict.job],
@@ -151,7 +151,7 @@ def _comparison_data(problem: Problem, row: Comparison) -> dict[str, Any]:
 # --- how the inputs are known
 
 
-def _known_data(placed: Placed, now: float) -> dict[str, Any]:
+def _known_data(placed: PlacementResult, now: float) -> dict[str, Any]:
     model, inputs = placed.model, placed.inputs
     sources = model.sources.values()
     counts = Counter(each.known for each in sources)

@@ -21,7 +21,7 @@ from speck.core.job import Composition, Job, changed_fields
 from speck.core.plan import Plan, Start
 from speck.errors import BinderError, Conflict, Fault, InvalidInput, Overloaded
 from speck.placement.advice import Advice, Comparison, advise, compare
-from speck.placement.explain import Verdict, verdicts
+from speck.placement.explain import Explanation, verdicts
 from speck.placement.graph import Model, Surroundings, model_of
 from speck.placement.policies import Budget, Policy, policies, policy
 from speck.placement.problem import Load
@@ -33,7 +33,7 @@ SECONDS = 10.0  # of processor time for one placement, and of waiting for the on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class PlacementRequest:
     """The part of a placement that its request decides.
 
     ``policy`` is a name (empty: the composition's own); ``constraints`` are the only sites of a job, by its
@@ -51,7 +51,7 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Assigned:
+class Assignment:
     """A composition with a place for everything, and the choice of places if one was made."""
 
     composition: Composition
@@ -60,7 +60,7 @@ class Assigned:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacementResult:
     """A composition with a place for everything, and how it came about.
 
     ``comparisons`` are those of all policies, if asked for; ``inputs`` the profiles of that moment;
@@ -72,7 +72,7 @@ class Placed:
     model: Model
     advice: Advice
     policy: str
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[Explanation]
     comparisons: Sequence[Comparison]
     inputs: Inputs
     shared: Collection[int] = ()
@@ -114,7 +114,9 @@ class Placer:
         self._choices.note(composition)
         self.pools.reserve(composition)
 
-    def assign(self, composition: Composition, place: str = PLACE_NEW, *, reserve: bool = False) -> Assigned:
+    def assign(
+        self, composition: Composition, place: str = PLACE_NEW, *, reserve: bool = False
+    ) -> Assignment:
         """A composition with a place for each job and topic.
 
         Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
@@ -123,23 +125,23 @@ class Placer:
         a site, and :class:`~speck.errors.Overloaded`.
         """
         if place == PLACE_ALL and any(job.movable for job in composition.jobs.values()):
-            placed = self.place(composition, Wishes(), reserve=reserve)
-            return Assigned(placed.composition, placed.model, placed.advice)
+            placed = self.place(composition, PlacementRequest(), reserve=reserve)
+            return Assignment(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
-            return Assigned(self.pools.assign(composition, reserve=reserve))
+            return Assignment(self.pools.assign(composition, reserve=reserve))
         draft = self._draft(composition)
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
         if missing and place == PLACE_NONE:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
-            return Assigned(self.pools.assign(draft.settled(sites, homes), reserve=reserve))
+            return Assignment(self.pools.assign(draft.settled(sites, homes), reserve=reserve))
         draft = reachable(draft, self.pool)
         with self.alone():
-            model = self._model(draft, Wishes(), hold=True)
+            model = self._model(draft, PlacementRequest(), hold=True)
             advice = advise(model, policy(draft.options.policy), self._budget())
             settled = self._placed(draft, model, advice, reserve)
-        return Assigned(self.pools.assign(settled, reserve=reserve), model, advice)
+        return Assignment(self.pools.assign(settled, reserve=reserve), model, advice)
 
     def _placed(self, draft: Draft, model: Model, advice: Advice, reserve: bool) -> Composition:
         """The composition of a draft with the sites and homes of an advice."""
@@ -158,10 +160,10 @@ class Placer:
             free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
             draft = self._draft(free)
             group = next((each for each in draft.groups if name in each), (name,))
-            wishes = Wishes(constraints=dict.fromkeys(group, (site,)))
-            self._check(draft, wishes)
+            request = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
+            self._check(draft, request)
             with self.alone():
-                model = self._model(draft, wishes, hold=True)
+                model = self._model(draft, request, hold=True)
                 placement = advise(model, policy(draft.options.policy), self._budget()).placement
             composition = self.pools.assign(draft.settled(model.sites(placement), model.homes(placement)))
         jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
@@ -169,38 +171,42 @@ class Placer:
 
     # --- proposing
 
-    def place(self, composition: Composition, wishes: Wishes, *, reserve: bool = False) -> Placed:
-        """Place all movable jobs of a composition anew, by the wishes of a request.
+    def place(
+        self, composition: Composition, request: PlacementRequest, *, reserve: bool = False
+    ) -> PlacementResult:
+        """Place all movable jobs of a composition again, as requested.
 
         ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for wrong names,
         and for a policy without an answer.
         """
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
-        chosen = policy(wishes.policy or (composition.placement.policy if composition.placement else "speck"))
+        chosen = policy(
+            request.policy or (composition.placement.policy if composition.placement else "speck")
+        )
         draft = self._draft(composition)
-        self._check(draft, wishes)
+        self._check(draft, request)
         head = self.deployments.head(composition.name)
         able = portable(
             reachable(draft, self.pool), self.deployments.snapshot(head), self.pool, self.state_limit
         )
         with self.alone():
             inputs = self.inputs()
-            model = self._model(able.draft, wishes, inputs=inputs)
+            model = self._model(able.draft, request, inputs=inputs)
             shared = [model.number[name] for name in able.shared]
             budget = self._budget()
             advice = advise(model, chosen, budget, shared)
-            asked = [model.number[name] for name in wishes.explain]
+            asked = [model.number[name] for name in request.explain]
             before = model.before(advice.placement) if any(draft.sites) else None
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
-            rows = compare(model, self._others(), budget) if wishes.compare else []
+            rows = compare(model, self._others(), budget) if request.compare else []
             settled = self._placed(draft, model, advice, reserve)
         settled = self.pools.assign(settled, reserve=reserve)
-        return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
+        return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
 
     def present(self, composition: Composition, inputs: Inputs) -> Model:
         """The model of a composition as it runs; no engine is asked."""
-        return self._model(self._draft(composition), Wishes(), hold=True, inputs=inputs)
+        return self._model(self._draft(composition), PlacementRequest(), hold=True, inputs=inputs)
 
     def moved(self, composition: Composition, jobs: Collection[str], site: str) -> Composition:
         """A composition that runs, with some of its movable jobs at another site, and nothing else changed.
@@ -221,9 +227,9 @@ class Placer:
     def _others(self) -> Sequence[Policy]:
         return list(policies().values())
 
-    def remodel(self, placed: Placed) -> Model:
+    def remodel(self, placed: PlacementResult) -> Model:
         """The model of an earlier placement with the present profiles."""
-        return self._model(placed.model.draft, Wishes())
+        return self._model(placed.model.draft, PlacementRequest())
 
     def _draft(self, composition: Composition) -> Draft:
         """The draft of a composition.  Raises :class:`InvalidInput` for jobs that no site can run."""
@@ -239,7 +245,7 @@ class Placer:
         return draft
 
     def _model(
-        self, draft: Draft, wishes: Wishes, *, hold: bool = False, inputs: Inputs | None = None
+        self, draft: Draft, request: PlacementRequest, *, hold: bool = False, inputs: Inputs | None = None
     ) -> Model:
         inputs = self.inputs() if inputs is None else inputs
         others = self._other_compositions(draft.name)
@@ -251,10 +257,10 @@ class Placer:
             inputs=inputs,
             running=frozenset(draft.sites),
             unprofiled=frozenset(self._unprofiled(draft)),
-            pinned=frozenset(wishes.pins),
-            constraints={**_permitted(draft, wishes.forbidden), **wishes.constraints},
+            pinned=frozenset(request.pins),
+            constraints={**_permitted(draft, request.forbidden), **request.constraints},
             hold=hold,
-            homes_stay=wishes.homes_stay,
+            homes_stay=request.homes_stay,
             background=self._background(others, table, inputs),
         )
         return model_of(draft, around)
@@ -289,15 +295,15 @@ class Placer:
 
     # --- checks and bounds
 
-    def _check(self, draft: Draft, wishes: Wishes) -> None:
+    def _check(self, draft: Draft, request: PlacementRequest) -> None:
         faults = [
             *(
                 _unknown_job(name, draft.jobs, field)
-                for field, name in _named(wishes)
+                for field, name in _named(request)
                 if name not in draft.jobs
             ),
-            *_wrong_constraints(draft, wishes.constraints),
-            *_wrong_pins(draft, wishes.pins),
+            *_wrong_constraints(draft, request.constraints),
+            *_wrong_pins(draft, request.pins),
         ]
         if faults:
             raise InvalidInput(faults, f"placement of {draft.name!r}")
@@ -306,7 +312,7 @@ class Placer:
     def alone(self) -> Iterator[None]:
         """Compute one placement at a time.  Raises :class:`~speck.errors.Overloaded`."""
         if not self._one.acquire(timeout=SECONDS):
-            raise Overloaded("another placement is being computed (try again when it is done)")
+            raise Overloaded("another placement is being computed (retry when it has finished)")
         try:
             yield
         finally:
@@ -351,10 +357,10 @@ def _homeless(draft: Draft) -> Iterator[Fault]:
             yield Fault(message, job=name, field="sites", value=", ".join(job.sites))
 
 
-def _named(wishes: Wishes) -> Iterator[tuple[str, str]]:
-    yield from (("constraint", name) for name in wishes.constraints)
-    yield from (("pin", name) for name in wishes.pins)
-    yield from (("explain", name) for name in wishes.explain)
+def _named(request: PlacementRequest) -> Iterator[tuple[str, str]]:
+    yield from (("constraint", name) for name in request.constraints)
+    yield from (("pin", name) for name in request.pins)
+    yield from (("explain", name) for name in request.explain)
 
 
 def _unknown_job(name: str, jobs: Mapping[str, Job], field: str) -> Fault:
@@ -374,7 +380,7 @@ def _wrong_constraints(draft: Draft, constraints: Mapping[str, Sequence[str]]) -
             if site not in draft.candidates[name]:
                 known = ", ".join(draft.candidates[name]) or "none"
                 near = nearest(site, draft.candidates[name])
-                message = f"site {site!r} is none of its sites{near} (expected one of: {known})"
+                message = f"site {site!r} is not one of its sites{near} (expected one of: {known})"
                 yield Fault(message, job=name, field="constraint", value=site)
 
 

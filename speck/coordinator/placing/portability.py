@@ -10,7 +10,7 @@ from speck.apply.state_transfer import StateTransfer
 from speck.binder import EngineBinder
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
-from speck.core.draft import Draft, Refusal
+from speck.core.draft import Draft, ExcludedSite
 from speck.core.job import Job
 from speck.core.runtime import Handle
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
@@ -55,7 +55,7 @@ def reachable(draft: Draft, pool: BinderPool) -> Draft:
         }
         if len(silent) < len(found):
             candidates[name] = {site: each for site, each in found.items() if site not in silent}
-            refused += [Refusal(name, site, fault) for site, fault in silent.items()]
+            refused += [ExcludedSite(name, site, fault) for site, fault in silent.items()]
     return replace(draft, candidates=candidates, refused=tuple(refused))
 
 
@@ -87,7 +87,7 @@ def portable(draft: Draft, snapshot: Snapshot, pool: BinderPool, limit: int) -> 
             if site != draft.sites[name] and (fault := _fault(transfer, address, *running[name]))
         }
         candidates[name] = {site: each for site, each in candidates[name].items() if site not in faults}
-        refused += [Refusal(name, site, fault) for site, fault in faults.items()]
+        refused += [ExcludedSite(name, site, fault) for site, fault in faults.items()]
         if _reads_in_place(transfer, draft.candidates[name].values(), *running[name]):
             shared.add(name)
     return Portable(replace(draft, candidates=candidates, refused=tuple(refused)), frozenset(shared))

@@ -19,8 +19,8 @@ def refuse_unplaced(composition: Composition) -> None:
     """Raise :class:`InvalidInput` when a job has no site yet, or a topic of it no home."""
     faults = [
         Fault(
-            f"has no site yet among {listed(job.sites)} (expected one to be chosen before it is planned; "
-            "to choose it by hand, write 'site: NAME')",
+            f"has no site yet among {listed(job.sites)} (expected a site to be chosen before planning; "
+            "to choose it yourself, write 'site: NAME')",
             job=name,
             field="sites",
             value=", ".join(job.sites),
@@ -42,7 +42,7 @@ def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> No
     refuse_jobs(quotas, composition.name, composition.jobs, owners)
     faults = [
         Fault(
-            f"job_name {name!r} is a job of composition {owners[name]!r} already (expected another name; "
+            f"job_name {name!r} is already a job of composition {owners[name]!r} (expected another name; "
             f"to change that composition, give this one its name: 'name: {owners[name]}')",
             job=name,
             field="job_name",

@@ -70,7 +70,7 @@ class Builds:
             if isinstance(error, Rejected):
                 faults.append(Fault(_text(error, jobs), job=name, field="job_path"))
             elif isinstance(error, BinderError):
-                warnings.append(f"{_names(jobs)} could not be built beforehand: {error}")
+                warnings.append(f"{_names(jobs)} could not be built in advance: {error}")
             else:
                 raise error
         warnings += [

@@ -17,7 +17,7 @@ from speck.errors import BinderError, Fault, InvalidInput
 from speck.store import SessionRecord
 from speck.store.deployments import Snapshot
 
-_REMEDY = "expected --give-up, which gives them up"
+_REMEDY = "use --give-up to discard them"
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,16 @@ class UndrainedSessions:
     def _fate(self, read: bool, away: bool) -> tuple[str, bool]:
         """The messages' fate, empty where it goes without saying; and true if none is lost."""
         if away:
-            return "its engine is left behind, so they are given up", False
+            return "its engine is treated as lost, so they are discarded", False
         if self.drain <= 0:
-            return "the server has no time for them (speck serve --drain 0), so they are given up", False
+            return "draining is disabled (speck serve --drain 0), so they are discarded", False
         if read and self.give_up:
-            return f"those that it does not process in {self.drain:g} s are given up", False
+            return f"those it does not process in {self.drain:g} s are discarded", False
         if read:
             return "", True
         if self.give_up:
-            return "the job does not run, so they are given up", False
-        return "the job does not run, and is started once more as it was to process them first", True
+            return "the job is not running, so they are discarded", False
+        return "the job is not running; it is restarted in its old form to process them first", True
 
     def _count(self, session: SessionRecord) -> int | None:
         try:
@@ -88,7 +88,7 @@ def refuse_loss(composition: str, leaves: Collection[UndrainedSession], give_up:
 
 
 def undrained_text(session: UndrainedSession) -> str:
-    """A session that a job leaves, in words."""
+    """Messages at a source that a job leaves, as text."""
     waiting = waiting_text(session.waiting, session.topic, session.broker)
     return f"{waiting}, which it leaves: {session.fate}"
 

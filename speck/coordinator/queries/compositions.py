@@ -58,7 +58,7 @@ class Queries:
     # --- compositions
 
     def compositions(self) -> list[dict[str, Any]]:
-        """Each composition: name, last revision, number of desired jobs, the operation at work on it."""
+        """Each composition: name, last revision, number of desired jobs, the operation in progress on it."""
         found = []
         for head in self.deployments.store.heads():
             with suppress(NotFound):  # deleted since
@@ -121,7 +121,7 @@ class Queries:
         attempt = snapshot.attempt(name)
         answer = {"job_name": name, "address": snapshot.forms[name].spe_address, "observed_at": self.clock()}
         if attempt is None or attempt.handle is None:
-            return answer | {"about": "no engine has the job, so there is no log of it", "lines": []}
+            return answer | {"about": "the job is at no engine, so it has no log", "lines": []}
         engine = self.pool.engine(snapshot.forms[name])
         return answer | {
             "about": engine.log_about,
@@ -191,7 +191,7 @@ class Queries:
         if attempt is None:
             return JobStatus(JobState.PENDING, now, "not started")
         if attempt.phase == "intended":
-            return JobStatus(JobState.STARTING, now, "given to its engine, no answer yet")
+            return JobStatus(JobState.STARTING, now, "submitted to its engine, no response yet")
         return seen.get(record.name, JobStatus(JobState.UNKNOWN, now, "not observed yet"))
 
     def _metrics(self, snapshot: Snapshot, attempt: AttemptRecord) -> dict[str, Any] | None:

@@ -35,9 +35,9 @@ class Finding(StrEnum):
     """The kinds of findings."""
 
     SITE = "site"  # of the health check: unreachable, lossy settings, clocks
-    SESSION = "session near its bound"
+    SESSION = "session near its limit"
     STATE = "state unreadable"
-    SINK = "sink keeps too much"
+    SINK = "sink retains too much"
     READER = "reader not connected"
     UNREAD = "not reading"
     QOS0 = "messages at QoS 0"
@@ -113,7 +113,7 @@ class Doctor:
                 Finding.SESSION,
                 address,
                 f"the broker has dropped {dropped} messages since its start, since a session was full",
-                "find the reader that is behind (speck jobs), and raise max_queued_bytes of the broker",
+                "find the slow reader (speck jobs), and raise max_queued_bytes of the broker",
             )
         bound = self.inventory.broker(address).max_queued_bytes
         if stored is not None and bound and stored >= NEAR * bound:
@@ -121,8 +121,8 @@ class Doctor:
                 Finding.SESSION,
                 address,
                 f"the broker keeps {stored / 1e6:.0f} MB; a session drops messages beyond max_queued_bytes "
-                f"({bound / 1e6:g} MB by the inventory, or as shipped)",
-                "find the reader that is behind (speck jobs), give it more parallelism or start it again; "
+                f"({bound / 1e6:g} MB, from the inventory or by default)",
+                "find the slow reader (speck jobs) and restart it or raise its parallelism; "
                 "or raise max_queued_bytes",
             )
 
@@ -160,7 +160,7 @@ class Doctor:
                     Finding.SINK,
                     name,
                     f"its sink waited {throttled / 1000:.0f} s for readers of its topic to catch up",
-                    "find the reader that is behind (speck jobs), and give it more parallelism",
+                    "find the slow reader (speck jobs), and raise its parallelism",
                 )
             if receives_qos0(details):
                 yield Diagnosis(

@@ -131,7 +131,7 @@ def _against(sample: SplitSample, rate: float | None, load: float | None, hot: b
     """The reasons not to split."""
     found = []
     if not hot:
-        found.append("groupBy by key spreads such rows evenly by itself")
+        found.append("groupBy by key already spreads such rows evenly")
     if load is not None and rate is not None and load <= MOST_BUSY:
         found.append(f"{_at(load, rate)}: one task is enough")
     if sample.add_us < CHEAP_US and (load is None or load <= MOST_BUSY):

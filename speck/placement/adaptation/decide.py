@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from speck.core.adaptation import (
     ENTRIES,
+    AdaptationState,
     Ban,
     Decision,
     Entry,
-    Memory,
-    Outcome,
+    StepOutcome,
     StepRecord,
     Streak,
     Trigger,
@@ -40,7 +40,7 @@ EMERGENCY = 1.1  # least multiplier after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 AT_ONCE = 2  # steps at work on all compositions
 LONGEST_REASON = 300  # characters
-REWIRED = "a better placement moves topics, too, which is not done by itself: speck advise"
+REWIRED = "a better placement also moves topics, which is never automatic: speck advise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class Revert:
     """A step is to be taken back: the jobs of ``record``, from its target to its source."""
 
     reason: str
@@ -77,21 +77,21 @@ class Back:
     ban: Ban
 
 
-Answer = Hold | Advise | Step | Back
+Choice = Hold | Advise | Step | Revert
 
 
-def decide(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def decide(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choice, AdaptationState]:
     """The decision and the memory after it; ``now`` is Unix time, s."""
     memory = _caught_up(trimmed(memory, now), seen)
     answer, memory = _answer(memory, seen, now)
     return answer, _noted(memory, answer, seen, now)
 
 
-def _caught_up(memory: Memory, seen: Situation) -> Memory:
+def _caught_up(memory: AdaptationState, seen: Situation) -> AdaptationState:
     """The memory in which a user's apply has ended the streak and the step that was pending."""
     pending = memory.pending
     if pending is not None and (seen.revision > pending.revision or not _is_own(pending, seen)):
-        memory = with_last(memory, replace(pending, outcome=Outcome.SUPERSEDED))
+        memory = with_last(memory, replace(pending, outcome=StepOutcome.SUPERSEDED))
     if seen.applied or seen.revision != memory.revision:
         memory = replace(memory, revision=seen.revision, streak=None)
     return memory
@@ -99,10 +99,10 @@ def _caught_up(memory: Memory, seen: Situation) -> Memory:
 
 def _is_own(pending: StepRecord, seen: Situation) -> bool:
     """True if no user has applied anything since the step was decided."""
-    return seen.revision < pending.revision or seen.by_loop
+    return seen.revision < pending.revision or seen.automatic
 
 
-def _answer(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def _answer(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choice, AdaptationState]:
     if memory.paused > now:
         return Hold("paused"), replace(memory, streak=None)
     if memory.pending is not None:
@@ -118,24 +118,26 @@ def _silence(seen: Situation) -> str:
     names = ", ".join(seen.silent)
     options = " ".join(f"--leave-behind {name}" for name in seen.silent)
     return (
-        f"site {names} does not answer: speck apply FILE {options} moves its jobs, "
-        "and gives up their state and the messages that wait there"
+        f"site {names} does not respond: speck apply FILE {options} moves its jobs, "
+        "and discards their state and unprocessed messages there"
     )
 
 
 # --- a step that is pending
 
 
-def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def _judge(
+    memory: AdaptationState, step: StepRecord, seen: Situation, now: float
+) -> tuple[Choice, AdaptationState]:
     progress = seen.progress
     if progress is None and seen.revision < step.revision:  # the server ended before it was begun
         return _begun_anew(memory, step)
     if progress is not None and progress.state in (OperationState.RUNNING, OperationState.WAITING):
-        return Hold(f"a step is at work ({progress.state.value})"), memory
+        return Hold(f"a step is in progress ({progress.state.value})"), memory
     failed = progress is not None and progress.state is OperationState.FAILED
     if step.back:
-        outcome = Outcome.FAILED if failed else Outcome.KEPT
-        what = "the way back failed (see its operation)" if failed else "the step is taken back"
+        outcome = StepOutcome.FAILED if failed else StepOutcome.KEPT
+        what = "the revert failed (see its operation)" if failed else "the step is reverted"
         return Hold(what), with_last(memory, replace(step, outcome=outcome))
     if failed and progress is not None:
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
@@ -144,47 +146,51 @@ def _judge(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tup
     return _judge_window(memory, step, seen, now)
 
 
-def _begun_anew(memory: Memory, step: StepRecord) -> tuple[Answer, Memory]:
+def _begun_anew(memory: AdaptationState, step: StepRecord) -> tuple[Choice, AdaptationState]:
     """A step that was stored and not begun, as the server ended: it is forgotten, but not a way back."""
     former = memory.steps[-2] if len(memory.steps) > 1 else step
     bans = [each for each in memory.bans if each.jobs == step.jobs and each.target == step.source]
     if step.back and bans:
-        return Back(bans[-1].reason, former, bans[-1]), memory
-    return Hold("the last step was not begun"), replace(memory, steps=memory.steps[:-1])
+        return Revert(bans[-1].reason, former, bans[-1]), memory
+    return Hold("the last step was not started"), replace(memory, steps=memory.steps[:-1])
 
 
-def _await(memory: Memory, step: StepRecord, progress: Progress | None, now: float) -> tuple[Answer, Memory]:
+def _await(
+    memory: AdaptationState, step: StepRecord, progress: Progress | None, now: float
+) -> tuple[Choice, AdaptationState]:
     """The step is carried out: note when it is judged."""
     ended = progress.ended if progress is not None and progress.ended else now
     when = verdict.due(ended, step.catch_up)
-    return Hold("the step settles"), with_last(memory, replace(step, due=when, looked=when))
+    return Hold("the step is settling"), with_last(memory, replace(step, due=when, looked=when))
 
 
-def _judge_window(memory: Memory, step: StepRecord, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def _judge_window(
+    memory: AdaptationState, step: StepRecord, seen: Situation, now: float
+) -> tuple[Choice, AdaptationState]:
     """Look at the step in one of its windows, and judge it in the last."""
     # Each window has samples of its own.
     if now < step.looked + max(verdict.WINDOW, seen.interval):
-        return Hold("the step settles" if now < step.due else "the step is judged"), memory
+        return Hold("the step is settling" if now < step.due else "the step is being evaluated"), memory
     if seen.hold or seen.realised is None:
-        return Hold(f"the step cannot be judged yet: {seen.hold or 'no fresh figures'}"), memory
+        return Hold(f"the step cannot be evaluated yet: {seen.hold or 'no fresh figures'}"), memory
     missing = verdict.shortfall(step, seen.realised)
     step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
     if step.windows < verdict.WINDOWS:
-        found = missing or "it holds its prediction"
+        found = missing or "it meets its prediction"
         return Hold(f"window {step.windows} of {verdict.WINDOWS}: {found}"), with_last(memory, step)
     if step.good >= verdict.NEEDED:
-        memory = with_last(memory, replace(step, outcome=Outcome.KEPT))
+        memory = with_last(memory, replace(step, outcome=StepOutcome.KEPT))
         return Hold(f"the step is kept: it gains {seen.realised.gain:.0%} of the objective"), memory
-    return _back(memory, step, missing or "it did not hold in two windows of three", seen, now)
+    return _back(memory, step, missing or "it missed its prediction in two of three windows", seen, now)
 
 
 def _back(
-    memory: Memory, step: StepRecord, reason: str, seen: Situation, now: float
-) -> tuple[Answer, Memory]:
+    memory: AdaptationState, step: StepRecord, reason: str, seen: Situation, now: float
+) -> tuple[Choice, AdaptationState]:
     """Take a step back, once, and ban it."""
     failed = seen.progress is not None and seen.progress.state is OperationState.FAILED
     ban = ban_of(memory, step, reason, now)
-    ended = replace(step, outcome=Outcome.FAILED if failed else Outcome.BACK)
+    ended = replace(step, outcome=StepOutcome.FAILED if failed else StepOutcome.BACK)
     memory = with_ban(with_last(memory, ended), ban)
     back = StepRecord(
         jobs=step.jobs,
@@ -198,10 +204,10 @@ def _back(
         revision=seen.revision + 1,
         back=True,
     )
-    return Back(reason, ended, ban), replace(memory, steps=(*memory.steps, back), streak=None)
+    return Revert(reason, ended, ban), replace(memory, steps=(*memory.steps, back), streak=None)
 
 
-def with_last(memory: Memory, step: StepRecord) -> Memory:
+def with_last(memory: AdaptationState, step: StepRecord) -> AdaptationState:
     """The memory with another version of its last step."""
     return replace(memory, steps=(*memory.steps[:-1], step))
 
@@ -209,11 +215,11 @@ def with_last(memory: Memory, step: StepRecord) -> Memory:
 # --- a new step
 
 
-def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def _choose(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choice, AdaptationState]:
     """Choose the first candidate without an objection, and take it if it is due."""
     if seen.draining and not seen.lag_grows:
         # Its rates are those of the backlog.
-        return Hold(f"job {', '.join(seen.draining)} works off a backlog"), replace(memory, streak=None)
+        return Hold(f"job {', '.join(seen.draining)} is processing a backlog"), replace(memory, streak=None)
     objections = [(each, _objection(memory, each, seen, now)) for each in seen.candidates]
     permitted = [each for each, why in objections if not why]
     # One that was the best before goes on: near-equal ones change places with every measurement.
@@ -224,14 +230,14 @@ def _choose(memory: Memory, seen: Situation, now: float) -> tuple[Answer, Memory
         if seen.rewires >= seen.options.min_gain:
             return Advise(REWIRED), memory
         about = seen.candidates[0] if seen.candidates else None
-        return Hold(objections[0][1] if objections else "nothing is better", about), memory
+        return Hold(objections[0][1] if objections else "no placement is better", about), memory
     memory = _with_streak(memory, found)
-    if memory.fell > now:
-        return Advise("the steps of this hour or day are made: speck advise", found), memory
+    if memory.advise_only_until > now:
+        return Advise("the limit of steps of this hour or day is reached: speck advise", found), memory
     return _time(memory, found, seen, now)
 
 
-def _objection(memory: Memory, step: Candidate, seen: Situation, now: float) -> str:
+def _objection(memory: AdaptationState, step: Candidate, seen: Situation, now: float) -> str:
     """The reason why a step is not taken, however long it has been the best; empty if there is none."""
     least = seen.options.min_gain
     if not step.is_finite:
@@ -249,7 +255,7 @@ def _objection(memory: Memory, step: Candidate, seen: Situation, now: float) -> 
     # Where the rates are not sustained, results get older all the time: that is no time to save a move.
     relieves = seen.multiplier < SUSTAINED and step.multiplier >= seen.multiplier
     if not (relieves or step.pays_after <= seen.options.horizon / 2):
-        return f"it would pay back after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
+        return f"it would break even after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
     return ""
 
 
@@ -257,13 +263,15 @@ def _is_same(streak: Streak | None, step: Candidate) -> bool:
     return streak is not None and (streak.jobs, streak.target) == (step.jobs, step.target)
 
 
-def _with_streak(memory: Memory, step: Candidate) -> Memory:
+def _with_streak(memory: AdaptationState, step: Candidate) -> AdaptationState:
     last = memory.streak
     count = last.count + 1 if last is not None and _is_same(last, step) else 1
     return replace(memory, streak=Streak(jobs=step.jobs, target=step.target, count=count))
 
 
-def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple[Answer, Memory]:
+def _time(
+    memory: AdaptationState, step: Candidate, seen: Situation, now: float
+) -> tuple[Choice, AdaptationState]:
     """Take a step, unless it is too early for it."""
     count = memory.streak.count if memory.streak is not None else 0
     emergency = _is_emergency(seen, step)
@@ -275,11 +283,11 @@ def _time(memory: Memory, step: Candidate, seen: Situation, now: float) -> tuple
     if now < last + cooldown:
         return Hold(f"the last step is less than {cooldown:.0f} s ago", step), memory
     if seen.moving >= AT_ONCE:
-        return Hold(f"{AT_ONCE} other steps are at work", step), memory
+        return Hold(f"{AT_ONCE} other steps are in progress", step), memory
     if (until := limited_until(memory, seen.options, now)) > 0:
         hour = len(steps_since(memory, now - 3600.0))
-        reason = f"{hour} steps were made in an hour, {len(memory.steps)} in a day: only advises for a while"
-        return Advise(reason, step), replace(memory, fell=until, streak=None)
+        reason = f"{hour} steps in an hour, {len(memory.steps)} in a day: advises only for now"
+        return Advise(reason, step), replace(memory, advise_only_until=until, streak=None)
     return _taken(memory, step, seen, emergency, now)
 
 
@@ -294,8 +302,8 @@ def _is_emergency(seen: Situation, step: Candidate) -> bool:
 
 
 def _taken(
-    memory: Memory, step: Candidate, seen: Situation, emergency: bool, now: float
-) -> tuple[Answer, Memory]:
+    memory: AdaptationState, step: Candidate, seen: Situation, emergency: bool, now: float
+) -> tuple[Choice, AdaptationState]:
     record = StepRecord(
         jobs=step.jobs,
         source=step.source,
@@ -321,7 +329,7 @@ def step_reason(step: Candidate, seen: Situation, emergency: bool) -> str:
         f"{_name(step)}: {why} ({seen.objective:.3g} to {step.objective:.3g}; "
         f"age p95 {seen.age_p95:.3g} s to {step.age_p95:.3g} s; "
         f"multiplier {seen.multiplier:.2g} to {step.multiplier:.2g}), "
-        f"standing still {step.standstill:.1f} s pays back after {step.pays_after:.0f} s"
+        f"downtime {step.standstill:.1f} s, break-even after {step.pays_after:.0f} s"
     )
 
 
@@ -332,14 +340,14 @@ def _name(step: Candidate | StepRecord) -> str:
 # --- entries
 
 
-def with_hold(memory: Memory, reason: str, seen: Situation, now: float) -> Memory:
+def with_hold(memory: AdaptationState, reason: str, seen: Situation, now: float) -> AdaptationState:
     """The memory with an entry for a round in which nothing could be decided."""
     return _noted(memory, Hold(reason), seen, now)
 
 
-def _noted(memory: Memory, answer: Answer, seen: Situation, now: float) -> Memory:
+def _noted(memory: AdaptationState, answer: Choice, seen: Situation, now: float) -> AdaptationState:
     """The memory with an entry of the answer, and the rates that it was made with."""
-    trigger = Trigger.VERDICT if isinstance(answer, Back) else seen.trigger
+    trigger = Trigger.VERDICT if isinstance(answer, Revert) else seen.trigger
     entry = replace(_entry(answer), at=now, since=now, trigger=trigger)
     entries = memory.entries
     if entries and _same(entries[-1], entry):
@@ -349,11 +357,11 @@ def _noted(memory: Memory, answer: Answer, seen: Situation, now: float) -> Memor
     return replace(memory, entries=(*entries, entry)[-ENTRIES:], rates=rates or memory.rates)
 
 
-def _entry(answer: Answer) -> Entry:
+def _entry(answer: Choice) -> Entry:
     blank = Entry(
         at=0.0, since=0.0, decision=_DECISIONS[type(answer)], trigger=Trigger.PERIOD, reason=answer.reason
     )
-    if isinstance(answer, Back):
+    if isinstance(answer, Revert):
         step = answer.record
         return replace(blank, jobs=step.jobs, source=step.target, target=step.source)
     if answer.about is None:
@@ -373,7 +381,7 @@ _DECISIONS: dict[type, Decision] = {
     Hold: Decision.HOLD,
     Advise: Decision.ADVISE,
     Step: Decision.STEP,
-    Back: Decision.BACK,
+    Revert: Decision.BACK,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from speck.core.adaptation import LONGEST_PAUSE, Ban, Memory, StepRecord
+from speck.core.adaptation import LONGEST_PAUSE, AdaptationState, Ban, StepRecord
 from speck.core.placement import PlacementOptions
 from speck.placement.adaptation.situation import Candidate
 from speck.placement.adaptation.verdict import LONGEST_DELAY
@@ -18,12 +18,12 @@ REMEMBERED = 40  # steps, and bans
 LONGEST = 200  # characters of a reason
 
 
-def steps_since(memory: Memory, oldest: float) -> list[StepRecord]:
+def steps_since(memory: AdaptationState, oldest: float) -> list[StepRecord]:
     """The steps since then that took no other one back."""
     return [each for each in memory.steps if each.at > oldest and not each.back]
 
 
-def limited_until(memory: Memory, options: PlacementOptions, now: float) -> float:
+def limited_until(memory: AdaptationState, options: PlacementOptions, now: float) -> float:
     """The time until which no further step is allowed; 0: one is."""
     found = 0.0
     for count, period in ((options.steps_per_hour, HOUR), (PER_DAY, DAY)):
@@ -33,7 +33,7 @@ def limited_until(memory: Memory, options: PlacementOptions, now: float) -> floa
     return found
 
 
-def bounded(memory: Memory, now: float) -> Memory:
+def bounded(memory: AdaptationState, now: float) -> AdaptationState:
     """The memory with no time further ahead than it can be; ``now`` is Unix time, which may be set back.
 
     A step that was made after ``now`` was made now; a ban, a pause and the time until steps are advised only
@@ -44,7 +44,7 @@ def bounded(memory: Memory, now: float) -> Memory:
         steps=tuple(_bounded(each, now) for each in memory.steps),
         bans=tuple(replace(each, until=min(each.until, now + _length(each.times))) for each in memory.bans),
         paused=min(memory.paused, now + LONGEST_PAUSE),
-        fell=min(memory.fell, now + DAY),
+        advise_only_until=min(memory.advise_only_until, now + DAY),
     )
 
 
@@ -53,7 +53,7 @@ def _bounded(step: StepRecord, now: float) -> StepRecord:
     return replace(step, at=min(step.at, now), due=min(step.due, latest), looked=min(step.looked, latest))
 
 
-def trimmed(memory: Memory, now: float) -> Memory:
+def trimmed(memory: AdaptationState, now: float) -> AdaptationState:
     """The memory without steps of more than a day ago, and bans that ended a day ago."""
     memory = bounded(memory, now)
     steps = tuple(each for each in memory.steps if each.at > now - DAY or each is memory.pending)
@@ -65,7 +65,7 @@ def trimmed(memory: Memory, now: float) -> Memory:
 # --- bans
 
 
-def banned(memory: Memory, candidate: Candidate, now: float) -> Ban | None:
+def banned(memory: AdaptationState, candidate: Candidate, now: float) -> Ban | None:
     """The ban of a step: of one of its jobs at its target."""
     for ban in memory.bans:
         if ban.until > now and ban.target == candidate.target and set(ban.jobs) & set(candidate.jobs):
@@ -73,7 +73,7 @@ def banned(memory: Memory, candidate: Candidate, now: float) -> Ban | None:
     return None
 
 
-def forbidden(memory: Memory, now: float) -> Mapping[str, frozenset[str]]:
+def forbidden(memory: AdaptationState, now: float) -> Mapping[str, frozenset[str]]:
     """The sites to which each banned job may not move now."""
     found: dict[str, frozenset[str]] = {}
     for ban in memory.bans:
@@ -83,7 +83,7 @@ def forbidden(memory: Memory, now: float) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def ban_of(memory: Memory, step: StepRecord, reason: str, now: float) -> Ban:
+def ban_of(memory: AdaptationState, step: StepRecord, reason: str, now: float) -> Ban:
     """The ban that follows a step which did not hold: twice as long as the one before."""
     former = [each for each in memory.bans if (each.jobs, each.target) == (step.jobs, step.target)]
     times = 1 + max((each.times for each in former), default=0)
@@ -96,7 +96,7 @@ def _length(times: int) -> float:
     return min(LONGEST_BAN, BAN * 2.0 ** (min(times, 20) - 1))
 
 
-def with_ban(memory: Memory, ban: Ban) -> Memory:
+def with_ban(memory: AdaptationState, ban: Ban) -> AdaptationState:
     """The memory with a ban in place of the former one of the same group and site."""
     others = tuple(each for each in memory.bans if (each.jobs, each.target) != (ban.jobs, ban.target))
     return replace(memory, bans=(*others, ban))

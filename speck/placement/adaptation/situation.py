@@ -81,7 +81,7 @@ class Realised:
 class Situation:
     """A composition at the moment of a decision.
 
-    ``revision`` is the last one, ``by_loop`` is true if a step made it; ``applied``: a user has applied
+    ``revision`` is the last one, ``automatic`` is true if a step made it; ``applied``: a user has applied
     something since the last decision.  ``objective``, ``age_p95`` (s) and
     ``multiplier`` are the present figures; ``gain`` is that of all candidates together, as a share, and
     ``reachable`` the multiplier after them.
@@ -96,7 +96,7 @@ class Situation:
 
     revision: int
     trigger: Trigger = Trigger.PERIOD
-    by_loop: bool = False
+    automatic: bool = False
     applied: bool = False
     options: PlacementOptions = field(default_factory=PlacementOptions)
     objective: float = 0.0

@@ -1,4 +1,4 @@
-"""The verdict on a step: whether it holds its prediction, in windows of time after it."""
+"""The verdict on a step: whether it meets its prediction, in windows of time after it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shortfall(step: StepRecord, found: Realised) -> str:
     # What is full without the step has lagged before it, too, and more: the step is no reason for that.
     relieves = found.multiplier_without < SUSTAINED and found.multiplier >= RELIEF * found.multiplier_without
     if found.lag_grows and not relieves:
-        return "its jobs fall behind"
+        return "its jobs are falling behind"
     # A growth of the load that overloads both placements is no fault of the step.
     if found.multiplier < min(1.0, found.multiplier_without):
         return f"the rates are not sustained (multiplier {found.multiplier:.2g})"

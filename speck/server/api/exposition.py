@@ -90,7 +90,9 @@ def _jobs(
     text = "Jobs by their desired and their observed state"
     return sites, [
         _counts("speck_jobs", text, ("site", "wanted", "state"), states),
-        _counts("speck_jobs_drifted", "Jobs that are not as desired now, by drift", ("drift",), drifted),
+        _counts(
+            "speck_jobs_drifted", "Jobs that differ from their desired state, by drift", ("drift",), drifted
+        ),
     ]
 
 
@@ -135,7 +137,7 @@ def _measuring(measures: Measures) -> Iterator[Metric]:
 def _losses(counts: Iterable[LossCount]) -> Metric:
     family = CounterMetricFamily(
         "speck_job_losses",
-        "Messages known to be lost, given up, set aside, or dropped as repetitions, by kind and reason",
+        "Messages known to be lost, discarded, set aside, or dropped as duplicates, by kind and reason",
         labels=("composition", "job", "kind", "reason"),
     )
     for each in counts:
@@ -146,7 +148,7 @@ def _losses(counts: Iterable[LossCount]) -> Metric:
 def _running(operations: Iterable[Operation]) -> Metric:
     running = Counter(dict.fromkeys(map(_values, OPERATIONS), 0))
     running.update(_values(each.kind) for each in operations)
-    return _counts("speck_operations_running", "Operations at work now, by kind", ("kind",), running)
+    return _counts("speck_operations_running", "Operations in progress, by kind", ("kind",), running)
 
 
 def _seen(seen: Mapping[str, float], site_at: Callable[[str], str]) -> Metric:

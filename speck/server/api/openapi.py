@@ -129,7 +129,7 @@ def _description(operation: dict[str, Any], responses: dict[str, Any]) -> str:
     begun = responses.get("202", {}).get("content", {}).get(_JSON, {}).get("schema", {})
     if not begun.get("$ref", "").endswith("/Operation"):
         return f"{summary}."
-    return f"{summary}. An operation that takes longer than `wait` goes on after the answer (202)."
+    return f"{summary}. An operation that takes longer than `wait` continues after the response (202)."
 
 
 def _add_ended(responses: dict[str, Any]) -> None:

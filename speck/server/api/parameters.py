@@ -30,7 +30,7 @@ def _wait() -> fields.Float:
     return fields.Float(
         load_default=0.0,
         validate=validate.Range(0, 3600),
-        metadata={"description": "wait up to so many seconds for the operation's end before answering"},
+        metadata={"description": "time to wait for the operation's end before responding, s"},
     )
 
 
@@ -108,8 +108,8 @@ def _loss() -> fields.Boolean:
     return fields.Boolean(
         load_default=False,
         metadata={
-            "description": "give up messages in sessions that jobs leave without having processed them; "
-            "without it, such a change is refused"
+            "description": "discard messages still unread in sessions that jobs leave; "
+            "without it, such a change is rejected"
         },
     )
 
@@ -284,11 +284,9 @@ class AdaptationQuery(Schema):
         load_default=None,
         allow_nan=False,
         validate=validate.Range(1, LONGEST_PAUSE),
-        metadata={"description": "make no step for so many seconds, up to 30 days"},
+        metadata={"description": "pause for this many seconds, up to 30 days"},
     )
-    resume = fields.Boolean(
-        load_default=False, metadata={"description": "true: end the pause, and decide anew"}
-    )
+    resume = fields.Boolean(load_default=False, metadata={"description": "true: end the pause"})
 
     @validates_schema(skip_on_field_errors=True)
     def one_of_both(self, data: Mapping[str, Any], **_: Any) -> None:

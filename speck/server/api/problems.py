@@ -28,8 +28,8 @@ from speck.schema.yaml.parser import MAX_BYTES
 
 _PASSED_HEADERS = frozenset(("Allow", "Retry-After"))
 _DETAILS = {
-    404: "there is nothing at this path (the paths are in /openapi.json)",
-    405: "this path does not take this method (Allow names those that it takes)",
+    404: "no such path (see /openapi.json)",
+    405: "method not allowed for this path (see the header Allow)",
     413: f"the body is too large (at most {MAX_BYTES:,} bytes are accepted)",
 }
 

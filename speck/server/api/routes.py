@@ -363,7 +363,7 @@ def list_left_behind() -> Any:
 @blueprint.route("/left-behind", methods=["DELETE"])
 @blueprint.arguments(parameters.ForgettingQuery, location="query")
 @blueprint.response(200, schemas.LeftoverSchema(many=True), description="the remaining ones")
-@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="nothing was left behind there")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="nothing is abandoned there")
 def forget_left_behind(query: dict[str, Any]) -> Any:
     """Forget abandoned copies and sessions at places that never come back"""
     _coordinator().reaper.forget(query["place"], author(query["author"]))

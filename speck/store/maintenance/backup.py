@@ -116,8 +116,8 @@ def restore(file: IO[bytes], name: str, directory: Path) -> Restored:
     try:
         if directory.exists() and any(directory.iterdir()):
             raise StoreError(
-                f"{str(directory)!r} holds a store, or something else, already: nothing is restored over it "
-                "(move it away first, or name another directory with --data-dir)"
+                f"{str(directory)!r} is not empty, so nothing was restored "
+                "(move its contents away, or choose another directory with --data-dir)"
             )
         directory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
@@ -125,7 +125,7 @@ def restore(file: IO[bytes], name: str, directory: Path) -> Restored:
             restored = _unpack(file, place)
             place.replace(directory)
     except _NOT_WHOLE as error:
-        raise StoreError(f"{name!r} is no whole backup of a store ({error})") from error
+        raise StoreError(f"{name!r} is not a complete backup of a store ({error})") from error
     except OSError as error:
         raise StoreError(f"{name!r} cannot be restored to {str(directory)!r}: {error}") from error
     return restored
@@ -192,7 +192,7 @@ def _raised(key: bytes, value: bytes) -> Record:
 def _keep_code(name: str, content: IO[bytes], place: Path) -> None:
     match = _CODE.match(name)
     if match is None or match[2] in (".", ".."):
-        raise ValueError(f"{name!r} does not belong into a backup")
+        raise ValueError(f"{name!r} does not belong in a backup")
     path = artifacts_directory(place) / match[1] / match[2]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as copy:

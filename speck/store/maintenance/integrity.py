@@ -142,8 +142,8 @@ def _desired_jobs(contents: Contents) -> Iterator[Finding]:
                 put = JobRecord(name, head.name, attempts=LEAP, renumbers=True)
                 yield Finding(
                     f"job {name!r}",
-                    "is wanted, and nothing is known of it",
-                    "noted, to be started by the next apply; a copy that still runs gives way to it",
+                    "is desired, but nothing is known of it",
+                    "recorded; the next apply starts it, and stops a copy that still runs",
                     _changes(("put_job", put)),
                 )
 

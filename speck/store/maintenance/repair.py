@@ -87,7 +87,7 @@ def _salvage(directory: Path) -> list[Finding]:
             for start in range(0, len(readable), _AT_ONCE):
                 database.write(readable[start : start + _AT_ONCE])
         manifest.replace(Path(scratch) / "new", directory)
-    return [Finding("the database", f"a part of it cannot be read ({lost})", "the rest was written anew")]
+    return [Finding("the database", f"a part of it cannot be read ({lost})", "the rest was rewritten")]
 
 
 def _mend(database: Database) -> list[Finding]:

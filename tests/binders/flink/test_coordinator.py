@@ -107,8 +107,8 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
             # its state, though this one began without.
             failing = apply("B", 300, "streets.Counting$FailsAtRun", "failed", "stateless")
             died = failing.actions["counted"].error
-            assert "it was started, and is failed: " in died
-            assert died.endswith("; the previous version was put back and runs")
+            assert "it was started, but is failed: " in died
+            assert died.endswith("; the previous version was restored and runs")
             there = len(counts(out))
             eventually(lambda: counts(out), lambda found: len(found) >= there + 40)
             assert bench.running("counted") == 1

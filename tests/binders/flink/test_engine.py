@@ -253,7 +253,7 @@ def test_a_savepoint_that_cannot_be_written(flink_bench: FlinkBench, job_name: s
     await_state(engine, handle, JobState.RUNNING)
     eventually(lambda: engine.metrics(handle).batch_id, bool)
     with pytest.raises(
-        Rejected, match=rf"job '{job_name}' goes on running at .*: its savepoint failed: .*file"
+        Rejected, match=rf"job '{job_name}' keeps running at .*: its savepoint failed: .*file"
     ) as caught:
         engine.stop(handle, keep_state=True)
     assert "\n" not in str(caught.value)

@@ -107,7 +107,7 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
             for death in range(1, DEATHS + 1):  # the lineage stays that of the first copy
                 server.kill()
                 server.start()
-                for _ in range(2):  # what an engine does not know is looked for once more
+                for _ in range(2):  # what an engine does not know waits for a second observation
                     coordinator.reconciler.round()
                     await_that(lambda: coordinator.operations.is_idle("one"), bool)
                     coordinator.backoff.forget(["passing"])

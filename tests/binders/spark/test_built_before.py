@@ -91,7 +91,7 @@ def test_a_form_that_does_not_start_gives_way_to_the_one_before_with_its_state(
                 apply("twice")
             failed = apply("fails_when_started", f", arguments: {{mark: {tmp_path / 'mark'}}}")
             assert "no such street" in failed.actions["counted"].error
-            assert failed.actions["counted"].error.endswith("the previous version was put back and runs")
+            assert failed.actions["counted"].error.endswith("the previous version was restored and runs")
             friend.send("words", ["a"])
             eventually(texts, lambda found: found[-1:] == ["a 2"])
             assert texts() == ["a 1", "a 2"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from speck.placement.problem import Channel, EngineModel, PlacedJob, Problem, Site, Tier
+from speck.placement.problem import Channel, EngineModel, PlacedJob, Problem, SiteModel, Tier
 from speck_learned.features import FLAT, GRAPH, JOB, JobClass, flat, graph, job_class, nodes
 from testbed.placement.random_problems import make
 
@@ -17,8 +17,8 @@ EDGE, CLOUD = 0, 1
 def line() -> Problem:
     """Clean at the edge's data, average what is left, for a sink in the cloud."""
     sites = [
-        Site(name="edge", cores=2.0, speed=0.5, up=1000.0, down=4000.0, latency=0.04),
-        Site(name="cloud", cores=10.0, tier=Tier.CLOUD, up=1e6, down=1e6, latency=0.01),
+        SiteModel(name="edge", cores=2.0, speed=0.5, up=1000.0, down=4000.0, latency=0.04),
+        SiteModel(name="cloud", cores=10.0, tier=Tier.CLOUD, up=1e6, down=1e6, latency=0.01),
     ]
     channels = [
         Channel(name="born", homes=(EDGE,), rate=100.0, size=50.0),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from speck.errors import InvalidInput
 from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policies, policy
-from speck.placement.problem import Channel, PlacedJob, Problem, Site
+from speck.placement.problem import Channel, PlacedJob, Problem, SiteModel
 from speck_learned.candidates import COUNT, candidates, returns
 from speck_learned.features import FLAT, flat
 from speck_learned.network_predictor import NetworkPredictor
@@ -66,7 +66,7 @@ def test_groups_and_opponents_are_kept_by_candidates() -> None:
 def _chain(allowed: Sequence[tuple[int, ...]]) -> Problem:
     count = len(allowed)
     return Problem(
-        sites=[Site(name=name, cores=1.0) for name in "ABC"],
+        sites=[SiteModel(name=name, cores=1.0) for name in "ABC"],
         channels=[
             Channel(name=str(index), homes=(0, 1, 2), rate=0.0 if index else 10.0)
             for index in range(count + 1)

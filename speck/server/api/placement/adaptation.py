@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
-from speck.core.adaptation import Decision, Outcome, Trigger
+from speck.core.adaptation import Decision, StepOutcome, Trigger
 from speck.server.api.schemas.fields import UNIX, text
 
 MODES = ("advise", "auto", "off")
@@ -27,7 +27,7 @@ class AdaptationEntrySchema(Schema):
     repeated = fields.Integer(metadata={"description": "how often in a row"})
     decision = fields.String(
         validate=validate.OneOf([each.value for each in Decision]),
-        metadata={"description": "back: a step is taken back"},
+        metadata={"description": "back: a step is reverted"},
     )
     trigger = fields.String(
         validate=validate.OneOf([each.value for each in Trigger]), metadata={"description": "its cause"}
@@ -58,12 +58,12 @@ class AdaptationStepSchema(Schema):
     revision = fields.Integer(metadata={"description": "the one that it made (0: not begun)"})
     operation = text("the id of its operation; empty: not begun")
     outcome = fields.String(
-        validate=validate.OneOf([each.value for each in Outcome]),
+        validate=validate.OneOf([each.value for each in StepOutcome]),
         metadata={"description": "superseded: by an apply of a user"},
     )
-    windows = fields.Integer(metadata={"description": "times that it was looked at"})
-    good = fields.Integer(metadata={"description": "of these, those that held the prediction"})
-    back = fields.Boolean(metadata={"description": "true if it takes a former step back"})
+    windows = fields.Integer(metadata={"description": "number of evaluations"})
+    good = fields.Integer(metadata={"description": "evaluations that met the prediction"})
+    back = fields.Boolean(metadata={"description": "true if it reverts an earlier step"})
 
 
 class BanSchema(Schema):

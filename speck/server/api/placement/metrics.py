@@ -6,24 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from speck.controller.adaptation import Adaptation, Present, Sight
+from speck.controller.adaptation import Adaptation, Observations, Present
 from speck.placement.profile import LinkProfile
 
 
 def placement_metrics(adaptation: Adaptation) -> Iterator[Metric]:
     """The figures of the last look of the adaptation loop."""
-    sights = adaptation.sights()
+    observations = adaptation.observations()
     for name, text, values in (
-        ("multiplier", "Factor by which the sources may grow", _multipliers(sights.items())),
+        ("multiplier", "Factor by which the sources may grow", _multipliers(observations.items())),
         (
             "gain_ratio",
-            "Realised gain over the predicted one, of the last step that was looked at",
-            [(each, sight.realised) for each, sight in sights.items()],
+            "Realised gain over the predicted one, of the last step evaluated",
+            [(each, observed.realised) for each, observed in observations.items()],
         ),
         (
             "regret_ratio",
             "Excess of the objective over that of the advised placement",
-            [(each, sight.regret) for each, sight in sights.items()],
+            [(each, observed.regret) for each, observed in observations.items()],
         ),
     ):
         family = GaugeMetricFamily(f"speck_placement_{name}", text, labels=("composition",))
@@ -36,17 +36,17 @@ def placement_metrics(adaptation: Adaptation) -> Iterator[Metric]:
         "Whether steps are only advised (1), as those of an hour or a day are made, or not (0)",
         labels=("composition",),
     )
-    for composition in sights:
+    for composition in observations:
         fallen.add_metric((composition,), float(adaptation.is_fallen(composition)))
     yield fallen
     # The last one has the newest profiles of the links and sites, which all share.
-    present = [sight.present for sight in sights.values() if sight.present is not None][-1:]
+    present = [observed.present for observed in observations.values() if observed.present is not None][-1:]
     yield from _links([link for each in present for link in each.inputs.links.values()])
     yield _sites(present)
 
 
-def _multipliers(sights: Iterable[tuple[str, Sight]]) -> list[tuple[str, float | None]]:
-    return [(name, each.present.figures.multiplier if each.present else None) for name, each in sights]
+def _multipliers(observations: Iterable[tuple[str, Observations]]) -> list[tuple[str, float | None]]:
+    return [(name, each.present.figures.multiplier if each.present else None) for name, each in observations]
 
 
 def _links(links: Sequence[LinkProfile]) -> Iterator[Metric]:

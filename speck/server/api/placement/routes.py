@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import request
 
-from speck.coordinator.placing.placer import Wishes
+from speck.coordinator.placing.placer import PlacementRequest
 from speck.core.change import Apply, Pin
 from speck.placement.policies import policies
 from speck.server.api import parameters, schemas
@@ -28,7 +28,7 @@ __all__ = ["blueprint"]
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="another one is being computed")
 def place_composition(query: dict[str, Any]) -> Any:
     """Propose a placement of a file, or of what runs (empty body); nothing is changed"""
-    wishes = Wishes(
+    wishes = PlacementRequest(
         policy=query["policy"],
         constraints=dict(map(_constraint, query["site_constraints"])),
         pins=query["pin"],

@@ -12,7 +12,7 @@ from speck.server.api.schemas.figures import FigurePairSchema, FiguresSchema
 class MoveCostSchema(Schema):
     """The cost of carrying a placement out."""
 
-    jobs = fields.Integer(metadata={"description": "jobs that stand still for a while"})
+    jobs = fields.Integer(metadata={"description": "jobs with downtime"})
     standstill = fields.Float(metadata={"description": "of the slowest job, s"})
     catch_up = fields.Float(
         allow_none=True, metadata={"description": "of the slowest job, s (null: it never catches up)"}

@@ -42,7 +42,7 @@ class AdoptionPlanSchema(Schema):
     adopts = fields.List(fields.Nested(AdoptionSchema))
     refuses = fields.List(fields.Nested(AdoptionRefusalSchema))
     absent = fields.List(
-        fields.String(), metadata={"description": "jobs that nobody runs, which an apply starts"}
+        fields.String(), metadata={"description": "jobs that are not running, which an apply starts"}
     )
     own = fields.List(fields.String(), metadata={"description": "jobs that this store runs already"})
     warnings = fields.List(

@@ -24,7 +24,7 @@ class _RevisionSchema(Schema):
     author = text("its author")
     message = text("its reason, by the author")
     restored = fields.Integer(
-        allow_none=True, metadata={"description": "the revision that a rollback brought back"}
+        allow_none=True, metadata={"description": "the revision that a rollback restored"}
     )
     changes = fields.Nested(CountsSchema, metadata={"description": "against the revision before"})
     outcome = fields.String(
@@ -79,7 +79,7 @@ class _CompositionSchema(Schema):
     name = text("its name")
     revision = fields.Integer(metadata={"description": "number of the last one"})
     deleting = fields.Boolean(metadata={"description": "true while it is being deleted"})
-    operation = text("the operation at work on it", allow_none=True)
+    operation = text("the operation in progress on it", allow_none=True)
 
 
 class CompositionSummarySchema(_CompositionSchema):

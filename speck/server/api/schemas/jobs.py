@@ -22,7 +22,7 @@ class SessionSchema(Schema):
 
 
 class LeftCopySchema(Schema):
-    """A copy that was left behind at an engine out of reach."""
+    """A copy that was abandoned at an engine out of reach."""
 
     address = text("the engine's")
     attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
@@ -59,11 +59,11 @@ class LeftoverSchema(Schema):
             "of an orphan: false"
         }
     )
-    message = text("of an orphan: the observation in words")
+    message = text("of an orphan: the observation as text")
 
 
 class LossSchema(Schema):
-    """Messages of a job that were lost, given up, set aside or dropped as repetitions, for one reason."""
+    """Messages of a job that were lost, given up, set aside or dropped as duplicates, for one reason."""
 
     kind = fields.String(
         validate=validate.OneOf([each.value for each in LossKind]),
@@ -104,7 +104,7 @@ class JobViewSchema(Schema):
     next_try = fields.Float(allow_none=True, metadata=UNIX)
     losses = fields.List(
         fields.Nested(LossSchema),
-        metadata={"description": "its lost, given up and repeated messages, the gravest first"},
+        metadata={"description": "its lost, discarded and repeated messages, the gravest first"},
     )
     up_to_date = fields.Boolean(metadata={"description": "true if it runs in its desired form"})
     attempt = fields.Integer(

@@ -41,7 +41,7 @@ class CodeChangeSchema(Schema):
     """The change of a job's code, by what the job reaches in its file."""
 
     file = text("the file's name")
-    summary = text("the change in words")
+    summary = text("the change as text")
     whole = text("the reason why the whole file counts (empty: only what the job reaches)")
     same = fields.Boolean(metadata={"description": "true if the job reaches nothing that changed"})
     parts = fields.List(
@@ -82,10 +82,10 @@ class UndrainedSessionSchema(Schema):
     topic = text("its topic")
     waiting = fields.Integer(
         allow_none=True,
-        metadata={"description": "the messages in it (1,000: so many or more; null: not counted)"},
+        metadata={"description": "the messages in it (1,000: at least 1,000; null: not counted)"},
     )
     fate = text("the reason why no running copy processes them, and what becomes of them")
-    lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
+    lossless = fields.Boolean(metadata={"description": "false if messages are discarded"})
 
 
 class DestructionSchema(Schema):
@@ -94,9 +94,9 @@ class DestructionSchema(Schema):
     job = text("the job that it is of")
     kind = fields.String(
         validate=validate.OneOf([kind.value for kind in Destroyed]),
-        metadata={"description": "job: it stops for good; state: it is dropped; messages: they are given up"},
+        metadata={"description": "job: permanently stopped; state: deleted; messages: discarded"},
     )
-    text = text("the same in words, to follow the job's name")
+    text = text("the same as text, to follow the job's name")
 
 
 class UnreachablePlaceSchema(Schema):
@@ -225,15 +225,13 @@ class _OperationSchema(Schema):
         fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
     )
     give_up = fields.Boolean(
-        metadata={"description": "true if messages in sessions that jobs leave may be given up"}
+        metadata={"description": "true if messages in sessions that jobs leave may be discarded"}
     )
     atomic = fields.Boolean(
-        metadata={"description": "true if it is followed by the way back where it is not carried out wholly"}
+        metadata={"description": "true if it is rolled back when it cannot be applied completely"}
     )
     base_revision = fields.Integer(metadata={"description": "the revision before it (0: none)"})
-    replaced_by = text(
-        "id of the operation that went on in its place before its revision was applied, if any"
-    )
+    replaced_by = text("id of the operation that replaced it before its revision was applied, if any")
     engine_calls = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),

@@ -70,7 +70,7 @@ class ProblemSchema(Schema):
     """An error (RFC 9457)."""
 
     type = text("about:blank: the status says it all")
-    title = text("the status in words")
+    title = text("the status as text")
     status = fields.Integer(metadata={"description": "the HTTP status"})
     detail = text("the error in one line")
     received = fields.Integer(metadata={"description": "of an artifact that is not here: the bytes that are"})

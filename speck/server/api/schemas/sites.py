@@ -8,7 +8,7 @@ from speck.server.api.schemas.fields import text
 
 
 class _ReachedSchema(Schema):
-    address = text("as the inventory has it")
+    address = text("as in the inventory")
     reached = fields.Boolean(metadata={"description": "true if it answered just now"})
     error = text("the reason why it was not reached")
 
@@ -53,7 +53,7 @@ class ComplaintSchema(Schema):
     """One thing that is wrong with an engine or a broker."""
 
     message = text("the fault")
-    remedy = text("the remedy (empty: the message has it)")
+    remedy = text("the remedy (empty: see the message)")
     remark = fields.Boolean(metadata={"description": "true if it may be as intended, and is no fault"})
 
 

@@ -20,7 +20,7 @@ class WorkerSchema(Schema):
     index = fields.Integer(metadata={"description": "its place in the order in which free ones are stopped"})
     free = fields.Boolean(metadata={"description": "true while it runs no part of any job"})
     free_for = fields.Float(allow_none=True, metadata={"description": "since when it is free, s ago"})
-    cores = fields.Float(allow_none=True, metadata={"description": "as the engine has it"})
+    cores = fields.Float(allow_none=True, metadata={"description": "as reported by the engine"})
     busy_cores = fields.Float(
         allow_none=True, metadata={"description": "processor time that it takes, cores"}
     )

@@ -144,5 +144,5 @@ export const folded = (rows, sites) => {
   };
 };
 
-// The members of a folded row, those to look at first.
+// The members of a folded row, those that need attention first.
 export const membersOf = (row) => [...row.members].sort((one, other) => Number(troubled(other.job)) - Number(troubled(one.job)));

@@ -103,7 +103,7 @@ const detailOf = (job, coming, waiting) => {
   if (job.state !== "running") return jobLook(job).text + (job.waits ? `: ${job.waits}` : "");
   const parts = [];
   if (known(coming)) parts.push(`${rate(coming)} in`);
-  if (waiting > 0) parts.push(`${brief(waiting)} wait`);
+  if (waiting > 0) parts.push(`${brief(waiting)} queued`);
   return parts.join(" · ") || (job.drift ?? "running");
 };
 
@@ -153,7 +153,7 @@ const weightOf = (through) => (through > 0 ? Math.min(4, 1 + Math.floor(Math.log
 const noteOf = (jobs, reach) => {
   const number = count(jobs, "job");
   const slots = (reach?.engines ?? []).map((each) => each.capacity).filter((each) => known(each?.slots));
-  if (reach && !reachedOf(reach)) return `${number} · out of reach`;
+  if (reach && !reachedOf(reach)) return `${number} · unreachable`;
   if (!slots.length) return number;
   const sum = (field) => slots.reduce((total, each) => total + (each[field] ?? 0), 0);
   return `${number} · ${sum("slots") - sum("slots_free")} of ${sum("slots")} slots used`;

@@ -11,7 +11,7 @@ const give = (number, answer) => {
 worker.onmessage = ({ data: { number, ...answer } }) => give(number, answer);
 // Its files cannot be had, or are no scripts: nobody who asked will be answered otherwise.
 worker.onerror = () => {
-  for (const number of [...waiting.keys()]) give(number, { error: "what lays it out could not be loaded (load the page anew)" });
+  for (const number of [...waiting.keys()]) give(number, { error: "the layout script could not be loaded (reload the page)" });
 };
 
 // Only what the layout looks at goes there: nodes and edges by their ids, without what is known of the jobs.

@@ -17,7 +17,7 @@ import { Remove } from "./views/remove.js";
 import { Sites } from "./views/sites.js";
 
 const TICK = 5000; // ms, between two drawings when nothing comes: ages grow
-const UNSEEN = 20_000; // ms, after which a page that is not seen follows no more
+const UNSEEN = 20_000; // ms, after which a hidden page closes its connection
 const JUST_NOW = 5000; // ms
 const FACES = ["auto", "light", "dark"];
 const FACE_KEY = "speck-face";
@@ -65,7 +65,7 @@ const begin = () => {
 // What was told last may be old by now: the page says so until it is told again.
 const beginAnew = () => {
   if (document.hidden || Date.now() - begun < JUST_NOW) return; // who comes back to it begins anyway
-  Object.assign(world, { live: false, polling: false, why: "connecting again" });
+  Object.assign(world, { live: false, polling: false, why: "reconnecting" });
   changed();
   begin();
 };
@@ -139,9 +139,9 @@ const Face = () => {
 const Connection = () => {
   const told = [...world.trouble.entries()];
   if (world.live && !told.length) return html`<span class="live tone-good" role="status"><span class="dot"></span>live</span>`;
-  if (world.polling) return html`<span class="live tone-warn" role="status" title="Asked for every few seconds: ${world.why}"><span class="dot"></span>every 5 s</span>`;
+  if (world.polling) return html`<span class="live tone-warn" role="status" title="Polled every few seconds: ${world.why}"><span class="dot"></span>every 5 s</span>`;
   const why = world.live ? told.map(([part, message]) => `${part}: ${message}`).join("; ") : world.why;
-  return html`<span class=${names("live", world.live ? "tone-warn" : "tone-bad")} role="status" title=${why}><span class="dot"></span>${world.live ? "in part" : world.loaded ? "not live" : world.why}</span>`;
+  return html`<span class=${names("live", world.live ? "tone-warn" : "tone-bad")} role="status" title=${why}><span class="dot"></span>${world.live ? "degraded" : world.loaded ? "disconnected" : world.why}</span>`;
 };
 
 const Chooser = ({ chosen, path }) => {
@@ -160,7 +160,7 @@ const Chooser = ({ chosen, path }) => {
 
 const Head = ({ route, chosen }) => html`
   <header class="head">
-    <a class="brand" href="#/graph" aria-label="SpecK, to the graph"><img src="/dashboard/mark.svg" alt="" width="26" height="26" />SpecK</a>
+    <a class="brand" href="#/graph" aria-label="SpecK: graph"><img src="/dashboard/mark.svg" alt="" width="26" height="26" />SpecK</a>
     <nav aria-label="Views">
       ${VIEWS.map((view) => html`
         <a href="#/${view.path}${OF_ONE.includes(view.path) && chosen ? `/${named(chosen)}` : ""}" aria-current=${route.path === view.path ? "page" : null}>${view.name}</a>
@@ -172,7 +172,7 @@ const Head = ({ route, chosen }) => html`
       <${Face} />
       ${mayChange()
         ? html`<a class="button main" href="#/change" aria-current=${route.path === "change" ? "page" : null}>Change</a>`
-        : html`<span class="quiet" title="To change something takes a token that writes">reads only</span>`}
+        : html`<span class="quiet" title="Changes require a token with write access">read-only</span>`}
     </div>
   </header>
 `;
@@ -187,12 +187,12 @@ const Token = ({ wrong, onDone }) => {
     onDone();
   };
   return html`
-    <${Dialog} title="This server asks for a token" onClose=${onDone}>
+    <${Dialog} title="Sign in" onClose=${onDone}>
       <form onSubmit=${take}>
-        <p>It is the one that <code>SPECK_TOKEN</code> holds. It is kept until this tab is closed.</p>
-        ${wrong && html`<p class="notice tone-bad" role="alert">The token was refused.</p>`}
+        <p>Enter the access token (the value of <code>SPECK_TOKEN</code>). It is kept until you close this tab.</p>
+        ${wrong && html`<p class="notice tone-bad" role="alert">Invalid token.</p>`}
         <label class="block"><span>Token</span><input type="password" autocomplete="off" required value=${value} onInput=${(event) => setValue(event.target.value)} /></label>
-        <div class="row end"><button type="submit" class="main">Go on</button></div>
+        <div class="row end"><button type="submit" class="main">Sign in</button></div>
       </form>
     <//>
   `;
@@ -270,7 +270,7 @@ const Page = () => {
     <a class="skip" href="#main" onClick=${(event) => {
       event.preventDefault();
       document.getElementById("main").focus();
-    }}>To the content</a>
+    }}>Skip to content</a>
     <${Head} route=${route} chosen=${chosen} />
     <main id="main" tabindex="-1" aria-busy=${world.loaded ? "false" : "true"}>
       ${world.loaded || (route.path === "change" && world.owner)

@@ -107,7 +107,7 @@ export const useAnswer = (ask, keys) => {
 
 // Why something is not offered to who may only read; `what` begins a sentence.
 export const Reader = ({ what }) => html`
-  <p class="notice tone-still reader">${what} takes a token that writes; ${world.owner?.name ? html`that of <strong>${world.owner.name}</strong>` : "this one"} reads only. <button type="button" class="link" onClick=${askForToken}>Show another one</button></p>
+  <p class="notice tone-still reader">${what} requires a token with write access; ${world.owner?.name ? html`that of <strong>${world.owner.name}</strong>` : "this one"} is read-only. <button type="button" class="link" onClick=${askForToken}>Use another token</button></p>
 `;
 
 export const Empty = ({ title, children }) => html`

@@ -44,7 +44,7 @@ const fetched = async (path, options) => {
     return await fetch(path, { credentials: "omit", cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal(0, "the server does not answer");
+    throw new Refusal(0, "the server does not respond");
   }
 };
 
@@ -73,7 +73,7 @@ export const change = async (method, path, query = {}, body = "", type = "applic
   return answer.json();
 };
 
-// A stream of events until it ends or falls silent (for so many ms); `onData` is given the data of each.  Answers the
+// A stream of events until it ends or falls silent (for `silence` ms); `onData` is given the data of each.  Answers the
 // last id.
 export const stream = async (path, last, onData, signal, silence = SILENCE) => {
   const silent = new AbortController();

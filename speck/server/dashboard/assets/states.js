@@ -20,17 +20,17 @@ export const VERDICTS = {
 };
 
 export const PROGRESS = {
-  pending: { tone: "still", mark: "…", text: "to do" },
-  running: { tone: "busy", mark: "↻", text: "at work" },
+  pending: { tone: "still", mark: "…", text: "pending" },
+  running: { tone: "busy", mark: "↻", text: "in progress" },
   done: { tone: "good", mark: "✓", text: "done" },
   failed: { tone: "bad", mark: "✕", text: "failed" },
   skipped: { tone: "warn", mark: "⤼", text: "skipped" },
   waiting: { tone: "warn", mark: "◷", text: "waiting" },
-  kept: { tone: "still", mark: "=", text: "kept" },
+  kept: { tone: "still", mark: "=", text: "unchanged" },
 };
 
 export const OPERATIONS = {
-  running: { tone: "busy", mark: "↻", text: "at work" },
+  running: { tone: "busy", mark: "↻", text: "in progress" },
   succeeded: { tone: "good", mark: "✓", text: "succeeded" },
   failed: { tone: "bad", mark: "✕", text: "failed" },
   waiting: { tone: "warn", mark: "◷", text: "waiting" },
@@ -50,7 +50,7 @@ export const ADAPTATIONS = {
   advising: { tone: "still", mark: "i", text: "advising" },
   watching: { tone: "good", mark: "✓", text: "watching" },
   moving: { tone: "busy", mark: "↻", text: "moving jobs" },
-  judging: { tone: "busy", mark: "?", text: "judging a step" },
+  judging: { tone: "busy", mark: "?", text: "evaluating a step" },
   paused: { tone: "warn", mark: "◷", text: "paused" },
 };
 
@@ -58,13 +58,13 @@ export const DECISIONS = {
   hold: { tone: "still", mark: "=", text: "hold" },
   advise: { tone: "busy", mark: "i", text: "advise" },
   step: { tone: "move", mark: "→", text: "step" },
-  back: { tone: "warn", mark: "←", text: "back" },
+  back: { tone: "warn", mark: "←", text: "revert" },
 };
 
 export const OUTCOMES = {
-  pending: { tone: "busy", mark: "…", text: "to be judged" },
+  pending: { tone: "busy", mark: "…", text: "under evaluation" },
   kept: { tone: "good", mark: "✓", text: "kept" },
-  back: { tone: "warn", mark: "←", text: "taken back" },
+  back: { tone: "warn", mark: "←", text: "reverted" },
   failed: { tone: "bad", mark: "✕", text: "failed" },
   superseded: { tone: "still", mark: "↷", text: "superseded by an apply" },
 };
@@ -78,7 +78,7 @@ const UNSEEN = "not observed yet"; // of a job that was just started
 // The recent losses of a job, the gravest first; repetitions that were dropped are none.
 export const alarms = (job) => (job.losses ?? []).filter((each) => each.alarm);
 
-const LOSSES = { lost: "lost messages", suspect: "messages in doubt", "set aside": "messages set aside" };
+const LOSSES = { lost: "lost messages", suspect: "possible message loss", "set aside": "messages set aside" };
 
 // A job as one mark: its state, but where it should not be so, that it drifted or lost messages.
 export const jobLook = (job) => {
@@ -92,7 +92,7 @@ export const jobLook = (job) => {
   return found;
 };
 
-// Whether somebody should look at a job.
+// Whether a job needs attention.
 export const troubled = (job) => ["bad", "warn"].includes(jobLook(job).tone) || Boolean(job.drift) || alarms(job).length > 0;
 
 // The fields of a job whose texts are shown: a text that another one contains is not repeated.

@@ -1,4 +1,4 @@
-// The loop that moves jobs by itself: its state, its decisions with their reasons, its steps, bans and links.
+// The adaptation loop: its state, its decisions with their reasons, its steps, bans and links.
 import { html, names, useState } from "../html.js";
 import { Badge, Fact, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
@@ -8,9 +8,9 @@ import { items, mayChange, now, world } from "../world.js";
 
 const PAUSES = [["3600", "1 hour"], ["21600", "6 hours"], ["86400", "1 day"], ["604800", "1 week"]];
 const MODES = {
-  auto: "auto: it moves jobs by itself",
-  advise: "advise: it moves nothing by itself",
-  off: "off: nothing is advised",
+  auto: "auto: moves jobs automatically",
+  advise: "advise: only recommends moves",
+  off: "off: no advice",
 };
 
 const When = ({ at }) => html`<time datetime=${new Date(at * 1000).toISOString()} title=${moment(at)}>${clock(at)}</time>`;
@@ -40,9 +40,9 @@ const times = ({ repeated, since }) =>
   repeated > 1 && html` <span class="quiet">${count(repeated, "time")} since <${When} at=${since} /></span>`;
 
 const Decisions = ({ entries }) => {
-  if (!entries.length) return html`<p class="quiet pad">Nothing was decided yet.</p>`;
+  if (!entries.length) return html`<p class="quiet pad">No decisions yet.</p>`;
   return html`
-    <${Table} caption="The last decisions, newest first" heads=${["At", "Decision", "Cause", "Step", "Gain", "Why"]}>
+    <${Table} caption="The last decisions, newest first" heads=${["Time", "Decision", "Trigger", "Step", "Gain", "Reason"]}>
       ${entries.map((each) => html`
         <tr key=${each.since} class=${names(each.decision === "step" && "tone-move")}>
           <td><${When} at=${each.at} /></td>
@@ -61,13 +61,13 @@ const Steps = ({ steps }) => {
   if (!steps.length) return null;
   return html`
     <${Titled} id="steps-title" title="Steps of the last day">
-      <${Table} caption="Steps, newest first" heads=${["At", "Step", "Objective", "Outcome", "Revision"]}>
+      <${Table} caption="Steps, newest first" heads=${["Time", "Step", "Objective", "Outcome", "Revision"]}>
         ${steps.map((each) => html`
           <tr key=${each.at}>
             <td><${When} at=${each.at} /></td>
-            <td>${way(each)} ${operation(each.operation)}${each.back && html` <span class="quiet">takes one back</span>`}</td>
+            <td>${way(each)} ${operation(each.operation)}${each.back && html` <span class="quiet">reverts a step</span>`}</td>
             <td>${known(each.objective) ? each.objective.toFixed(3) : "–"} → ${known(each.predicted) ? each.predicted.toFixed(3) : "–"}</td>
-            <td><${Badge} table=${OUTCOMES} word=${each.outcome} />${each.windows > 0 && html` <span class="quiet">${each.good} of ${count(each.windows, "look")} held</span>`}</td>
+            <td><${Badge} table=${OUTCOMES} word=${each.outcome} />${each.windows > 0 && html` <span class="quiet">${each.good} of ${count(each.windows, "check")} passed</span>`}</td>
             <td>${each.revision || ""}</td>
           </tr>
         `)}
@@ -80,7 +80,7 @@ const Bans = ({ bans }) => {
   if (!bans.length) return null;
   return html`
     <${Titled} id="bans-title" title="Bans">
-      <${Table} caption="Groups that may not move to a site" heads=${["Jobs", "Not to", "Until", "Times", "Why"]}>
+      <${Table} caption="Groups of jobs banned from a site" heads=${["Jobs", "Not to", "Until", "Times", "Reason"]}>
         ${bans.map((each) => html`
           <tr key=${`${each.jobs} ${each.target}`}>
             <th scope="row">${each.jobs.join(", ")}</th><td>${each.target}</td>
@@ -111,7 +111,7 @@ const Pause = ({ name, paused, onData }) => {
       <label><span>Pause for</span>
         <select value=${seconds} onChange=${(event) => setSeconds(event.target.value)}>${PAUSES.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select>
       </label>
-      <button type="button" disabled=${state.busy} onClick=${() => ask({ pause: seconds })}>${paused ? "Pause anew" : "Pause"}</button>
+      <button type="button" disabled=${state.busy} onClick=${() => ask({ pause: seconds })}>${paused ? "Extend pause" : "Pause"}</button>
       ${paused && html`<button type="button" class="main" disabled=${state.busy} onClick=${() => ask({ resume: true })}>Resume</button>`}
     </div>
     <${Trouble} error=${state.error} />
@@ -125,7 +125,7 @@ const State = ({ data }) => html`
     <${Fact} name="Steps in the last day">${data.steps_last_day}<//>
     ${known(data.next) && html`<${Fact} name="Next decision"><${When} at=${data.next} /><//>`}
     ${known(data.paused_until) && html`<${Fact} name="Paused until"><${When} at=${data.paused_until} /> <span class="quiet">in ${span(Math.max(0, data.paused_until - now()))}</span><//>`}
-    ${known(data.advises_until) && html`<${Fact} name="Only advises until"><${When} at=${data.advises_until} />: it has made its steps<//>`}
+    ${known(data.advises_until) && html`<${Fact} name="Advises only until"><${When} at=${data.advises_until} />: limit of steps reached<//>`}
   </dl>
 `;
 
@@ -134,7 +134,7 @@ const Links = () => {
   if (!links.length) return null;
   const value = (each, text) => (each ? html`${text(each.value)} <span class="quiet">${each.known}</span>` : "–");
   return html`
-    <details class="panel kept"><summary class="pad">Links as they are known: ${count(links.length, "path")}</summary>
+    <details class="panel kept"><summary class="pad">Links: ${count(links.length, "path")}</summary>
       <${Table} caption="Paths from the engines of a site to the broker of another" heads=${["From", "To", "Round trip", "Bandwidth", "Load", "Measured"]}>
         ${links.map((each) => html`
           <tr key=${`${each.source} ${each.target}`}>
@@ -163,7 +163,7 @@ export const Adaptation = ({ name }) => {
       <header class="panel-head"><h2 id="adaptation-title">Adaptation</h2> <${Badge} table=${ADAPTATIONS} word=${data.state} /></header>
       <div class="pad">
         <${State} data=${data} />
-        ${data.mode === "auto" && (mayChange() ? html`<${Pause} name=${name} paused=${known(data.paused_until)} onData=${setOwn} />` : html`<${Reader} what="To pause it" />`)}
+        ${data.mode === "auto" && (mayChange() ? html`<${Pause} name=${name} paused=${known(data.paused_until)} onData=${setOwn} />` : html`<${Reader} what="Pausing" />`)}
       </div>
     </section>
     <${Titled} id="decisions-title" title="Decisions"><${Decisions} entries=${data.entries} /><//>

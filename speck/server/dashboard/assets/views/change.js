@@ -99,9 +99,9 @@ export const Change = ({ go }) => {
     if (state.plan || state.error) setState({ plan: null, error: null, busy: false });
   };
 
-  if (!mayChange()) return html`<h1 class="title">Change</h1><${Reader} what="To plan or change something" />`;
+  if (!mayChange()) return html`<h1 class="title">Change</h1><${Reader} what="Planning or applying a change" />`;
   return html`
-    <h1 class="title">Change <span class="quiet">what is applied is only what differs</span></h1>
+    <h1 class="title">Change <span class="quiet">only the differences are applied</span></h1>
     <form class="panel" onSubmit=${ask}
       onDragOver=${(event) => event.preventDefault()}
       onDrop=${(event) => {
@@ -110,13 +110,13 @@ export const Change = ({ go }) => {
       }}>
       <div class="pad">
         <div class="row">
-          <label class="button file">Pick a file …
+          <label class="button file">Choose a file …
             <input type="file" accept=".yaml,.yml,.json" onChange=${(event) => {
               pick(event.target.files[0]);
               event.target.value = ""; // the same one may be picked again, changed
             }} />
           </label>
-          <span class="quiet">or paste a composition, in YAML or JSON</span>
+          <span class="quiet">or paste a composition in YAML or JSON</span>
         </div>
         <div class="row">
           <label class="button file">Add code …
@@ -126,22 +126,22 @@ export const Change = ({ go }) => {
             }} />
           </label>
           ${code.length ? code.map((file) => html`<span class="code-file" key=${file.name}>
-              <code>${pathOf(file, text) ?? file.name}</code> ${pathOf(file, text) ? "" : "is no job_path of the text, and not sent"}
-              <button type="button" class="small" aria-label=${`Leave out ${file.name}`} onClick=${() => setCode(code.filter((each) => each !== file))}>×</button>
-            </span>`) : html`<span class="quiet">files of jobs that the server does not have</span>`}
+              <code>${pathOf(file, text) ?? file.name}</code> ${pathOf(file, text) ? "" : "does not match any job_path; it will not be sent"}
+              <button type="button" class="small" aria-label=${`Remove ${file.name}`} onClick=${() => setCode(code.filter((each) => each !== file))}>×</button>
+            </span>`) : html`<span class="quiet">job files that the server does not have</span>`}
         </div>
         <label class="block"><span>Composition</span>
           <textarea ref=${area} rows=${state.plan ? 8 : 18} spellcheck="false" required value=${text} onInput=${(event) => edit(event.target.value)}
             placeholder=${"name: road-traffic\njobs:\n- job_name: clean\n  site: A\n  ..."}></textarea>
         </label>
         <div class="row fields">
-          <label><span>Name, where the text has none</span><input value=${name} pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*" maxlength="100" onInput=${(event) => setName(event.target.value)} /></label>
-          <label class="grow"><span>Why (kept in the history)</span><input value=${message} maxlength="1000" onInput=${(event) => setMessage(event.target.value)} /></label>
+          <label><span>Name (if not in the file)</span><input value=${name} pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*" maxlength="100" onInput=${(event) => setName(event.target.value)} /></label>
+          <label class="grow"><span>Message (kept in the history)</span><input value=${message} maxlength="1000" onInput=${(event) => setMessage(event.target.value)} /></label>
           <button type="submit" class=${state.plan ? "" : "main"} disabled=${state.busy || !text.trim()}>${state.busy ? "Planning …" : state.plan ? "Plan again" : "Plan"}</button>
         </div>
         <${Trouble} error=${state.error} onLine=${toLine} />
       </div>
     </form>
-    ${state.plan && html`<${PlanView} plan=${state.plan} what="Apply this to" onApply=${apply} />`}
+    ${state.plan && html`<${PlanView} plan=${state.plan} what="Apply to" onApply=${apply} />`}
   `;
 };

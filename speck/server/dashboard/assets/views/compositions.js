@@ -1,4 +1,4 @@
-// All compositions, with what runs of each.
+// All compositions, with their running jobs, rates and last operation.
 import { html } from "../html.js";
 import { Badge, Empty } from "../parts.js";
 import { named } from "../rest.js";
@@ -27,10 +27,10 @@ const Row = ({ composition, jobs, operation }) => {
       <th scope="row" role="rowheader" data-label="Composition"><a href="#/graph/${named(composition.name)}">${composition.name}</a></th>
       <td role="cell" data-label="Revision"><a href="#/history/${named(composition.name)}">${composition.revision}</a>${composition.deleting ? " (being deleted)" : ""}</td>
       <td role="cell" data-label="Running" class="number">${running} / ${composition.jobs}</td>
-      <td role="cell" data-label="To look at">${wrong.length > 0 && html`<span class="badge tone-${bad ? "bad" : "warn"}"><span class="badge-mark" aria-hidden="true">${bad ? "✕" : "!"}</span>${wrong.length}</span>`}</td>
+      <td role="cell" data-label="Attention">${wrong.length > 0 && html`<span class="badge tone-${bad ? "bad" : "warn"}"><span class="badge-mark" aria-hidden="true">${bad ? "✕" : "!"}</span>${wrong.length}</span>`}</td>
       <td role="cell" data-label="In" class="number">${rate(total(rates.map((each) => each?.input_rate)))}</td>
       <td role="cell" data-label="Out" class="number">${rate(total(rates.map((each) => each?.output_rate)))}</td>
-      <td role="cell" data-label="Waiting" class="number">${amount(total(rates.map((each) => each?.waiting)))}</td>
+      <td role="cell" data-label="Backlog" class="number">${amount(total(rates.map((each) => each?.waiting)))}</td>
       <td role="cell" data-label="Last operation">${operation && html`<a href="#/operations/${named(operation.id)}">${operation.kind}</a> <${Badge} table=${OPERATIONS} word=${operation.state} />`}</td>
     </tr>
   `;
@@ -47,7 +47,7 @@ export const Compositions = () => {
       <div class="scroll">
         <table role="table" class="jobs" aria-labelledby="compositions-title">
           <thead role="rowgroup"><tr role="row">
-            ${["Composition", "Revision", "Running", "To look at", "In", "Out", "Waiting", "Last operation"].map((name) => html`<th scope="col" role="columnheader" class=${["Running", "In", "Out", "Waiting"].includes(name) && "number"}>${name}</th>`)}
+            ${["Composition", "Revision", "Running", "Attention", "In", "Out", "Backlog", "Last operation"].map((name) => html`<th scope="col" role="columnheader" class=${["Running", "In", "Out", "Backlog"].includes(name) && "number"}>${name}</th>`)}
           </tr></thead>
           <tbody role="rowgroup">
             ${all.map((composition) => html`<${Row}

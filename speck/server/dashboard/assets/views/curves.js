@@ -1,4 +1,4 @@
-// The last hour of a job as small curves: rates, messages that wait, and the time of a batch.
+// The last hour of a job as small curves: rates, backlog, and the time of a batch.
 import { html, useEffect, useRef } from "../html.js";
 import { Trouble, useAnswer } from "../parts.js";
 import { named, read } from "../rest.js";
@@ -9,7 +9,7 @@ const HEIGHT = 74; // px
 
 const CURVES = [
   { name: "Rates", text: rate, lines: [["In", "input_rate", "--accent"], ["Out", "output_rate", "--move"]] },
-  { name: "Waiting", text: amount, lines: [["Waiting", "waiting", "--warn"]] },
+  { name: "Backlog", text: amount, lines: [["Backlog", "waiting", "--warn"]] },
   { name: "Batch", text: span, lines: [["Batch", "work_seconds", "--accent"]] },
 ];
 
@@ -23,8 +23,8 @@ const colourAt = (element) => (name) => {
 
 const extremes = (values, text) => {
   const found = values.filter(known);
-  if (!found.length) return "not known";
-  return `${text(found.at(-1))} at last, from ${text(Math.min(...found))} to ${text(Math.max(...found))}`;
+  if (!found.length) return "unknown";
+  return `${text(found.at(-1))} now, between ${text(Math.min(...found))} and ${text(Math.max(...found))}`;
 };
 
 const optionsOf = ({ text, lines }, width, colour) => ({

@@ -19,7 +19,7 @@ const inWords = ({ added, removed, changed }) =>
 const Difference = ({ name, before, after }) => {
   const { data, error } = useAnswer(() => read(`/compositions/${named(name)}/${mayChange() ? "code-diff" : "diff"}`, { before, after }), [name, before, after, world.server]);
   if (error) return html`<${Trouble} error=${error} />`;
-  if (!data) return html`<p class="quiet">Asking …</p>`;
+  if (!data) return html`<p class="quiet">Loading …</p>`;
   return html`
     <ul class="actions">
       ${data.jobs.map((each) => html`
@@ -29,7 +29,7 @@ const Difference = ({ name, before, after }) => {
           <${CodeChange} code=${each.code} inWords=${true} />
         </li>
       `)}
-      ${data.jobs.length === 0 && html`<li class="quiet">They are the same.</li>`}
+      ${data.jobs.length === 0 && html`<li class="quiet">No differences.</li>`}
     </ul>
   `;
 };
@@ -46,7 +46,7 @@ const Compare = ({ name, revisions }) => {
   return html`
     <section class="panel" aria-labelledby="compare-title">
       <header class="panel-head">
-        <h2 id="compare-title">What differs</h2>
+        <h2 id="compare-title">Compare revisions</h2>
         <div class="row">${select("before", [0, ...numbers])}<span aria-hidden="true">→</span>${select("after", numbers)}</div>
       </header>
       <div class="pad"><${Difference} name=${name} before=${pair.before} after=${pair.after} /></div>
@@ -68,7 +68,7 @@ const Deleted = ({ onBack }) => {
               <div><strong>${each.name}</strong>${each.message && ` · ${each.message}`}</div>
               <div class="quiet">${moment(each.at)}${each.author && ` · ${each.author}`}</div>
             </div>
-            ${mayChange() && html`<button type="button" onClick=${() => onBack(each)}>Bring it back …<span class="unseen"> (${each.name})</span></button>`}
+            ${mayChange() && html`<button type="button" onClick=${() => onBack(each)}>Restore …<span class="unseen"> (${each.name})</span></button>`}
           </li>
         `)}
       </ol>
@@ -95,11 +95,11 @@ export const History = ({ name, go }) => {
     const operation = await change("POST", `/compositions/${named(back.plan.composition)}/rollback`, query);
     go(`#/operations/${named(operation.id)}`);
   };
-  const planned = back.plan && html`<${PlanView} plan=${back.plan} what="Go back to revision ${back.number} of" onApply=${apply} />`;
+  const planned = back.plan && html`<${PlanView} plan=${back.plan} what="Roll back to revision ${back.number} of" onApply=${apply} />`;
   const deleted = html`<${Deleted} onBack=${(each) => ask(each.revision, each.name)} />`;
   if (!name) {
     return html`
-      <${Empty} title="No composition">None runs.<//>
+      <${Empty} title="No composition">Nothing is deployed.<//>
       <${Trouble} error=${back.error} />
       ${planned}${deleted}
     `;
@@ -108,7 +108,7 @@ export const History = ({ name, go }) => {
   return html`
     <h1 class="title">History <span class="quiet">of ${name}</span></h1>
     <${Trouble} error=${error ?? back.error} />
-    ${!mayChange() && html`<${Reader} what="To go back" />`}
+    ${!mayChange() && html`<${Reader} what="A rollback" />`}
     ${planned}
     <section class="panel">
       <ol class="revisions" reversed>
@@ -117,14 +117,14 @@ export const History = ({ name, go }) => {
             <span class="revision">${each.number}</span>
             <div>
               <div>
-                ${each.message || html`<span class="quiet">no reason given</span>`}${" "}
+                ${each.message || html`<span class="quiet">no message</span>`}${" "}
                 ${each.outcome && html`<${Badge} table=${REVISIONS} word=${each.outcome} text=${each.by ? `${each.outcome} by ${each.by}` : undefined} />`}
               </div>
               <div class="quiet">${moment(each.at)}${each.author && ` · ${each.author}`} · ${count(each.jobs, "job")} · ${inWords(each.changes)}</div>
             </div>
             ${index === 0
-              ? html`<span class="quiet">wanted now</span>`
-              : mayChange() && html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …<span class="unseen"> (revision ${each.number})</span></button>`}
+              ? html`<span class="quiet">current</span>`
+              : mayChange() && html`<button type="button" onClick=${() => ask(each.number)}>Roll back …<span class="unseen"> (revision ${each.number})</span></button>`}
           </li>
         `)}
       </ol>

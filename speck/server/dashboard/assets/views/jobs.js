@@ -1,4 +1,4 @@
-// The jobs as a table, with all that the graph has, and one job in full.
+// The jobs as a table, and one job in full.
 import { membersOf } from "../folding.js";
 import { html, names, steady, useEffect, useRef, useState } from "../html.js";
 import { read, named } from "../rest.js";
@@ -26,7 +26,7 @@ const COLUMNS = [
   { key: "writes", name: "Writes", of: ({ job }) => job.job?.sink_topic ?? "" },
   { key: "in", name: "In", number: true, of: ({ rates }) => numeric(rates?.input_rate) },
   { key: "out", name: "Out", number: true, of: ({ rates }) => numeric(rates?.output_rate) },
-  { key: "waiting", name: "Waiting", number: true, of: ({ rates }) => numeric(rates?.waiting) },
+  { key: "waiting", name: "Backlog", title: "Messages not yet processed", number: true, of: ({ rates }) => numeric(rates?.waiting) },
   { key: "work", name: "Batch", title: "Last batch (Spark) or checkpoint (Flink)", number: true, of: ({ rates }) => numeric(rates?.work_seconds) },
   { key: "observed", name: "Observed", of: ({ observed }) => -(observed ?? 0) },
 ];
@@ -42,7 +42,7 @@ const Row = steady(({ job, rates, site, age, chosen, onChoose }) => html`
     <td role="cell" data-label="Writes"><code>${job.job?.sink_topic}</code></td>
     <td role="cell" data-label="In" class="number">${rate(rates?.input_rate)}</td>
     <td role="cell" data-label="Out" class="number">${rate(rates?.output_rate)}</td>
-    <td role="cell" data-label="Waiting" class="number">${amount(rates?.waiting)}</td>
+    <td role="cell" data-label="Backlog" class="number">${amount(rates?.waiting)}</td>
     <td role="cell" data-label="Batch" class="number">${span(rates?.work_seconds)}</td>
     <td role="cell" data-label="Observed" class="quiet">${age}</td>
   </tr>
@@ -103,8 +103,8 @@ export const JobTable = ({ rows, all, now, chosen, onChoose }) => {
           </tbody>
         </table>
       </div>
-      ${found.length > MOST_ROWS && html`<p class="quiet pad">The first ${MOST_ROWS} of ${found.length}: find others by name, site, topic or state.</p>`}
-      ${found.length === 0 && html`<p class="quiet pad">No job is like that.</p>`}
+      ${found.length > MOST_ROWS && html`<p class="quiet pad">Showing the first ${MOST_ROWS} of ${found.length} jobs; search to find the others.</p>`}
+      ${found.length === 0 && html`<p class="quiet pad">No matching jobs.</p>`}
     </section>
   `;
 };
@@ -120,14 +120,14 @@ const Metrics = ({ name }) => {
   };
   return html`
     <div class="ask">
-      <button type="button" disabled=${answer?.asked} onClick=${ask}>Ask the engine now</button>
+      <button type="button" disabled=${answer?.asked} onClick=${ask}>Query the engine</button>
       <${Trouble} error=${answer?.error} />
       ${answer?.metrics && html`
         <dl class="facts">
           ${Object.entries(answer.metrics).filter(([, value]) => known(value) && typeof value !== "object").map(
             ([key, value]) => html`<${Fact} name=${key.replaceAll("_", " ")}>${key === "observed_at" ? moment(value) : shown(value)}<//>`,
           )}
-          ${Object.keys(answer.metrics).length === 0 && html`<p class="quiet">The engine tells nothing of it.</p>`}
+          ${Object.keys(answer.metrics).length === 0 && html`<p class="quiet">The engine reports no metrics for this job.</p>`}
         </dl>
       `}
     </div>
@@ -153,11 +153,11 @@ const Split = ({ name, now }) => {
         <dl class="facts">
           <${Fact} name="Routing">${split.partitioner}, ${split.weights} weights, ${count(split.workers, "combiner")}<//>
           <${Fact} name="Rows">${rate(metrics?.rows_per_second)}<//>
-          <${Fact} name="Imbalance">${known(metrics?.imbalance) ? metrics.imbalance.toFixed(2) : "not known"}<//>
-          <${Fact} name="Keys">${known(metrics?.hot) ? `${metrics.hot} hot, ${metrics.true_hot} of them split, ${metrics.shared_keys} shared` : "not known"}<//>
+          <${Fact} name="Imbalance">${known(metrics?.imbalance) ? metrics.imbalance.toFixed(2) : "unknown"}<//>
+          <${Fact} name="Keys">${known(metrics?.hot) ? `${metrics.hot} hot, ${metrics.true_hot} of them split, ${metrics.shared_keys} shared` : "unknown"}<//>
           ${metrics && html`<${Fact} name="Dropped">${count(metrics.late_rows, "late row")}, ${count(metrics.bad_rows, "bad row")}, ${count(metrics.lost_frames, "lost frame")}<//>`}
-          ${known(metrics?.table_age_seconds) && html`<${Fact} name="Weights of">${span(metrics.table_age_seconds)} ago<//>`}
-          ${split.parts.map((part) => html`<${Fact} name=${part.job_name}>${rate(part.rows_per_second)}, busy ${known(part.busy_share) ? `${(100 * part.busy_share).toFixed(1)}%` : "not known"}${known(part.number) && metrics?.weights.length > 0 && `, share ${(100 * metrics.weights[part.number]).toFixed(1)}%`}<//>`)}
+          ${known(metrics?.table_age_seconds) && html`<${Fact} name="Weights updated">${span(metrics.table_age_seconds)} ago<//>`}
+          ${split.parts.map((part) => html`<${Fact} name=${part.job_name}>${rate(part.rows_per_second)}, busy ${known(part.busy_share) ? `${(100 * part.busy_share).toFixed(1)}%` : "unknown"}${known(part.number) && metrics?.weights.length > 0 && `, share ${(100 * metrics.weights[part.number]).toFixed(1)}%`}<//>`)}
         </dl>
       `}
     </details>
@@ -181,7 +181,7 @@ const Panel = ({ name, focus, onClose, children }) => {
   `;
 };
 
-// The jobs that one `for_each` made: those to look at first, and a way to each of them.
+// The jobs that one `for_each` made: those that need attention first, and a way to each of them.
 export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
   const [filter, setFilter] = useState("");
   const { job, rates } = row;
@@ -192,7 +192,7 @@ export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
       <dl class="numbers">
         <${Fact} name="In">${rate(rates.input_rate)}<//>
         <${Fact} name="Out">${rate(rates.output_rate)}<//>
-        <${Fact} name="Waiting">${amount(rates.waiting)}<//>
+        <${Fact} name="Backlog">${amount(rates.waiting)}<//>
       </dl>
       <input type="search" placeholder="Find a job, site or state" aria-label="Find a job, site or state of ${job.job_name}" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
       <ul class="members">
@@ -218,17 +218,17 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
     <${Panel} name=${job.job_name} focus=${focus} onClose=${onClose}>
       <p class="states">
         <${StateOf} job=${job} />
-        <span class="quiet">wanted: ${job.wanted}${job.up_to_date ? "" : ", not in its wanted form yet"}</span>
+        <span class="quiet">desired: ${job.wanted}${job.up_to_date ? "" : " (update pending)"}</span>
       </p>
       ${job.drift && html`<p class="notice tone-warn"><strong>${job.drift}</strong>${said.has("drift_message") && `: ${job.drift_message}`}${known(job.drift_since) && `, since ${moment(job.drift_since)}`}</p>`}
-      ${said.has("waits") && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next try in ${span(job.next_try - now)})` : ""}</p>`}
+      ${said.has("waits") && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next attempt in ${span(job.next_try - now)})` : ""}</p>`}
       ${alarms(job).map((each) => html`<p class="notice tone-warn"><strong>${each.kind}</strong>: ${lossOf(each)}, last ${moment(each.last)}</p>`)}
       ${said.has("error") && html`<p class="notice tone-bad">${job.error}</p>`}
       ${said.has("message") && html`<p class="quiet words">${job.message}</p>`}
       <dl class="numbers">
         <${Fact} name="In">${rate(rates?.input_rate)}<//>
         <${Fact} name="Out">${rate(rates?.output_rate)}<//>
-        <${Fact} name="Waiting">${amount(rates?.waiting)}<//>
+        <${Fact} name="Backlog">${amount(rates?.waiting)}<//>
         <${Fact} name=${fields.engine === "flink" ? "Checkpoint" : "Batch"}>${span(rates?.work_seconds)}<//>
       </dl>
       ${said.has("rates") && html`<p class="quiet words">${rates.error}</p>`}
@@ -244,8 +244,8 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
         ${labels.length > 0 && html`<${Fact} name="Labels">${labels.map(([key, value]) => html`<div>${key}: ${value}</div>`)}<//>`}
         <${Fact} name="Attempt">${job.attempt ?? "none"}<//>
         <${Fact} name="Observed">${ago(observed, now)}<//>
-        ${job.losses?.length > 0 && html`<${Fact} name="Losses, repetitions">${job.losses.map((each) => html`<div>${lossOf(each)}, ${ago(each.last, now)}</div>`)}<//>`}
-        ${job.left_behind?.length > 0 && html`<${Fact} name="Left behind">${job.left_behind.map((each) => html`<div>attempt ${each.attempt} at <code>${each.address}</code></div>`)}<//>`}
+        ${job.losses?.length > 0 && html`<${Fact} name="Losses and duplicates">${job.losses.map((each) => html`<div>${lossOf(each)}, ${ago(each.last, now)}</div>`)}<//>`}
+        ${job.left_behind?.length > 0 && html`<${Fact} name="Abandoned copies">${job.left_behind.map((each) => html`<div>attempt ${each.attempt} at <code>${each.address}</code></div>`)}<//>`}
       </dl>
       ${fields.split?.of && html`<${Split} key=${fields.split.of} name=${fields.split.of} now=${now} />`}
       <${Metrics} key=${job.job_name} name=${job.job_name} />

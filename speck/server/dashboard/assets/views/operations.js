@@ -1,4 +1,4 @@
-// Operations: those at work with their progress, and one in full.
+// Operations: those in progress, and one in full.
 import { html, names, useEffect, useRef, useState } from "../html.js";
 import { Badge, Changes, Empty, Trouble, Warnings, useAnswer } from "../parts.js";
 import { named, read } from "../rest.js";
@@ -20,7 +20,7 @@ const counted = (actions) => {
   return found;
 };
 
-// `counts` are the numbers of actions by state; jobs that are kept are no work.
+// `counts` are the numbers of actions by state; unchanged jobs are not counted.
 export const Progress = ({ counts }) => {
   const all = ORDER.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
   const over = OVER.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
@@ -35,11 +35,11 @@ export const Progress = ({ counts }) => {
 };
 
 const summary = (counts) => ORDER.filter((state) => counts[state]).map((state) => `${counts[state]} ${PROGRESS[state].text}`).join(", ");
-const keptInWords = ({ kept = 0 }) => (kept > 0 ? ` · ${count(kept, "job")} kept as ${kept === 1 ? "it is" : "they are"}` : "");
+const keptInWords = ({ kept = 0 }) => (kept > 0 ? ` · ${count(kept, "job")} unchanged` : "");
 
 const lasted = (operation) => span((operation.ended ?? now()) - operation.started);
 
-// The operation at work on a composition (on any: null), or that ended just now.
+// The operation in progress on a composition (on any: null), or that ended just now.
 export const OperationStrip = ({ composition }) => {
   const [hidden, setHidden] = useState(null);
   const mine = items("operation").filter((each) => composition === null || each.composition === composition);
@@ -50,7 +50,7 @@ export const OperationStrip = ({ composition }) => {
   return html`
     <section class="strip tone-${OPERATIONS[last.state]?.tone}" aria-label="Operation">
       <${Badge} table=${OPERATIONS} word=${last.state} />
-      <span class="strip-text"><strong>${last.kind}</strong> of ${last.composition}, revision ${last.revision}: ${summary(last.counts) || "nothing to do"}</span>
+      <span class="strip-text"><strong>${last.kind}</strong> of ${last.composition}, revision ${last.revision}: ${summary(last.counts) || "no changes"}</span>
       <${Progress} counts=${last.counts} />
       <span class="quiet">${lasted(last)}</span>
       <a href="#/operations/${last.id}">Details</a>
@@ -88,13 +88,13 @@ const Whole = ({ operation, actions, counts }) => html`
     </header>
     <div class="pad">
       <p class="quiet">
-        ${moment(operation.started)} · ${operation.state === "running" ? `at work for ${lasted(operation)}` : `took ${lasted(operation)}`}
+        ${moment(operation.started)} · ${operation.state === "running" ? `running for ${lasted(operation)}` : `took ${lasted(operation)}`}
         ${operation.author && ` · by ${operation.author}`}${operation.message && ` · ${operation.message}`}
       </p>
       <${Progress} counts=${counts} />
-      <p aria-live="polite">${summary(counts) || "Nothing was to be done."}${keptInWords(counts)}</p>
+      <p aria-live="polite">${summary(counts) || "No changes."}${keptInWords(counts)}</p>
       ${operation.error && html`<p class="notice tone-bad">${operation.error}</p>`}
-      ${operation.replaced_by && html`<p class="notice tone-warn">Its revision was not applied wholly; <a href="#/operations/${operation.replaced_by}">another operation</a> went on in its place.</p>`}
+      ${operation.replaced_by && html`<p class="notice tone-warn">Its revision was only partly applied; <a href="#/operations/${operation.replaced_by}">another operation</a> replaced it.</p>`}
       <${Warnings} all=${operation.warnings} />
       <${ActionList} actions=${actions} />
     </div>
@@ -104,7 +104,7 @@ const Whole = ({ operation, actions, counts }) => html`
 const Former = ({ id }) => {
   const { data, error } = useAnswer(() => read(`/operations/${named(id)}`), [id]);
   if (error) return html`<${Trouble} error=${error} />`;
-  if (!data) return html`<p class="quiet pad">Asking …</p>`;
+  if (!data) return html`<p class="quiet pad">Loading …</p>`;
   const actions = data.actions.filter((each) => each.state !== "kept");
   return html`<${Whole} operation=${data} actions=${actions} counts=${counted(data.actions)} />`;
 };
@@ -127,7 +127,7 @@ const Card = ({ operation }) => html`
     </header>
     <div class="pad">
       <${Progress} counts=${operation.counts} />
-      <p>${summary(operation.counts) || "nothing to do"}${keptInWords(operation.counts)}</p>
+      <p>${summary(operation.counts) || "no changes"}${keptInWords(operation.counts)}</p>
       <p class="quiet"><span title=${moment(operation.started)}>${ago(operation.started, now())}</span> · ${lasted(operation)}${operation.author && ` · by ${operation.author}`}${operation.message && ` · ${operation.message}`}</p>
     </div>
   </li>
@@ -172,7 +172,7 @@ export const Operations = () => {
   const shown = [...all.values()].filter((each) => !composition || each.composition === composition).sort((one, other) => (one.id < other.id ? 1 : -1));
   const compositions = items("composition").map((each) => each.name).sort();
   return html`
-    <h1 class="title">Operations <span class="quiet">newest first, from before the server was started too</span></h1>
+    <h1 class="title">Operations <span class="quiet">newest first</span></h1>
     ${compositions.length > 1 && html`
       <label class="row"><span>Composition</span>
         <select value=${composition} onChange=${(event) => setComposition(event.target.value)}>
@@ -182,8 +182,8 @@ export const Operations = () => {
       </label>
     `}
     <${Trouble} error=${error} />
-    ${world.loaded && !busy && !shown.length && html`<${Empty} title="None yet">What is applied, gone back to, deleted or healed is listed here.<//>`}
+    ${world.loaded && !busy && !shown.length && html`<${Empty} title="No operations yet">Applies, rollbacks, deletions and repairs are listed here.<//>`}
     <ul class="cards">${shown.map((each) => html`<${Card} key=${each.id} operation=${each} />`)}</ul>
-    ${more && html`<div class="row"><button type="button" disabled=${busy} onClick=${() => ask(shown.at(-1).id)}>${busy ? "Asking …" : "Show older ones"}</button></div>`}
+    ${more && html`<div class="row"><button type="button" disabled=${busy} onClick=${() => ask(shown.at(-1).id)}>${busy ? "Loading …" : "Show older operations"}</button></div>`}
   `;
 };

@@ -23,21 +23,21 @@ const total = (values) => {
 
 const Figures = ({ rows, sites }) => {
   const running = rows.filter(({ job }) => job.state === "running").length;
-  const wanted = rows.filter(({ job }) => job.wanted === "running").length;
+  const desired = rows.filter(({ job }) => job.wanted === "running").length;
   const wrong = rows.filter(({ job }) => troubled(job));
   const isBad = wrong.some(({ job }) => jobLook(job).tone === "bad");
-  const tone = isBad ? "bad" : wrong.length || running < wanted ? "warn" : "good";
+  const tone = isBad ? "bad" : wrong.length || running < desired ? "warn" : "good";
   const reaches = sites.map((site) => world.kinds.reach.get(site)).filter(Boolean);
   const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached));
-  const note = wrong.length ? `${wrong.length} to look at` : running < wanted ? `${wanted - running} not running yet` : "all as wanted";
+  const note = wrong.length ? `${wrong.length} ${wrong.length === 1 ? "needs" : "need"} attention` : running < desired ? `${desired - running} not running yet` : "all in the desired state";
   const waiting = total(rows.map(({ rates }) => rates?.waiting));
   return html`
     <dl class="figures">
-      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${note} tone=${tone} />
+      <${Figure} name="Jobs running" value="${running} / ${desired}" note=${note} tone=${tone} />
       <${Figure} name="Messages in" value=${rate(total(rows.map(({ rates }) => rates?.input_rate)))} note="read by all jobs" />
       <${Figure} name="Messages out" value=${rate(total(rows.map(({ rates }) => rates?.output_rate)))} note="written by all jobs" />
-      <${Figure} name="Waiting" value=${amount(waiting)} note="not yet worked off" />
-      <${Figure} name="Sites" value=${reaches.length ? `${reached.length} / ${reaches.length}` : sites.length} note=${reaches.length ? (reached.length < reaches.length ? "not all in reach" : "all in reach") : world.kinds.site.size ? "not asked yet" : "no inventory"} tone=${reached.length < reaches.length ? "bad" : ""} />
+      <${Figure} name="Backlog" value=${amount(waiting)} note="messages not yet processed" />
+      <${Figure} name="Sites" value=${reaches.length ? `${reached.length} / ${reaches.length}` : sites.length} note=${reaches.length ? (reached.length < reaches.length ? "some unreachable" : "all reachable") : world.kinds.site.size ? "not checked yet" : "no inventory"} tone=${reached.length < reaches.length ? "bad" : ""} />
     </dl>
   `;
 };
@@ -47,7 +47,7 @@ const Wrong = ({ rows, onChoose }) => {
   if (!wrong.length) return null;
   const few = wrong.slice(0, 6);
   return html`
-    <section class="wrong" aria-label="Jobs to look at">
+    <section class="wrong" aria-label="Jobs that need attention">
       ${few.map(({ job }) => html`
         <button type="button" class="chip tone-${jobLook(job).tone}" onClick=${() => onChoose(job.job_name, true)}>
           <span aria-hidden="true">${jobLook(job).mark}</span> <strong>${job.job_name}</strong> ${jobLook(job).text}
@@ -58,7 +58,7 @@ const Wrong = ({ rows, onChoose }) => {
   `;
 };
 
-const ENDS = { sources: "Comes from outside", sinks: "Goes to outside" };
+const ENDS = { sources: "External sources", sinks: "External sinks" };
 
 // The topics that the composition declares as its ends, with their descriptions.
 const Declared = ({ declared }) => {
@@ -90,7 +90,7 @@ const useFold = (rows) => {
     setChoice(next);
   };
   const button = isPossible && !isFixed && html`
-    <button type="button" id="fold" class="title-fold" aria-pressed=${isFolded ? "true" : "false"} title="Jobs that one for_each made, as one or each by itself" onClick=${turn}>${isFolded ? "Unfold" : "Fold"}</button>
+    <button type="button" id="fold" class="title-fold" aria-pressed=${isFolded ? "true" : "false"} title="Show the jobs of one for_each as a group, or separately" onClick=${turn}>${isFolded ? "Unfold" : "Fold"}</button>
   `;
   return { isFolded, button };
 };
@@ -115,8 +115,8 @@ export const Overview = ({ name }) => {
   if (world.loaded && !all.length) {
     return html`<${Empty} title="Nothing is deployed yet">
       ${mayChange()
-        ? html`Paste a composition under <a href="#/change">Change</a>, look at the plan, and apply it; or run <code>speck apply FILE</code>.`
-        : "What others deploy is shown here. This token reads only."}
+        ? html`Paste a composition under <a href="#/change">Change</a>, review the plan and apply it, or run <code>speck apply FILE</code>.`
+        : "Compositions that others deploy appear here. This token is read-only."}
     <//>`;
   }
   const rows = rowsOf(name, place);
@@ -127,7 +127,7 @@ export const Overview = ({ name }) => {
   const row = shown.rows.find(isChosen) ?? rows.find(isChosen);
   const composition = world.kinds.composition.get(name);
   if (world.loaded && name !== null && !composition) {
-    return html`<${Empty} title="There is no composition ${name}"><a href="#/graph">Show what there is</a><//>`;
+    return html`<${Empty} title="Composition ${name} not found"><a href="#/graph">Show all compositions</a><//>`;
   }
   const here = [...new Set(rows.map((each) => each.site))];
   const close = () => {
@@ -157,7 +157,7 @@ export const Overview = ({ name }) => {
             chosen=${row ? chosen.name : null}
             onChoose=${onChoose}
             least=${row ? 520 : 260}
-            label="Graph of ${name ?? "all compositions"}: ${what}. Arrow keys go from job to job, Enter opens one. The table below says the same."
+            label="Graph of ${name ?? "all compositions"}: ${what}. Use the arrow keys to move between jobs and Enter to open one. The table below has the same information."
           />
         </section>
         ${row?.members && html`<${FoldPanel} key=${chosen.name} row=${row} focus=${chosen.focus} onChoose=${onChoose} onClose=${close} />`}

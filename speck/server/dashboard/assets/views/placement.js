@@ -1,4 +1,4 @@
-// Where jobs had better run: the advice of a policy, with its figures, and the way to accept it.
+// Recommended sites of jobs: the advice of a policy, with predicted figures, and a button to accept it.
 import { html, names, useEffect, useState } from "../html.js";
 import { Empty, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
@@ -77,7 +77,7 @@ const Sites = ({ figures: { now, after } }) => html`
   </ul>
 `;
 
-// --- links: each site's way up and down, as wide as it is full
+// --- links: the uplink and downlink of each site; the width shows the utilization
 
 const SIZE = 260; // px
 const AWAY = 88; // px, from the middle to a site
@@ -109,7 +109,7 @@ const Star = ({ title, figures }) => html`
       })}
       <circle class="star-hub" r="16" /><text class="star-name" y="4" text-anchor="middle">WAN</text>
     </svg>
-    <figcaption class="quiet">${title}: links, up and down, as wide as they are full</figcaption>
+    <figcaption class="quiet">${title}: links, up and down; width shows utilization</figcaption>
   </figure>
 `;
 
@@ -139,11 +139,11 @@ const Steps = ({ proposal: { steps, cost } }) => {
     <ol class="plain steps">
       ${steps.map((step) => html`
         <li>${step.jobs.length
-          ? html`<strong>${step.jobs.join(", ")}</strong> ${step.from} → ${step.to}: ${count(step.jobs.length, "job stands", "jobs stand")} still for ${span(step.standstill)}${step.state > 0 && `, ${bytes(step.state)} of state`}`
-          : "Topics get another home"}${known(step.pays_after) ? `; pays back after ${span(step.pays_after)}` : ""}</li>
+          ? html`<strong>${step.jobs.join(", ")}</strong> ${step.from} → ${step.to}: ${count(step.jobs.length, "job", "jobs")} down for ${span(step.standstill)}${step.state > 0 && `, ${bytes(step.state)} of state`}`
+          : "Topics move to another broker"}${known(step.pays_after) ? `; break-even after ${span(step.pays_after)}` : ""}</li>
       `)}
     </ol>
-    <p class="quiet">In all ${count(cost.jobs, "job stands", "jobs stand")} still, the slowest for ${span(cost.standstill)}${cost.state > 0 ? `; ${bytes(cost.state)} of state` : ""}; ${known(cost.pays_after) ? `pays back after ${span(cost.pays_after)}` : "never pays back"}.</p>
+    <p class="quiet">Total: ${count(cost.jobs, "job")} down, the longest for ${span(cost.standstill)}${cost.state > 0 ? `; ${bytes(cost.state)} of state` : ""}; ${known(cost.pays_after) ? `break-even after ${span(cost.pays_after)}` : "no break-even"}.</p>
   `;
 };
 
@@ -151,14 +151,14 @@ const Known = ({ known_by: known_by }) => {
   const jobs = ["measured", "declared", "assumed"].filter((each) => known_by.jobs[each]).map((each) => `${known_by.jobs[each]} ${each}`);
   const links = known_by.links.filter((each) => each.known !== "measured");
   return html`
-    <p class="quiet">Known by: jobs ${jobs.join(", ") || "none"}${known(known_by.oldest) ? ` (up to ${span(known_by.oldest)} ago)` : ""}${links.length > 0 ? `; ${links.map((each) => `link ${each.from}-${each.to} ${each.known}`).join(", ")}` : ""}.</p>
+    <p class="quiet">Sources: jobs ${jobs.join(", ") || "none"}${known(known_by.oldest) ? ` (up to ${span(known_by.oldest)} ago)` : ""}${links.length > 0 ? `; ${links.map((each) => `link ${each.from}-${each.to} ${each.known}`).join(", ")}` : ""}.</p>
   `;
 };
 
 const Refused = ({ refused }) => {
   if (!refused.length) return null;
   return html`
-    <details><summary>${count(refused.length, "site does", "sites do")} not come into question</summary>
+    <details><summary>${count(refused.length, "site")} ruled out</summary>
       <ul class="plain">${refused.map((each) => html`<li><strong>${each.job}</strong> at ${each.site}: ${each.why}</li>`)}</ul>
     </details>
   `;
@@ -202,9 +202,9 @@ const Proposal = ({ proposal, go }) => {
         <h2 id="advice-title" tabindex="-1">Placement ${proposal.id} <span class="quiet">policy ${proposal.policy}${known(proposal.gap) ? `, within ${(100 * proposal.gap).toFixed(1)} % of the optimum` : ""}</span></h2>
       </header>
       <div class="pad">
-        ${!proposal.steps.length && html`<p class="notice tone-good">Nothing better was found: all jobs had better stay.</p>`}
-        ${proposal.state === "accepted" && html`<p class="notice tone-still">It was <a href="#/operations/${named(proposal.operation)}">accepted</a>.</p>`}
-        ${proposal.state === "expired" && html`<p class="notice tone-warn">It is older than a quarter of an hour. Ask for advice again.</p>`}
+        ${!proposal.steps.length && html`<p class="notice tone-good">No better placement was found; all jobs stay where they are.</p>`}
+        ${proposal.state === "accepted" && html`<p class="notice tone-still">This placement was <a href="#/operations/${named(proposal.operation)}">accepted</a>.</p>`}
+        ${proposal.state === "expired" && html`<p class="notice tone-warn">This advice is more than 15 minutes old. Request it again.</p>`}
         <${Figures} figures=${proposal.figures} />
         <div class="row stars">
           ${proposal.figures.now && html`<${Star} title="Now" figures=${proposal.figures.now} />`}
@@ -251,7 +251,7 @@ const Advice = ({ name, go }) => {
         <div class="row fields">
           <label><span>Policy</span>
             <select value=${policy} onChange=${(event) => setPolicy(event.target.value)}>
-              <option value="">that of the composition (${DEFAULT} if it names none)</option>
+              <option value="">the composition's policy (${DEFAULT} by default)</option>
               ${policies.map((each) => html`<option value=${each.name}>${each.name}: ${each.about}</option>`)}
             </select>
           </label>
@@ -272,7 +272,7 @@ const Kept = ({ go }) => {
   if (!data?.length) return null;
   const one = data.find((each) => each.id === chosen);
   return html`
-    <details class="panel kept"><summary class="pad">${count(data.length, "placement was proposed", "placements were proposed")} lately</summary>
+    <details class="panel kept"><summary class="pad">${count(data.length, "recent placement", "recent placements")}</summary>
       <ul class="pad plain">
         ${data.map((each) => html`<li key=${each.id}><button type="button" class="link" onClick=${() => setChosen(each.id)}>${each.id}</button> ${each.composition}, policy ${each.policy}, ${each.state}</li>`)}
       </ul>
@@ -284,11 +284,11 @@ const Kept = ({ go }) => {
 export const PlacementView = ({ name, go }) => {
   const all = items("composition").map((each) => each.name).sort();
   const chosen = name ?? (all.length === 1 ? all[0] : null);
-  if (!all.length) return html`<h1 class="title">Placement</h1><${Empty} title="Nothing runs yet">Apply a composition whose jobs may move: <code>site: any</code> or <code>sites: [A, D]</code>.<//>`;
+  if (!all.length) return html`<h1 class="title">Placement</h1><${Empty} title="Nothing is deployed yet">Apply a composition whose jobs may move: <code>site: any</code> or <code>sites: [A, D]</code>.<//>`;
   return html`
     <h1 class="title">Placement <span class="quiet">${chosen ?? "choose a composition"}</span></h1>
     ${!chosen && html`<ul class="cards">${all.map((each) => html`<li class="panel pad" key=${each}><a href="#/placement/${named(each)}">${each}</a></li>`)}</ul>`}
-    ${chosen && (mayChange() ? html`<${Advice} key=${chosen} name=${chosen} go=${go} />` : html`<${Reader} what="To ask for advice" />`)}
+    ${chosen && (mayChange() ? html`<${Advice} key=${chosen} name=${chosen} go=${go} />` : html`<${Reader} what="Requesting advice" />`)}
     <${Kept} go=${go} />
     ${chosen && html`<${Adaptation} key=${`adapt ${chosen}`} name=${chosen} />`}
   `;

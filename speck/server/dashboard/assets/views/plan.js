@@ -1,4 +1,4 @@
-// A plan: its verdicts on the graph and in words, and the way to have it carried out.
+// A plan: its verdicts on the graph and in words, and a button to apply it.
 import { MOST, folded } from "../folding.js";
 import { GraphView } from "../graph.js";
 import { html, useMemo, useState } from "../html.js";
@@ -54,7 +54,7 @@ const inWords = (counts) =>
   KINDS.filter((kind) => kind !== "keep" && counts[kind]).map((kind) => `${counts[kind]} to ${kind}`).join(", ");
 
 const Counts = ({ counts }) => html`
-  <ul class="counts" aria-label="The plan in figures">
+  <ul class="counts" aria-label="Plan summary">
     ${KINDS.map((kind) => html`<li class=${counts[kind] ? "" : "none"}><${Badge} table=${VERDICTS} word=${kind} text="${counts[kind] ?? 0} ${kind}" /></li>`)}
   </ul>
 `;
@@ -98,7 +98,7 @@ const Confirm = ({ plan, what, verb, onApply, onClose }) => {
   const destroyed = plan.destroys;
   return html`
     <${Dialog} title="${what} ${plan.composition}?" onClose=${onClose}>
-      <p>${inWords(plan.counts) || "Nothing changes at any engine"}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} not touched.` : ""}</p>
+      <p>${inWords(plan.counts) || "No changes at any engine"}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} unchanged.` : ""}</p>
       ${destroyed.length > 0 && html`
         <ul class="notice tone-bad destroys" aria-label="Destroyed">
           ${destroyed.slice(0, NAMED).map((each) => html`<li><strong>${each.job}</strong> ${each.text}</li>`)}
@@ -106,10 +106,10 @@ const Confirm = ({ plan, what, verb, onApply, onClose }) => {
         </ul>
       `}
       <${Trouble} error=${state.error} />
-      ${stale && html`<p>Somebody else was faster, or is at work. Go back and plan again.</p>`}
+      ${stale && html`<p>The composition changed after this plan was made. Make a new plan.</p>`}
       <div class="row end">
         <button type="button" onClick=${onClose}>Back</button>
-        <button type="button" class="main" disabled=${state.busy} onClick=${apply}>${state.busy ? "Asking …" : verb}</button>
+        <button type="button" class="main" disabled=${state.busy} onClick=${apply}>${state.busy ? "Sending …" : verb}</button>
       </div>
     <//>
   `;
@@ -132,23 +132,23 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
         <h2 id="plan-title" tabindex="-1">Plan for ${plan.composition} <span class="quiet">${plan.base_revision ? `from revision ${plan.base_revision}` : "new"}</span></h2>
         ${onApply && html`
           <button type="button" class="main" disabled=${!always && !changed.length && !noted.length} onClick=${() => setConfirming(true)}>
-            ${always ? `${verb} …` : changed.length || noted.length ? `${verb} ${count(changed.length + noted.length, "change")} …` : "Nothing to do"}
+            ${always ? `${verb} …` : changed.length || noted.length ? `${verb} ${count(changed.length + noted.length, "change")} …` : "No changes"}
           </button>
         `}
       </header>
       <div class="pad">
-        ${!onApply && html`<${Reader} what="To carry it out" />`}
+        ${!onApply && html`<${Reader} what="Applying a plan" />`}
         <${Counts} counts=${plan.counts} />
-        <${Warnings} all=${[...(plan.unreachable ?? []).map((each) => `${each.kind} ${each.address} ${each.refuses ? "cannot be used" : "does not answer"}, ${each.jobs.join(", ")} waits for it: ${each.error}`), ...(plan.warnings ?? []).map((each) => each.message)]} />
+        <${Warnings} all=${[...(plan.unreachable ?? []).map((each) => `${each.kind} ${each.address} ${each.refuses ? "cannot be used" : "is unreachable"}: ${each.jobs.join(", ")} waits until it is available (${each.error})`), ...(plan.warnings ?? []).map((each) => each.message)]} />
       </div>
       <${GraphView} jobs=${drawn.jobs} sites=${drawn.sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
-        label="Graph of the plan: ${inWords(plan.counts) || "no changes"}. The list below says the same." />
+        label="Graph of the plan: ${inWords(plan.counts) || "no changes"}. The list below has the same information." />
       <div class="pad">
         ${ones.length > 0 && html`<${Verdicts} actions=${ones} />`}
         ${ones.length > 0 && html`<hr />`}
         <${Verdicts} actions=${[...changed, ...noted]} />
         ${kept.length > noted.length && html`
-          <details><summary>${count(kept.length - noted.length, "job stays as it is", "jobs stay as they are")}</summary>
+          <details><summary>${count(kept.length - noted.length, "job is unchanged", "jobs are unchanged")}</summary>
             <${Verdicts} actions=${kept.filter((each) => !each.changes.length)} />
           </details>
         `}

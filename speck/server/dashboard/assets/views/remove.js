@@ -17,20 +17,20 @@ const Planned = ({ name, go }) => {
   return html`
     <section class="panel">
       <div class="pad">
-        <p>All of its jobs stop, and their state and the messages that wait are deleted. The history is kept: the list of deleted compositions has the way back.</p>
+        <p>All of its jobs are stopped, and their state and unprocessed messages are deleted. The history is kept: you can restore the composition from the list of deleted compositions.</p>
         <div class="row fields">
-          <label class="grow"><span>Why (kept in the audit log)</span><input value=${message} maxlength="1000" onInput=${(event) => setMessage(event.target.value)} /></label>
+          <label class="grow"><span>Message (kept in the audit log)</span><input value=${message} maxlength="1000" onInput=${(event) => setMessage(event.target.value)} /></label>
           <button type="button" onClick=${() => setRound(round + 1)}>Plan again</button>
         </div>
         <${Trouble} error=${error} />
       </div>
     </section>
-    ${!plan && !error && html`<p class="quiet pad">Asking …</p>`}
+    ${!plan && !error && html`<p class="quiet pad">Loading …</p>`}
     ${plan && html`<${PlanView} plan=${plan} what="Delete" verb="Delete" always onApply=${apply} />`}
   `;
 };
 
 export const Remove = ({ name, go }) => html`
   <h1 class="title">Delete <span class="quiet">${name}</span></h1>
-  ${mayChange() ? html`<${Planned} name=${name} go=${go} />` : html`<${Reader} what="To delete something" />`}
+  ${mayChange() ? html`<${Planned} name=${name} go=${go} />` : html`<${Reader} what="Deleting a composition" />`}
 `;

@@ -1,4 +1,4 @@
-// The sites: what can be reached, and how much room there is.
+// The sites: which engines and brokers are reachable, and their free capacity.
 import { html } from "../html.js";
 import { Empty, Meter } from "../parts.js";
 import { troubled } from "../states.js";
@@ -7,10 +7,10 @@ import { bits, bytes, count, known } from "../words.js";
 import { items, world } from "../world.js";
 
 const Reached = ({ told }) => {
-  if (!told) return html`<span class="badge tone-still"><span class="badge-mark" aria-hidden="true">…</span>not asked yet</span>`;
+  if (!told) return html`<span class="badge tone-still"><span class="badge-mark" aria-hidden="true">…</span>not checked yet</span>`;
   return told.reached
-    ? html`<span class="badge tone-good"><span class="badge-mark" aria-hidden="true">✓</span>in reach</span>`
-    : html`<span class="badge tone-bad"><span class="badge-mark" aria-hidden="true">✕</span>out of reach</span>`;
+    ? html`<span class="badge tone-good"><span class="badge-mark" aria-hidden="true">✓</span>reachable</span>`
+    : html`<span class="badge tone-bad"><span class="badge-mark" aria-hidden="true">✕</span>unreachable</span>`;
 };
 
 const Room = ({ capacity }) => {
@@ -66,7 +66,7 @@ const Site = ({ site, jobs }) => {
     <li class="panel">
       <header class="panel-head">
         <h2>${site.name}</h2>
-        <span class="quiet">${count(jobs.length, "job")}${wrong > 0 && `, ${wrong} to look at`}</span>
+        <span class="quiet">${count(jobs.length, "job")}${wrong > 0 && `, ${wrong} ${wrong === 1 ? "needs" : "need"} attention`}</span>
       </header>
       <div class="pad">
         ${site.engines.map((address) => html`<${Engine} key=${address} address=${address} told=${told?.engines.find((each) => each.address === address)} />`)}
@@ -88,8 +88,8 @@ export const Sites = () => {
     elsewhere.set(job.job.spe_address, (elsewhere.get(job.job.spe_address) ?? 0) + 1);
   }
   return html`
-    <h1 class="title">Sites <span class="quiet">asked again every few seconds</span></h1>
-    ${world.loaded && !sites.length && html`<${Empty} title="There is no inventory">Start the server with <code>speck serve --sites FILE</code> to see what is in reach and how much room there is.<//>`}
+    <h1 class="title">Sites <span class="quiet">refreshed every few seconds</span></h1>
+    ${world.loaded && !sites.length && html`<${Empty} title="No inventory">Start the server with <code>speck serve --sites FILE</code> to see which sites are reachable and their free capacity.<//>`}
     <ul class="cards">${sites.map((site) => html`<${Site} key=${site.name} site=${site} jobs=${jobs.filter((job) => siteOf(job) === site.name)} />`)}</ul>
     ${elsewhere.size > 0 && html`
       <section class="panel">

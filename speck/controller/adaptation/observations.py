@@ -1,4 +1,4 @@
-"""The last minutes of a composition as the loop has seen them; in memory alone."""
+"""Recent observations of a composition by the adaptation loop; kept in memory only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from speck.controller.adaptation.mover import Present
-from speck.core.adaptation import Memory, Trigger
+from speck.core.adaptation import AdaptationState, Trigger
 from speck.placement.adaptation import triggers
 from speck.placement.profile import LinkProfile
 
@@ -14,10 +14,10 @@ _ORDER = list(Trigger)
 
 
 @dataclass
-class Sight:
+class Observations:
     """``decided`` is the time of the last decision (steady, s), ``baseline`` has the links at that time.
 
-    ``lagging`` are the jobs that fall behind, ``draining`` those that work off a backlog; ``resumed`` is set
+    ``lagging`` are the jobs that fall behind, ``draining`` those that process a backlog; ``resumed`` is set
     when a pause ends early.  ``regret`` is the excess of the objective over that of the last advice,
     ``realised`` the realised share of the predicted gain of the last step (``None``: unknown).
     """
@@ -34,12 +34,12 @@ class Sight:
     _reported: list[Trigger] = field(default_factory=list)
     _waiting: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
 
-    def take(
+    def add(
         self, present: Present, waiting: Mapping[str, int], rates: Mapping[str, float], now: float
     ) -> None:
-        """Take what is measured now; ``rates`` are those of the last decision."""
+        """Add the present measurements; ``rates`` are those of the last decision."""
         self.present = present
-        self._take_waiting(present, waiting, now)
+        self._add_backlogs(present, waiting, now)
         holding = [
             *triggers.loads(present.model.problem, present.figures),
             *triggers.links(self.baseline, present.inputs.links),
@@ -49,7 +49,7 @@ class Sight:
         self._watch, due = self._watch.with_next(holding, now, present.inputs.interval)
         self._reported += [trigger for trigger, _ in due]
 
-    def _take_waiting(self, present: Present, waiting: Mapping[str, int], now: float) -> None:
+    def _add_backlogs(self, present: Present, waiting: Mapping[str, int], now: float) -> None:
         names = waiting.keys() & present.rates.keys()
         self._waiting = {
             name: triggers.recent([*self._waiting.get(name, ()), (now, waiting[name])], now) for name in names
@@ -59,7 +59,9 @@ class Sight:
         if self.lagging and not former:
             self._reported.append(Trigger.LAG)
 
-    def due(self, memory: Memory, silent: Mapping[str, str], period: float, now: float) -> Trigger | None:
+    def due(
+        self, memory: AdaptationState, silent: Mapping[str, str], period: float, now: float
+    ) -> Trigger | None:
         """The cause of a decision now; ``None`` if none is due."""
         found, self._reported = [*self._reported], []
         if self.resumed:
@@ -69,5 +71,5 @@ class Sight:
             found.append(Trigger.VERDICT)
         if now - self.decided >= period:
             found.append(Trigger.SILENT if silent else Trigger.PERIOD)
-        # The most telling one is noted.
+        # The most specific one is recorded.
         return max(found, key=_ORDER.index, default=None)
