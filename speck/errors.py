@@ -9,6 +9,7 @@
     ├── Expired                    a proposed placement that is too old to be accepted
     ├── Conflict                   the request does not fit the current state
     │   ├── StaleRevision          planned from a revision that is no longer the latest
+    │   ├── StalePlan              planned from facts that have changed since
     │   ├── Busy                   another operation runs on the same composition
     │   ├── JobsOfAnother          another store runs jobs of these names
     │   └── NotAdoptable           a job of another store cannot become this one's
@@ -35,7 +36,7 @@ where they enter (binder, store, client), with the cause chained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -102,6 +103,14 @@ class StaleRevision(Conflict):
             f"composition {composition!r}: base_revision {base} is stale, "
             f"the last revision is {current} (plan again from it)"
         )
+
+
+class StalePlan(Conflict):
+    """The facts from which a plan was made have changed since it was shown; nothing was changed."""
+
+    def __init__(self, composition: str, changes: Sequence[str]) -> None:
+        shown = "; ".join(changes[:3]) + (f"; and {len(changes) - 3} more" if len(changes) > 3 else "")
+        super().__init__(f"composition {composition!r}: the plan is stale: {shown} (plan again)")
 
 
 class Busy(Conflict):

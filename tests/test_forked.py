@@ -17,6 +17,7 @@ from testbed.servers.served_process import served
 NOWHERE = ["--server", "http://127.0.0.1:9"]
 
 
+@pytest.mark.slow("starts new interpreters")
 @pytest.mark.parametrize(
     "arguments",
     [["--version"], [*NOWHERE, "jobs"], ["no-such-command"], ["validate", "it.yaml"]],

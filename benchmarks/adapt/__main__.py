@@ -21,12 +21,19 @@ def main() -> int:
     """Measure, and print YAML or JSON; 1 if messages were lost or doubled."""
     parser = argparse.ArgumentParser(prog="benchmarks.adapt", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="runs of scenarios with noise (default: 10)")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=accelerated.SCENARIOS,
+        default=accelerated.SCENARIOS,
+        help="scenarios (all)",
+    )
     parser.add_argument("--real", action="store_true", help="run over real engines, too")
     parser.add_argument("--kills", type=int, default=50, help="kills of the server with --real (default: 50)")
     add_output_options(parser)
     arguments = parser.parse_args()
     logging.getLogger("speck").setLevel(logging.CRITICAL)
-    result: dict[str, Any] = {"in_memory": accelerated.measure(arguments.seeds)}
+    result: dict[str, Any] = {"in_memory": accelerated.measure(arguments.seeds, arguments.only)}
     if arguments.real:
         result["real_engines"] = kills.measure(kills.Options(kills=arguments.kills))
     if not published(arguments, "adapt", result):

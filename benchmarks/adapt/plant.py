@@ -113,7 +113,7 @@ class Plant:
         services, conditions = self.bench.services, self.conditions
         conditions.true = True
         try:
-            desired = services.coordinator.desired(NAME)
+            desired = services.coordinator.deployments.composition(NAME)
             advice = services.coordinator.placer.place(desired, PlacementRequest(homes_stay=True)).advice
         finally:
             conditions.true = False

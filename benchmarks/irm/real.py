@@ -32,6 +32,7 @@ from speck.core.settings import Settings
 from speck.placement.packing import loose_fit, strict_fit
 from speck.schema.inventory import read_inventory
 from speck.store import Store
+from testbed.benches import user
 from testbed.servers.flink import FlinkServer, compile_jobs
 from testbed.servers.mosquitto import MosquittoServer
 
@@ -90,7 +91,7 @@ class Bench:
 
     def apply(self, jobs: Mapping[str, Job]) -> None:
         """Apply, and wait until all of them run."""
-        operation, _ = self.services.coordinator.apply(Composition("burning", jobs))
+        operation, _ = user.apply(self.services.coordinator, Composition("burning", jobs))
         if not operation.wait(_PATIENCE):
             raise TimeoutError(f"{len(jobs)} instances did not start within {_PATIENCE:g} s")
         self.running = len(jobs)
@@ -199,7 +200,8 @@ def run(found: Bench, rule: str, kind: str, instances: int) -> tuple[Series, dic
     coordinator = found.services.coordinator
     fit = strict_fit if rule == "published" else loose_fit
     pools = replace(coordinator.placer.pools, fit=fit)
-    coordinator.placer = replace(coordinator.placer, pools=pools)
+    placer = replace(coordinator.placer, pools=pools)
+    coordinator.changes = replace(coordinator.changes, placer=placer)
     addresses = [each.address for each in found.engines]
     spread = [addresses[number % len(addresses)] for number in range(instances)] if rule == "even" else []
     baseline = _baseline(found)
@@ -210,7 +212,7 @@ def run(found: Bench, rule: str, kind: str, instances: int) -> tuple[Series, dic
             time.sleep(_BETWEEN[kind])
         time.sleep(_STEADY)
     found.running = 0
-    found.services.coordinator.delete_composition("burning").wait(_PATIENCE)
+    user.delete_composition(found.services.coordinator, "burning").wait(_PATIENCE)
     series = Series(rule, kind, CORES, SHARE, baseline, tuple(samples))
     return series, figures(series)
 
@@ -262,9 +264,9 @@ def idle_gone() -> dict[str, Any]:
             engine="flink",
             code_hash=_hash_of(jar),
         )
-        services.coordinator.apply(Composition("burning", {"burn": job}))
+        user.apply(services.coordinator, Composition("burning", {"burn": job}))
         _await(lambda: _present(services) == 2)
-        services.coordinator.delete_composition("burning").wait(_PATIENCE)
+        user.delete_composition(services.coordinator, "burning").wait(_PATIENCE)
         begin = time.monotonic()
         _await(lambda: _present(services) == 1)
         return {"idle_gone_seconds": time.monotonic() - begin}

@@ -12,7 +12,7 @@ import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -77,21 +77,30 @@ Figures = dict[str, list[float]]
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print, and draw the picture."""
+    """Measure and print; draw the picture, if all numbers of workers were measured."""
     parser = argparse.ArgumentParser(prog="benchmarks.key_split simulate", description=__doc__)
     add_output_options(parser)
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds at n = 32 (default: 5)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        nargs="+",
+        choices=SIZES,
+        default=list(SIZES),
+        help="numbers of them (default: all)",
+    )
     parser.add_argument(
         "--picture", type=Path, default=PICTURE, help=f"where it is drawn (default: {PICTURE})"
     )
     settings = parser.parse_args(arguments)
     began = time.process_time()
     found: Figures = defaultdict(list)
-    for name, value in measure(settings.seeds):
+    for name, value in measure(settings.seeds, settings.workers):
         found[name].append(value)
     found["processor_seconds"].append(time.process_time() - began)
     figures = {name: Figure.of(values) for name, values in found.items()}
-    _draw(figures, settings.picture)
+    if set(settings.workers) == set(SIZES):
+        _draw(figures, settings.picture)
     if not published(
         settings,
         "key_split-simulate",
@@ -101,17 +110,19 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def measure(seeds: int) -> Iterator[tuple[str, float]]:
+def measure(seeds: int, sizes: Collection[int]) -> Iterator[tuple[str, float]]:
     """Each figure of each seed, by key."""
-    for seed in range(1, seeds + 1):
+    for seed in range(1, seeds + 1) if WORKERS in sizes else ():
         _say(f"n = {WORKERS}, seed {seed} of {seeds}")
         yield from skewed(seed)
-    for workers in SIZES:
+    for workers in sizes:
         if workers != WORKERS:
             _say(f"n = {workers}")
             yield from sized(workers)
-    _say("references, bypass")
-    yield from references()
+    if WORKERS in sizes:
+        _say("references")
+        yield from references()
+    _say("bypass")
     yield from bypass.measure()
 
 

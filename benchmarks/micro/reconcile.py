@@ -19,6 +19,7 @@ from benchmarks.common import Figure
 from speck.coordinator import Coordinator, build
 from speck.core.settings import Settings
 from speck.store import Event, Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 from testbed.results import add_output_options, published
@@ -42,7 +43,7 @@ def measure(jobs: int, deaths: int, rounds: int, period: float) -> dict[str, Any
                 )
                 for number in range(jobs)
             ]
-            operation, _ = coordinator.apply(composition(*desired))
+            operation, _ = user.apply(coordinator, composition(*desired))
             assert operation.wait(600) and operation.state == "succeeded"
             coordinator.start()
             time.sleep(period / 2)  # the first round comes at once

@@ -37,6 +37,7 @@ from speck.core.settings import Settings
 from speck.errors import BinderError
 from speck.observe.pace import LEAST
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World
@@ -86,7 +87,7 @@ class Bench:
                     services.coordinator.close()
 
     def _measured(self, services: Services, minutes: int) -> dict[str, Any]:
-        operation, _ = services.coordinator.apply(composition(*_jobs(self.jobs)))
+        operation, _ = user.apply(services.coordinator, composition(*_jobs(self.jobs)))
         assert operation.wait(600) and operation.state == "succeeded"
         sampler = services.coordinator.sampler
         sampler.now = lambda: self.now

@@ -29,6 +29,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.settings import Quotas, Settings
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 from testbed.results import add_output_options, published
@@ -84,7 +85,7 @@ def _built(store: Store, world: World, root: Path) -> tuple[Coordinator, Reconci
 
 
 def _apply(coordinator: Coordinator, desired: Composition) -> None:
-    operation, _ = coordinator.apply(desired)
+    operation, _ = user.apply(coordinator, desired)
     assert operation is not None and operation.wait(PATIENCE) and operation.state == "succeeded"
 
 

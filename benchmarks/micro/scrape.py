@@ -24,6 +24,7 @@ from speck.core.settings import Settings
 from speck.observe.metrics import Metrics
 from speck.server.api import create_app, exposition
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 from testbed.results import add_output_options, published
@@ -40,7 +41,7 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
         with Store(root / "store") as store:
             services = build(store, double_kinds(world), settings=Settings(roots=(root,), period=0))
             coordinator = services.coordinator
-            operation, _ = coordinator.apply(composition(*_jobs(world, jobs)))
+            operation, _ = user.apply(coordinator, composition(*_jobs(world, jobs)))
             assert operation.wait(600) and operation.state == "succeeded"
             coordinator.reconciler.round()
             routes = [rule.rule for rule in create_app(services).url_map.iter_rules()]

@@ -26,6 +26,7 @@ from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
 from speck.core.settings import Settings
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import code_hash, write_code
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 from testbed.results import add_output_options, published
@@ -89,7 +90,7 @@ def deployed(jobs: Composition, directory: Path) -> float:
         coordinator = build(
             store, kinds(), settings=Settings(roots=(write_code(directory),), period=0)
         ).coordinator
-        operation, _ = coordinator.apply(jobs)
+        operation, _ = user.apply(coordinator, jobs)
         operation.wait(600)
         assert operation.state == "succeeded", operation.to_dict()
         coordinator.close()

@@ -41,10 +41,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.placement", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="number of small cases (default: 100)")
     parser.add_argument("--policies", type=_names, help="names, with commas (default: the built-in ones)")
+    parser.add_argument(
+        "--placements", type=int, default=200, help="to be predicted, with --policies (default: 200)"
+    )
     add_output_options(parser)
     arguments = parser.parse_args()
     try:
-        result = measure(arguments.seeds, arguments.policies)
+        result = measure(arguments.seeds, arguments.policies, arguments.placements)
     except SpeckError as error:
         print(error, file=sys.stderr)
         return 1
@@ -57,8 +60,10 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def measure(seeds: int, names: Sequence[str] | None = None) -> dict[str, Any]:
+def measure(seeds: int, names: Sequence[str] | None = None, placements: int = 200) -> dict[str, Any]:
     """All figures, by key; those of ``names`` and the default policy alone, if some are named.
+
+    ``placements`` are those to be predicted by the named ones.
 
     Raises :class:`~speck.errors.InvalidInput` for a name that is not installed, or that misses a package.
     """
@@ -71,7 +76,7 @@ def measure(seeds: int, names: Sequence[str] | None = None) -> dict[str, Any]:
         return {
             "seeds": seeds,
             "policies": _small(seeds, chosen_names),
-            **learned.measure(seeds, chosen_names),
+            **learned.measure(seeds, chosen_names, placements),
         }
     blocks = _small(seeds, [name for name in policies() if name not in {"exhaustive", *predictors()}])
     chosen = blocks[default]

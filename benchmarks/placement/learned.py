@@ -25,7 +25,6 @@ from testbed.simulate.observed import mean_age, objective
 from testbed.simulate.runs import by_fluid
 from testbed.simulate.worlds import scattered
 
-PLACEMENTS = 200
 LARGER = 17  # jobs, more than in any training data
 MODEL = "model"
 
@@ -48,12 +47,12 @@ def check(names: Sequence[str]) -> None:
             predictors()[name].check()
 
 
-def measure(seeds: int, names: Sequence[str]) -> dict[str, Any]:
+def measure(seeds: int, names: Sequence[str], placements: int) -> dict[str, Any]:
     """The q-errors of each predictor among the names, and of the cost model; the policies as simulated."""
     guesses = {MODEL: _by_model} | {name: _by(name) for name in names if name in predictors()}
-    sets = {"as_trained": _unseen(world), f"jobs_{LARGER}": _unseen(_larger)}
+    sets = {"as_trained": _unseen(world, placements), f"jobs_{LARGER}": _unseen(_larger, placements)}
     return {
-        "placements": PLACEMENTS,
+        "placements": placements,
         "q_errors": {
             name: {label: _errors(guess, cases) for label, cases in sets.items()}
             for name, guess in guesses.items()
@@ -66,9 +65,9 @@ def _larger(seed: int) -> Problem:
     return make(seed, jobs=LARGER, load=(0.3, 1.0)[seed % 2])
 
 
-def _unseen(problems: Callable[[int], Problem]) -> list[_Case]:
+def _unseen(problems: Callable[[int], Problem], count: int) -> list[_Case]:
     found = []
-    for seed in range(UNSEEN, UNSEEN + PLACEMENTS):
+    for seed in range(UNSEEN, UNSEEN + count):
         problem = problems(seed)
         without_ping_pong = next(candidates(problem, seed, 1), None) if seed % 2 else None
         record = simulated(problem, without_ping_pong or scattered(problem, seed))

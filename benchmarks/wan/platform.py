@@ -25,6 +25,7 @@ from speck.placement.profile import Inputs, Known
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 
 _TRAFFIC = "benchmarks.wan.traffic"
 _PATIENCE = 300.0  # s, of an operation
@@ -185,14 +186,14 @@ class Platform:
         Raises :class:`RuntimeError` if that fails.
         """
         for _ in range(_APPLIES):
-            operation, _ = self.services.coordinator.apply(composition)
+            operation, _ = user.apply(self.services.coordinator, composition)
             if operation.wait(_PATIENCE) and operation.state == "succeeded":
                 return operation
         raise RuntimeError(f"the operation failed: {operation.to_dict()}")
 
     def delete(self, name: str) -> None:
         """Stop a composition.  Raises :class:`RuntimeError` if that fails."""
-        operation = self.services.coordinator.delete_composition(name)
+        operation = user.delete_composition(self.services.coordinator, name)
         if not operation.wait(_PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"the operation failed: {operation.to_dict()}")
 

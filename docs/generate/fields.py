@@ -12,7 +12,8 @@ from marshmallow import fields as kinds
 
 from docs.generate.tables import code, page, sentence, table
 from speck.core.job import JOB_FIELDS, ChangeCost, Job, shown_name
-from speck.schema.schemas import CompositionSchema, InventorySchema
+from speck.schema.inventory_schemas import InventorySchema
+from speck.schema.schemas import CompositionSchema
 
 _COST = {
     ChangeCost.NOTE: "is stored; no engine is contacted",

@@ -10,9 +10,11 @@ that the session is deleted (:mod:`speck.controller.reaper`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from speck.apply import job_state
 from speck.apply.context import OperationContext
 from speck.apply.job_state import AttemptAbandoned, SessionsDetached
 from speck.binder import Capability
@@ -37,10 +39,10 @@ def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:
 
 
 def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str:
-    """The number of messages that are deleted with a session, as text."""
+    """The number of messages that are deleted with a session, in words."""
     # Engines acknowledge a batch when they begin the next one: the last may be among those that wait.
     most = "" if waiting == MOST_COUNTED else "at most "
-    return f"discarded: {most}{count_text(waiting)} at {session.topic!r} of {session.broker}"
+    return f"discarded: {most}{count_text(waiting)} that waited at {session.topic!r} of {session.broker}"
 
 
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:
@@ -101,18 +103,9 @@ def refuse_use(composition: str, desired: Iterable[Job], abandoned: Collection[s
 
 @dataclass(frozen=True)
 class Abandoner:
-    """Abandons what the jobs of one operation have at the engines and brokers of ``addresses``."""
+    """Abandons what the jobs of one operation have at engines and brokers that are left behind."""
 
     context: OperationContext
-    addresses: frozenset[str]
-
-    def abandons(self, form: Job) -> bool:
-        """True if a copy in this form is to be abandoned."""
-        return form.spe_address in self.addresses
-
-    def abandons_source(self, form: Job) -> bool:
-        """True if the broker at which this form reads is to be abandoned."""
-        return form.source_broker in self.addresses
 
     def state_of(self, record: AttemptRecord, form: Job) -> State | None:
         """The newest state of a copy, found without its engine; raises :class:`Rejected` if that fails."""
@@ -139,7 +132,7 @@ class Abandoner:
     def abandon(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> None:
         """Shut a copy out of its session if its broker is there; record it as abandoned, with its state."""
         attempt, context = record.attempt, self.context
-        if not self.abandons_source(form):
+        if form.source_broker not in context.left_behind:
             broker = context.pool.broker(form.source_broker)
             broker.fence(attempt.session, attempt.number + 1)
             broker.ensure_session(attempt.session, form.source_topic)
@@ -148,15 +141,23 @@ class Abandoner:
             composition, form.engine, form.spe_address, form.source_broker, attempt, record.handle
         )
         message = f"job {form.job_name!r}: attempt {attempt.number} was abandoned at {form.spe_address}"
-        sessions = self.lost_sessions(context.record(attempt.job_name))
         state = self.state_of(record, form) if keep_state else None
         changing = keep_state and Capability.DISPOSE in context.pool.engine(form).capabilities
         gone = AttemptAbandoned(attempt, form_fingerprint(form), state, changing)
-        events = gone, SessionsDetached(sessions)
-        with context.advance(attempt.job_name, *events) as transaction:
+        with self.advance(attempt.job_name, gone) as transaction:
             transaction.put_abandoned_attempt(abandoned)
             transaction.add_event(context.event(EventKind.ABANDONED, form.job_name, message))
-            self.put_abandoned(transaction, attempt.job_name, sessions)
+
+    @contextmanager
+    def advance(self, name: str, *events: job_state.Event) -> Iterator[Transaction]:
+        """Write the transitions of a job that loses a copy, and with it its sessions at brokers left behind.
+
+        One write: the sessions are detached, what the block adds is written, the sessions are abandoned.
+        """
+        lost = tuple(each for each in self.context.record(name).sessions if self._is_lost(each))
+        with self.context.advance(name, *events, SessionsDetached(lost)) as transaction:
+            yield transaction
+            self._put_abandoned(transaction, name, lost)
 
     def abandon_sessions(self, job: JobRecord, sessions: Iterable[SessionRecord]) -> list[SessionRecord]:
         """Abandon those of a job's sessions that it cannot delete itself; answers the others.
@@ -169,14 +170,10 @@ class Abandoner:
         )
         if abandoned:
             with self.context.advance(job.name, SessionsDetached(abandoned)) as transaction:
-                self.put_abandoned(transaction, job.name, abandoned)
+                self._put_abandoned(transaction, job.name, abandoned)
         return [each for each in asked if each not in abandoned]
 
-    def lost_sessions(self, job: JobRecord) -> tuple[SessionRecord, ...]:
-        """The sessions of a job at brokers that are abandoned."""
-        return tuple(each for each in job.sessions if self._is_lost(each))
-
-    def put_abandoned(self, transaction: Transaction, job: str, sessions: Collection[SessionRecord]) -> None:
+    def _put_abandoned(self, transaction: Transaction, job: str, sessions: Collection[SessionRecord]) -> None:
         """Record sessions as abandoned, with an event for those whose messages cannot be counted."""
         for session in sessions:
             broker, lost = session.broker, self._is_lost(session)
@@ -191,4 +188,4 @@ class Abandoner:
                 transaction.add_event(self.context.event(EventKind.DROPPED, job, f"job {job!r}: {text}"))
 
     def _is_lost(self, session: SessionRecord) -> bool:
-        return session.broker in self.addresses
+        return session.broker in self.context.left_behind

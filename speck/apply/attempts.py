@@ -15,7 +15,6 @@ from speck.apply.job_state import (
     AttemptIntended,
     AttemptStarted,
     AttemptStopped,
-    SessionsDetached,
     StateFound,
     StatesDiscarded,
     StatesReleased,
@@ -25,7 +24,7 @@ from speck.apply.job_state import (
 )
 from speck.apply.sessions import session_for
 from speck.apply.stamps import next_stamps
-from speck.apply.state_transfer import StateTransfer, TransferPlan, at
+from speck.apply.state_transfer import StateTransfer, TransferPlan
 from speck.binder import Capability
 from speck.binder.retry import FIRST_PAUSE, TRIES, with_retries
 from speck.core.attempt_number import next_number
@@ -62,7 +61,7 @@ class Attempts:
         """The handle and the form of the copy that an engine has of a job."""
         for record in self.context.store.attempts(name):
             form = self.context.form(record)
-            if record.handle is not None and not self.abandoner.abandons(form):
+            if record.handle is not None and form.spe_address not in self.context.left_behind:
                 return record.handle, form
         return None, None
 
@@ -250,7 +249,7 @@ class Attempts:
         former = None
         for record in self.context.store.attempts(name):
             form = self.context.form(record)
-            if self.abandoner.abandons(form):
+            if form.spe_address in self.context.left_behind:
                 self.abandoner.abandon(record, form, keep_state=keep_state and required)
                 continue
             with about(attempt=record.attempt.id):
@@ -267,7 +266,7 @@ class Attempts:
             return False
         self.context.note(name, StopRequested(attempt, handle))
         engine = self.context.pool.engine(form)
-        reversible = not self.abandoner.abandons_source(form)
+        reversible = form.source_broker not in self.context.left_behind
         try:
             state = self.context.call("stop", partial(engine.stop, handle, keep_state))
         except StateLost:
@@ -278,7 +277,7 @@ class Attempts:
         stopped = AttemptStopped(
             attempt,
             record.revision,
-            state=at(state, form) if state else None,
+            state=state.at(form.spe_address) if state else None,
             retained=Capability.DISPOSE in engine.capabilities,
             reversible=reversible,
             restart_lineage=lineage,
@@ -290,9 +289,7 @@ class Attempts:
     def _record_stop(self, stopped: AttemptStopped) -> None:
         name = stopped.attempt.job_name
         message = f"job {name!r} stopped (attempt {stopped.attempt.number})"
-        lost = self.abandoner.lost_sessions(self.context.record(name))
-        with self.context.advance(name, stopped, SessionsDetached(lost)) as transaction:
-            self.abandoner.put_abandoned(transaction, name, lost)
+        with self.abandoner.advance(name, stopped) as transaction:
             transaction.add_event(self.context.event(EventKind.STOPPED, name, message))
 
     def _confirm_or_resubmit(self, form: Job, attempt: Attempt) -> Handle | None:

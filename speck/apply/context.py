@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,6 +27,11 @@ class OperationContext:
     pool: BinderPool
     operation: Operation
     clock: Callable[[], float]
+
+    @property
+    def left_behind(self) -> Collection[str]:
+        """The addresses of engines and brokers that are not asked: what is there is abandoned."""
+        return self.operation.request.leave_behind
 
     def call(self, method: str, call: Callable[[], _T]) -> _T:
         """Call an engine, counted by the method's name; repeated while the outcome is unknown."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.sessions import Sessions
@@ -45,7 +44,6 @@ class SourceSwitch:
     context: OperationContext
     attempts: Attempts
     sessions: Sessions
-    abandoner: Abandoner
     mint: Callable[[], str]
     timeout: float
     processed: set[SessionRecord] = field(default_factory=set, init=False)
@@ -91,7 +89,7 @@ class SourceSwitch:
     def _copy(self, record: AttemptRecord) -> Copy | None:
         """A copy that can drain its session; ``None`` if it cannot."""
         form, pool = self.context.form(record), self.context.pool
-        away = self.abandoner.abandons(form) or self.abandoner.abandons_source(form)
+        away = {form.spe_address, form.source_broker}.intersection(self.context.left_behind)
         if record.handle is None or record.phase is not AttemptPhase.RUNNING or away:
             return None
         engine, broker = pool.engine(form), pool.broker(form.source_broker)
@@ -99,7 +97,7 @@ class SourceSwitch:
 
     def _start_once_more(self, name: str, session: SessionRecord, waiting: int) -> None:
         found = self._last_reader(name, session)
-        if found is None or self.abandoner.abandons(found[1]):
+        if found is None or found[1].spe_address in self.context.left_behind:
             raise self._refusal(name, session, waiting, "no startable form of it reads there")
         revision, form = found
         self.attempts.stop_all(name, keep_state=True, required=form.upgrade == "stateful")
@@ -136,7 +134,7 @@ class SourceSwitch:
 
     def _unread(self, name: str, sessions: list[SessionRecord]) -> Iterator[tuple[SessionRecord, int]]:
         for session in sessions:
-            if session in self.processed or session.broker in self.abandoner.addresses:
+            if session in self.processed or session.broker in self.context.left_behind:
                 continue
             if any(_is_read_by(session, copy) and copy.at_work() for copy in self._copies(name)):
                 continue
@@ -254,6 +252,6 @@ def _is_still(copy: Copy, deadline: float) -> bool:
 def _timeout_text(copy: Copy, bound: float) -> str:
     return (
         f"the messages at {copy.job.source_topic!r} of {copy.job.source_broker} were not drained in "
-        f"{bound:g} s: the job keeps its old source, and messages at its new source are retained "
-        "(apply again later, or raise --drain of speck serve)"
+        f"{bound:g} s: the job keeps reading there, and messages at its next source are retained (apply "
+        "again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
     )

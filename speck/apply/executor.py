@@ -116,8 +116,7 @@ class Executor:
     """Carries out one operation.
 
     ``desired`` are the jobs of its revision, by name.  ``placed`` answers a job with the path where its code
-    is kept; ``mint`` makes attempt ids; ``clock`` answers Unix time, s.  ``abandoned`` are addresses of
-    engines and brokers that are not asked: what is there is abandoned.
+    is kept; ``mint`` makes attempt ids; ``clock`` answers Unix time, s.
     """
 
     store: Store
@@ -128,7 +127,6 @@ class Executor:
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
     settings: Settings = field(default_factory=Settings)
-    abandoned: frozenset[str] = frozenset()
     _actions: Mapping[str, Action] = field(init=False)
     _context: OperationContext = field(init=False)
     _work: Mapping[StepKind, Callable[[Action], None]] = field(init=False)
@@ -137,21 +135,21 @@ class Executor:
         """Carry out the steps of a plan; the operation shows how each action went."""
         self._actions = {each.job.job_name: each for each in plan.actions}
         self._context = context = OperationContext(self.store, self.pool, self.operation, self.clock)
-        abandoner = Abandoner(context, self.abandoned)
+        abandoner = Abandoner(context)
         transfer = StateTransfer(self.pool, self.settings.state_limit, self.operation.count)
         attempts = Attempts(context, transfer, abandoner, self.placed, self.mint)
         sessions = Sessions(context, abandoner)
-        switch = SourceSwitch(context, attempts, sessions, abandoner, self.mint, self.settings.drain)
+        switch = SourceSwitch(context, attempts, sessions, self.mint, self.settings.drain)
         on_job = Steps(
             context=context,
             attempts=attempts,
             sessions=sessions,
-            writers=Writers(context, self.desired, self.abandoned),
+            writers=Writers(context, self.desired),
             transfer=transfer,
             abandoner=abandoner,
             placed=self.placed,
             source_switch=switch,
-            foreign=ForeignJobs(self.store, self.pool, self.abandoned),
+            foreign=ForeignJobs(self.store, self.pool, context.left_behind),
             draining=_subjects(steps, StepKind.DRAIN),
             awaited=_subjects(steps, StepKind.AWAIT_RUNNING),
         )

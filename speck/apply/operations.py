@@ -13,8 +13,8 @@ from typing import Any
 
 from speck.apply.executor import Executor, schedule_from
 from speck.apply.operation import Operation, end_state, outcome_at_end, summary_data
+from speck.apply.planned import PlannedChange
 from speck.binder.pool import BinderPool
-from speck.core.change import Request
 from speck.core.job import Job
 from speck.core.lifecycle import (
     AUTOMATIC,
@@ -32,7 +32,7 @@ from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
 from speck.store import DeletedComposition, Event, Intent, RevisionOutcome, Store, Transaction
-from speck.store.deployments import Deployments, Snapshot
+from speck.store.deployments import Deployments
 from speck.store.retention import Retention
 
 _log = logging.getLogger(__name__)
@@ -41,6 +41,7 @@ RECENT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
 RECENT_ACTIONS = 20_000  # of these; an operation on many jobs has as many
 
 
+Record = Callable[[Transaction, Operation, PlannedChange], None]
 EndListener = Callable[[Operation, Plan, OperationState], None]
 
 
@@ -182,16 +183,38 @@ class Operations:
                 f"composition {composition!r}: a user's change is in progress (retry when it has finished)"
             )
 
-    @contextmanager
-    def accepting(
-        self, operation: Operation, desired: Mapping[str, Job], plan: Plan
-    ) -> Iterator[Transaction]:
-        """Accept an operation: one write of its intent and of what the block adds; then it begins."""
+    def begin(
+        self, planned: PlannedChange, record: Record | None = None, warnings: Iterable[str] = ()
+    ) -> Operation:
+        """Accept a planned change: one write of its intent and of what ``record`` adds; then it is applied.
+
+        Raises :class:`~speck.errors.Busy` for one of another generation than the composition's.
+        """
+        name = planned.composition
         with self._lock:
+            if planned.generation is not None and not self.is_idle_since(name, planned.generation):
+                raise Busy(f"composition {name!r}: another change has begun since this one was planned")
+            now = self.clock()
+            operation = Operation(
+                self._next_id(now), name, planned.number, planned.request, now, self.clock, list(warnings)
+            )
+            operation.plan(planned.plan)
             with self.store.transaction() as transaction:
-                yield transaction
-                self._put_intent(transaction, operation, plan)
-            self.begin(operation, desired, plan)
+                if record is not None:
+                    record(transaction, operation, planned)
+                self._put_intent(transaction, operation, planned.plan)
+            self._begin(operation, planned.desired, planned.plan)
+        return operation
+
+    def resume(
+        self, operation: Operation, desired: Mapping[str, Job], plan: Plan, waits: Mapping[str, str]
+    ) -> None:
+        """Go on with an interrupted operation by a new plan; ``waits`` are the reasons of jobs left out."""
+        operation.plan(plan)
+        for name, reason in waits.items():
+            operation.finish(name, ActionState.WAITING, reason)
+        due = tuple(each for each in plan.actions if each.job.job_name not in waits)
+        self._begin(operation, desired, replace(plan, actions=due))
 
     def refuse_busy(self, composition: str) -> None:
         """Raise :class:`~speck.errors.Busy` while an operation changes a composition, or at shutdown.
@@ -208,13 +231,6 @@ class Operations:
             )
         users = [each for each in list(self._at_work.values()) if each.kind not in AUTOMATIC]
         refuse_operation(self.settings.quotas, len(users))
-
-    def new(
-        self, composition: str, revision: int, request: Request, warnings: Iterable[str] = ()
-    ) -> Operation:
-        """An operation that is about to begin."""
-        now = self.clock()
-        return Operation(self._next_id(now), composition, revision, request, now, self.clock, list(warnings))
 
     def _next_id(self, now: float) -> str:
         """The id of the next operation; ``now`` is Unix time, s.
@@ -247,7 +263,7 @@ class Operations:
             )
         )
 
-    def begin(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
+    def _begin(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
         """Apply a plan in a thread of its own."""
         self._operations[operation.id] = operation
         self._at_work[operation.composition] = operation
@@ -287,7 +303,6 @@ class Operations:
             self.mint,
             self.clock,
             self.settings,
-            abandoned=frozenset(operation.request.leave_behind),
         )
         executor.run(plan, self._schedule(operation, desired, plan))
         for listener in self.on_applied:
@@ -455,26 +470,6 @@ class Operations:
         """True if the loops run fewer operations than the limit, which is that of users."""
         loops = [each for each in list(self._at_work.values()) if each.kind in AUTOMATIC]
         return len(loops) < self.settings.quotas.operations
-
-    def heal(self, snapshot: Snapshot, plan: Plan, generation: int) -> Operation | None:
-        """Begin to apply a plan that heals; ``None`` when the composition has another generation by now."""
-        name = snapshot.head.name
-        with self._lock:
-            if not self.is_idle_since(name, generation):
-                return None
-            request = Request(
-                kind=OperationKind.HEAL,
-                author="speck",
-                message="it drifted",
-                leave_behind=snapshot.head.left_behind,
-                give_up=snapshot.head.give_up,
-            )
-            operation = self.new(name, snapshot.head.revision, request)
-            operation.plan(plan)
-            with self.store.transaction() as transaction:
-                self._put_intent(transaction, operation, plan)
-            self.begin(operation, snapshot.desired, plan)
-        return operation
 
     @contextmanager
     def idle_transaction(self, composition: str, generation: int) -> Iterator[Transaction | None]:

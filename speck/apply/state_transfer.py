@@ -134,7 +134,7 @@ class StateTransfer:
 
     def _place_of(self, handle: Handle, former: Job) -> State | None:
         place = self.pool.engine(former).state_of(handle)
-        return None if place is None else at(place, former)
+        return None if place is None else place.at(former.spe_address)
 
     def _fault(self, job: Job, state: State) -> str | None:
         return self.pool.engine(job).state_fault(state)
@@ -164,11 +164,6 @@ def _holds(engine: EngineBinder, place: State, snapshot: Snapshot) -> bool:
         return engine.read_state(place).digest == snapshot.digest
     except BinderError:
         return False
-
-
-def at(state: State, job: Job) -> State:
-    """The state, with the engine of the job that left it there."""
-    return State(state.kind, state.location, job.spe_address)
 
 
 def _elsewhere(job: Job, state: State) -> bool:

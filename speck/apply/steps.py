@@ -106,7 +106,7 @@ class Steps:
         """The state from which the job would start now, that of a copy to be abandoned included."""
         for attempt in self.context.store.attempts(job.job_name):
             form = self.context.form(attempt)
-            if self.abandoner.abandons(form) and job.upgrade == "stateful":
+            if form.spe_address in self.context.left_behind and job.upgrade == "stateful":
                 return self.abandoner.state_of(attempt, form)
         return self.attempts.newest_state(job)
 
@@ -232,7 +232,7 @@ class Steps:
     def _former_form(self, job: Job) -> tuple[Job, int] | None:
         """See :func:`former_form`."""
         record = self.context.record(job.job_name)
-        return former_form(self.context.store, record, job, self.abandoner.addresses)
+        return former_form(self.context.store, record, job, self.context.left_behind)
 
     def _undo(self, action: Action, error: BinderError) -> NoReturn:
         """Roll back to the form before this one, if there is one; raises the error in any case."""

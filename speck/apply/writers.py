@@ -57,12 +57,11 @@ class Topics:
 class Writers:
     """Names the writers at the sessions that an operation touches.
 
-    ``desired`` are the jobs of its revision; brokers in ``abandoned`` are not asked.
+    ``desired`` are the jobs of its revision; brokers that are left behind are not asked.
     """
 
     context: OperationContext
     desired: Mapping[str, Job]
-    abandoned: Collection[str]
     _topics: Topics = field(init=False)
     _lists: _Lists = field(init=False)
     _exact: Mapping[Endpoint, list[SessionRecord]] = field(init=False)
@@ -113,7 +112,7 @@ class Writers:
 
     def _name(self, job: str, session: SessionRecord, names: Collection[str]) -> None:
         with self._lock:
-            if session in self._named or session.broker in self.abandoned:
+            if session in self._named or session.broker in self.context.left_behind:
                 return
             try:
                 with_retries(partial(self._publish, session, names))
@@ -132,7 +131,9 @@ class Writers:
 
     def _present_lists(self, topics: Topics) -> _Lists:
         sessions = (session for record in self.context.store.jobs() for session in record.sessions)
-        return {each: topics.writers(each) for each in sessions if each.broker not in self.abandoned}
+        return {
+            each: topics.writers(each) for each in sessions if each.broker not in self.context.left_behind
+        }
 
 
 def _stored_forms(store: Store) -> Iterator[Job]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import RenderableType
 
 from speck.cli import render
+from speck.cli.changing import change
 from speck.cli.code import LocalCode, code_roots_option, local_code
 from speck.cli.completion import names
 from speck.cli.confirmation import confirm
@@ -41,6 +44,9 @@ from speck.client import Client
     is_flag=True,
     help="Also build the new code at the engines, as an apply does before it stops jobs.",
 )
+@click.option(
+    "--steps", is_flag=True, help="Show the steps too: their order, and what each of them waits for."
+)
 @all_code_option
 @abandon_option
 @loss_option
@@ -55,6 +61,7 @@ def plan(
     settings: tuple[str, ...],
     base_revision: int | None,
     build: bool,
+    steps: bool,
     all_code: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
@@ -76,9 +83,11 @@ def plan(
             code=code,
             build=build,
             all_code=all_code,
+            steps=steps,
         )
     warn(data["warnings"])
-    show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data)], as_json)
+    order: list[RenderableType] = ["", render.steps_table(data)] if data.get("steps") else []
+    show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data), *order], as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
 
 
@@ -156,7 +165,7 @@ def apply(
     more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
     more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
     more["all_code"] = all_code or None
-    more |= {"plan": planned["plan"], "code": local.hashes}
+    more |= {"plan": planned, "code": local.hashes}
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 
 
@@ -230,23 +239,14 @@ def delete(
         raise click.UsageError(
             "--give-up is for --job (deleting a composition deletes its unprocessed messages anyway)"
         )
-    change: dict[str, Any] = {"leave_behind": list(leave_behind)}
+    query: dict[str, Any] = {"leave_behind": list(leave_behind), "message": message, "author": author}
     if job:
-        change["give_up"] = give_up or None
-    plan, call = (
-        (client.plan_job_deletion, client.delete_job)
-        if job
-        else (client.plan_deletion, client.delete_composition)
-    )
-    if dry_run or not yes:
-        planned = plan(name, **change)
-        if dry_run or not as_json:
-            show_data(planned, render.plan_lines(planned), as_json)
-        if dry_run:
-            raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
-        confirm(planned, yes, shown=not as_json)
-        change["base_revision"] = planned["base_revision"]
-    carry_out(client, lambda: call(name, **change, message=message, author=author), as_json)
+        query["give_up"] = give_up or None
+    ask = partial(client.delete_job if job else client.delete_composition, name)
+    if yes and not dry_run:
+        carry_out(client, lambda: ask(**query), as_json)
+    else:
+        change(client, ask, query, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @click.command("left-behind")
@@ -265,7 +265,8 @@ def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: b
     Abandoned jobs and sessions are cleaned up when their engine or broker responds again.
 
     An orphan is a copy at an engine that the store does not name; its verdict is to terminate, adopt or
-    report it.  A forgotten copy is never stopped: if its engine returns, it continues to read and write.
+    report it.  A forgotten copy is never stopped: if its engine
+    returns, it continues to read and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
     show_data(data, [render.abandoned_table(data)], as_json)

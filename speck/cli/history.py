@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
 
 from speck.cli import render
+from speck.cli.changing import change
 from speck.cli.completion import composition_argument, composition_names
-from speck.cli.confirmation import confirm
 from speck.cli.options import (
-    CHANGES,
-    NOTHING_TO_DO,
     change_options,
     json_option,
     limit_option,
     loss_option,
     show_data,
-    warn,
     yes_option,
 )
-from speck.cli.progress import carry_out
 from speck.client import Client
 
 _AGO = re.compile(r"(\d+)([smhd])\Z")
@@ -110,17 +107,9 @@ def rollback(
     A rollback creates a new revision, which is planned and applied like any other.  A deleted
     composition is restored to its latest revision by default, with new jobs.
     """
-    planned = client.plan_rollback(name, revision, base_revision, give_up)
-    warn(planned["warnings"])
-    if dry_run or not as_json:
-        show_data(planned, render.plan_lines(planned), as_json)
-    if dry_run:
-        raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
-    confirm(planned, yes, shown=not as_json)
-    # The shown plan is the one carried out, as for an apply.
-    base, target = planned["base_revision"], planned["restored"]
-    change: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
-    carry_out(client, lambda: client.rollback(name, target, base_revision=base, **change), as_json)
+    query: dict[str, Any] = {"revision": revision, "base_revision": base_revision, "give_up": give_up or None}
+    query |= {"message": message, "author": author}
+    change(client, partial(client.rollback, name), query, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @click.command()

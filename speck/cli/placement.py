@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from speck.cli import render
+from speck.cli.changing import change
 from speck.cli.code import code_roots_option, local_code
 from speck.cli.completion import composition_names, job_argument, job_names
 from speck.cli.confirmation import confirm
@@ -189,12 +191,6 @@ def unpin(
     _pin(client, job, {"pin": "false", "message": message, "author": author}, dry_run, yes, as_json)
 
 
-def _pin(client: Client, job: str, change: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
-    planned = client.plan_pin(job, **change)
-    if dry_run:
-        show_data(planned, render.plan_lines(planned), as_json)
-        raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
-    confirm(planned, yes, shown=False)
-    # The plan that was confirmed is the one carried out, as for an apply.
-    base = planned["base_revision"]
-    carry_out(client, lambda: client.pin(job, base_revision=base, **change), as_json)
+def _pin(client: Client, job: str, query: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
+    ask = partial(client.pin, job)
+    change(client, ask, query, dry_run=dry_run, yes=yes, as_json=as_json, show=False)

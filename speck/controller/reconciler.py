@@ -11,12 +11,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.apply.copies import AbandonedCopies, EngineCopy, copies_by_job
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
+from speck.apply.planned import PlannedChange
 from speck.apply.stamps import stamp_notes
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
@@ -25,11 +27,12 @@ from speck.controller.drift import GONE, Drifted, find_drifts
 from speck.controller.gate import GatedPlan, brokers_of, engines_of, gate_actions
 from speck.controller.orphans import Orphans
 from speck.controller.reaper import Reaper
+from speck.core.change import Request
 from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
-from speck.errors import SpeckError, StoreError
+from speck.errors import Busy, SpeckError, StoreError
 from speck.loop import Loop
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
@@ -209,7 +212,8 @@ class Reconciler:
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
             self.backoff.record_attempt([each.job.job_name for each in gated.due], self.steady())
             due = replace(plan, actions=gated.due, consequences=stamp_notes(plan, {}))
-            self.operations.heal(snapshot, due, generation)
+            with suppress(Busy):  # a user was faster
+                self.operations.begin(_healing(snapshot, due, generation))
 
     def _end_allowances(self, head: Head, generation: int) -> None:
         """Forget what a user allowed for a change that is carried out: a later one must allow it anew."""
@@ -352,6 +356,21 @@ class Reconciler:
         }
         faults = self._ends.results(ends, PATIENCE) if ends else {}
         return {name: fault for name, fault in faults.items() if fault}
+
+
+def _healing(snapshot: Snapshot, plan: Plan, generation: int) -> PlannedChange:
+    """A plan that heals, with what the user allowed for the last change."""
+    head = snapshot.head
+    request = Request(
+        kind=OperationKind.HEAL,
+        author="speck",
+        message="it drifted",
+        leave_behind=head.left_behind,
+        give_up=head.give_up,
+    )
+    return PlannedChange(
+        request=request, head=head, plan=plan, desired=snapshot.desired, generation=generation
+    )
 
 
 def _never(action: Action) -> bool:

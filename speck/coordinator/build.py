@@ -17,9 +17,12 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
+from speck.coordinator.acceptance import Acceptance
 from speck.coordinator.addresses import UsedAddresses
-from speck.coordinator.adopter import Adopter
+from speck.coordinator.atomic_reverts import AtomicReverts
+from speck.coordinator.changes import Changes
 from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.interrupted import InterruptedOperations
 from speck.coordinator.mover import Mover
 from speck.coordinator.placing.placer import Placer
 from speck.coordinator.placing.pools import EnginePools
@@ -27,14 +30,13 @@ from speck.coordinator.placing.portability import silent_engines
 from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner
-from speck.coordinator.plans import PlannedCompositions
-from speck.coordinator.proposals import Proposals
+from speck.coordinator.planning.resolver import Resolver
 from speck.coordinator.queries.compositions import Queries
 from speck.coordinator.queries.doctor import Doctor
 from speck.coordinator.queries.engine_plans import EnginePlans
 from speck.coordinator.queries.profiles import ProfileQueries
 from speck.coordinator.queries.sites import SiteQueries
-from speck.core.clocks import steady_beside
+from speck.coordinator.retained_plans import RetainedPlans
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.observe.curves import Curves
@@ -64,16 +66,15 @@ class Services:
     """
 
     coordinator: Coordinator
+    changes: Changes
     queries: Queries
     sites: SiteQueries
     profiles: ProfileQueries
     engine_plans: EnginePlans
     metrics: Metrics
     doctor: Doctor
-    proposals: Proposals
-    plans: PlannedCompositions
+    retained_plans: RetainedPlans
     adaptation: Adaptation
-    adopter: Adopter
     files: ServedFiles | None
     uploads: Uploads
 
@@ -160,6 +161,25 @@ def build(
     engine_plans = EnginePlans(deployments, pool, sampler, measures, clock)
     pools = EnginePools(deployments, inventory, workers.cores_of, silent=partial(silent_engines, pool))
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
+    planner = Planner(store, inventory, settings, pool, deployments, observer, sampler, code)
+    changes = Changes(
+        store=store,
+        settings=settings,
+        clock=clock,
+        artifacts=artifacts,
+        deployments=deployments,
+        operations=operations,
+        backoff=backoff,
+        placer=placer,
+        code=code,
+        builds=Builds(pool, artifacts),
+        planner=planner,
+        resolver=Resolver(deployments, history, artifacts, placer),
+        acceptance=Acceptance(store, operations),
+        adoptions=Adoptions(store, pool),
+    )
+    reverts = AtomicReverts(store, operations, changes)
+    operations.on_atomic_failure.append(reverts.revert)
     coordinator = Coordinator(
         store=store,
         registry=registry,
@@ -182,27 +202,26 @@ def build(
         workers=workers,
         backoff=backoff,
         placer=placer,
-        code=code,
-        builds=Builds(pool, artifacts),
-        planner=Planner(store, inventory, settings, pool, deployments, observer, sampler, code),
+        changes=changes,
+        reverts=reverts,
+        interrupted=InterruptedOperations(
+            store, deployments, operations, planner, backoff, clock, reconciler.steady
+        ),
     )
-    adaptation.mover = Mover(coordinator)
+    adaptation.mover = Mover(deployments, placer, changes)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments)
     doctor = Doctor(deployments, pool, inventory, sampler, losses, readers)
-    proposals = Proposals(coordinator, placer, mint, clock)
-    plans = PlannedCompositions(mint, steady_beside(clock))
     return Services(
         coordinator=coordinator,
+        changes=changes,
         queries=queries,
         sites=sites,
         profiles=profiles,
         engine_plans=engine_plans,
         metrics=metrics,
         doctor=doctor,
-        proposals=proposals,
-        plans=plans,
+        retained_plans=RetainedPlans(changes, placer, mint, clock),
         adaptation=adaptation,
-        adopter=Adopter(coordinator, Adoptions(store, pool)),
         files=files,
         uploads=uploads,
     )

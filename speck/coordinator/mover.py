@@ -7,27 +7,29 @@ from dataclasses import dataclass
 
 from speck.apply.operation import Operation
 from speck.controller.adaptation import AUTHOR, Advised, Present
-from speck.coordinator.coordinator import Coordinator
-from speck.coordinator.placing.placer import PlacementRequest, PlacementResult
-from speck.core.lifecycle import OperationKind
+from speck.coordinator.changes import Changes
+from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
+from speck.core.change import Place, Request
 from speck.placement.adaptation.candidates import candidates
+from speck.store.deployments import Deployments
 
 
 @dataclass(frozen=True)
 class Mover:
-    """Implements :class:`speck.controller.adaptation.Mover` over a coordinator and its placer."""
+    """Implements :class:`speck.controller.adaptation.Mover` over the placer and the changes."""
 
-    coordinator: Coordinator
+    deployments: Deployments
+    placer: Placer
+    changes: Changes
 
     def present(self, name: str) -> Present:
         """A composition as it runs; no engine is asked."""
-        placer = self.coordinator.placer
-        inputs = placer.inputs()
-        return Present(placer.present(self.coordinator.desired(name), inputs), inputs)
+        inputs = self.placer.inputs()
+        return Present(self.placer.present(self.deployments.composition(name), inputs), inputs)
 
     def advise(self, name: str, forbidden: Mapping[str, Collection[str]], least: float) -> Advised:
         """The steps to a better placement in which topics stay."""
-        desired, placer = self.coordinator.desired(name), self.coordinator.placer
+        desired, placer = self.deployments.composition(name), self.placer
         placed = placer.place(desired, PlacementRequest(forbidden=forbidden, homes_stay=True))
         steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
         gain, rewires = _gain(placed), 0.0
@@ -42,13 +44,8 @@ class Mover:
 
         Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.Busy` where a user came first.
         """
-        operation, _ = self.coordinator.apply(
-            self.coordinator.placer.moved(self.coordinator.desired(name), jobs, site),
-            base_revision=base_revision,
-            author=AUTHOR,
-            message=message,
-            kind=OperationKind.PLACE,
-        )
+        request = Request(author=AUTHOR, message=message, base_revision=base_revision)
+        operation, _ = self.changes.carry_out(Place(name, frozenset(jobs), site), request)
         return operation
 
 

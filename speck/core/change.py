@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from speck.core.job import Composition, Job
 from speck.core.lifecycle import OperationKind
+from speck.errors import Fault
+
+PLACE_ALL, PLACE_NEW, PLACE_NONE = "all", "new", "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +26,7 @@ class Request:
     addresses of engines and brokers, that are not asked: copies and sessions there of jobs that leave are
     abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`); of an accepted request these are
     addresses.  ``give_up`` allows the loss of messages in sessions that jobs leave
-    (:mod:`speck.apply.leaving`).  An ``atomic`` one is reverted if any job of it fails or waits.
+    (:mod:`speck.apply.draining`).  An ``atomic`` one is reverted if any job of it fails or waits.
     """
 
     kind: OperationKind = OperationKind.APPLY
@@ -57,3 +61,91 @@ class Request:
             give_up=bool(data.get("give_up")),
             atomic=bool(data.get("atomic")),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Make a composition the next revision; one that is equal to the last revision makes no new one.
+
+    ``place`` is ``new`` (movable jobs that have no place yet are placed), ``all`` (all movable jobs are
+    placed anew) or ``none``.  With ``all_code``, every change of a file counts for all of its jobs.
+    ``restored`` is the number of the revision that it brings back (0: none).  ``warnings`` are those about
+    its text.
+    """
+
+    kind: ClassVar = OperationKind.APPLY
+    composition: Composition
+    warnings: tuple[Fault, ...] = ()
+    place: str = PLACE_NEW
+    all_code: bool = False
+    restored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteComposition:
+    """Stop all jobs of a composition, then forget it."""
+
+    kind: ClassVar = OperationKind.DELETE
+    composition: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyJob:
+    """Add a job to the last revision of a composition, or replace it there; the others stay as they are."""
+
+    kind: ClassVar = OperationKind.APPLY
+    job: Job
+    composition: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Stop and forget one job: the last revision of its composition without it."""
+
+    kind: ClassVar = OperationKind.APPLY
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Bring an earlier revision back as the next one (``None``: the one before the last that differs).
+
+    Of a deleted composition that is the last one by default, whose jobs start as new ones.
+    """
+
+    kind: ClassVar = OperationKind.ROLLBACK
+    composition: str
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Keep a movable job where it runs or at ``site``; without ``pin``, let it be moved again."""
+
+    kind: ClassVar = OperationKind.APPLY
+    job: str
+    pin: bool = True
+    site: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Run some movable jobs of the last revision at another site: a step of the adaptation."""
+
+    kind: ClassVar = OperationKind.PLACE
+    composition: str
+    jobs: frozenset[str]
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Make the copies that other stores have started the attempts of a composition's ``jobs`` (of all)."""
+
+    kind: ClassVar = OperationKind.ADOPT
+    composition: Composition
+    jobs: tuple[str, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+
+Change = Apply | DeleteComposition | ApplyJob | DeleteJob | Rollback | Pin | Place | Adopt

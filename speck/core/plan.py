@@ -139,6 +139,34 @@ class ForeignJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Basis:
+    """The facts that a plan was made from: the stored jobs, and the statuses observed, by job name."""
+
+    stored: Mapping[str, Deployed] = field(default_factory=dict)
+    observed: Mapping[str, JobStatus] = field(default_factory=dict)
+
+    def changes(self, now: Basis) -> Iterator[str]:
+        """The facts that are different now, and with which another plan would be made, as sentences."""
+        for name in sorted(self.stored.keys() | now.stored.keys()):
+            before, after = self.stored.get(name), now.stored.get(name)
+            if before is None or after is None:
+                yield f"job {name!r} {'was deployed' if before is None else 'was deleted'}"
+            elif before.started != after.started:
+                yield f"job {name!r} {'was started' if after.started else 'was stopped'}"
+            elif before.job != after.job:
+                fields = ", ".join(shown_name(each.field) for each in changed_fields(before.job, after.job))
+                yield f"job {name!r} runs in another form ({fields} differ)"
+            elif self._is_gone(name) != now._is_gone(name):
+                yield f"job {name!r} was {self._state(name)} and is {now._state(name)}"
+
+    def _is_gone(self, name: str) -> bool:
+        return name in self.observed and self.observed[name].state.ended
+
+    def _state(self, name: str) -> str:
+        return self.observed[name].state.value if name in self.observed else JobState.UNKNOWN.value
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The actions that lead to the desired composition, by job name, and the revision they start from.
 
@@ -147,7 +175,7 @@ class Plan:
     places that did not answer when the plan was made, if they were asked.  ``code`` are the changes of files,
     by job name, those that change nothing for their job included.  ``unbuilt`` are sentences about the jobs
     that could not be built now, if that was asked for.  ``foreign`` are the jobs to start that another store
-    runs: such a plan is not carried out.
+    runs: such a plan is not carried out.  ``basis`` are the facts that it was made from.
     """
 
     composition: str
@@ -160,6 +188,7 @@ class Plan:
     code: Mapping[str, CodeChange] = field(default_factory=dict)
     unbuilt: tuple[str, ...] = ()
     foreign: tuple[ForeignJob, ...] = ()
+    basis: Basis = field(default_factory=Basis, compare=False, repr=False)
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -195,7 +224,8 @@ def make_plan(
         _decide(name, desired.get(name), stored.get(name), statuses.get(name), changed.get(name))
         for name in sorted(desired.keys() | stored.keys())
     ]
-    return Plan(composition, base_revision, tuple(actions), code=changed)
+    basis = Basis(stored, statuses)
+    return Plan(composition, base_revision, tuple(actions), code=changed, basis=basis)
 
 
 def stranded_state(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> list[Fault]:

@@ -23,6 +23,10 @@ class State:
     location: str
     address: str = ""
 
+    def at(self, address: str) -> State:
+        """The state, with the engine that left it there."""
+        return State(self.kind, self.location, address)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:

@@ -18,6 +18,7 @@ from speck.schema.yaml.lines import line_of, written_in
 
 MAX_FAULTS = 1000  # a file of another kind has a fault in each line: the rest is counted
 SHOWN_LENGTH = 100  # characters of a name or value in a message
+MAX_SHOWN = 1000  # characters of a wrong value in the data of a fault
 # The most comparisons of names for suggestions in one document.
 SUGGESTION_BUDGET = 20_000
 NO_SITES = "no site is known: expected --inventory FILE of speck serve or speck validate"
@@ -167,3 +168,17 @@ class Suggestions:
         if self._budget < 0:
             return []
         return [each for each in get_close_matches(name, self._names, n=4, cutoff=0.75) if each != name][:3]
+
+
+def fault_data(fault: Fault) -> dict[str, Any]:
+    """A fault as plain data."""
+    value = fault.value
+    plain = isinstance(value, str | int | bool | None) or (isinstance(value, float) and math.isfinite(value))
+    shown = value if plain and len(str(value)) <= MAX_SHOWN else show(value)
+    return {
+        "job": fault.job,
+        "field": fault.field,
+        "value": shown,
+        "line": fault.line,
+        "message": fault.message,
+    }

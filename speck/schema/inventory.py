@@ -15,10 +15,7 @@ from speck.errors import Fault, InvalidInput
 from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.fault_report import FaultReport, Faults, kind_of_value, quoted
 from speck.schema.fields import SecretReference, StrictSchema
-from speck.schema.logins import LoginFault, broker_login_faults, engine_login_faults, job_login_faults
-from speck.schema.pool import pool_faults
-from speck.schema.scale import scale_faults, scale_of
-from speck.schema.schemas import (
+from speck.schema.inventory_schemas import (
     BrokerSchema,
     EngineSchema,
     InventorySchema,
@@ -26,8 +23,11 @@ from speck.schema.schemas import (
     LinkSchema,
     LoginSchema,
     SiteSchema,
-    check_name,
 )
+from speck.schema.logins import LoginFault, broker_login_faults, engine_login_faults, job_login_faults
+from speck.schema.pool import pool_faults
+from speck.schema.scale import scale_faults, scale_of
+from speck.schema.schemas import check_name
 from speck.schema.validation import (
     by_line,
     report_unknown_fields,

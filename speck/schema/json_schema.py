@@ -23,7 +23,8 @@ from speck.schema.fields import (
     Numbers,
     Quantity,
 )
-from speck.schema.schemas import CompositionSchema, InventorySchema, TopicSchema
+from speck.schema.inventory_schemas import InventorySchema
+from speck.schema.schemas import CompositionSchema, TopicSchema
 
 KINDS: Mapping[str, type[Schema]] = {"composition": CompositionSchema, "inventory": InventorySchema}
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from speck.core.graph import Endpoint, source_of
-from speck.core.job import Job
+from speck.core.job import Composition, Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Deployed
 from speck.core.runtime import Handle
-from speck.errors import NotFound
+from speck.errors import Conflict, NotFound
 from speck.store import AttemptRecord, Head, JobRecord, Store
 from speck.store.history import History
 
@@ -117,6 +117,28 @@ class Deployments:
             near = nearest(name, (each.name for each in self.store.jobs()))
             raise NotFound(f"there is no job {name!r}{near}")
         return record
+
+    def changeable_head(self, name: str) -> Head:
+        """The head of a composition.  Raises :class:`~speck.errors.Conflict` while it is being deleted."""
+        head = self.head(name)
+        if head.deleting:
+            raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
+        return head
+
+    def last(self, head: Head) -> Composition:
+        """The last revision of a composition; without jobs if it has none."""
+        if not head.revision:
+            return Composition(head.name, {})
+        last = self.store.revision(head.name, head.revision)
+        return Composition(head.name, last.jobs, last.placement, last.declared)
+
+    def composition(self, name: str) -> Composition:
+        """The last revision of the composition of this name; without jobs if it has none."""
+        return self.last(self.head(name))
+
+    def next_number(self, name: str) -> int:
+        """The number of the next revision; that of a deleted composition goes on counting."""
+        return max(self.store.revision_numbers(name), default=0) + 1
 
     def desired(self, head: Head) -> Mapping[str, Job]:
         """The jobs of a composition's last revision, also while it is being deleted."""

@@ -58,7 +58,7 @@ def _submitted_by_another(bench: EngineBench, job: Job, attempt: Attempt) -> Han
 
 
 class SharedJobs:
-    """Jobs that several tests look at and none changes: a real engine takes seconds for a start."""
+    """Jobs that several tests look at, or feed, and none stops: a real engine takes seconds for a start."""
 
     def __init__(self, ends: ExitStack) -> None:
         """Begin without any; ``ends`` stops those that run."""
@@ -354,9 +354,8 @@ class EngineContract:
 
     # -- numbers
 
-    def test_metrics(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
+    def test_metrics(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
+        job, _, handle = shared.running(bench)
         bench.feed(job)
         metrics = eventually(lambda: engine.metrics(handle), lambda found: found.batch_id is not None)
         assert isinstance(metrics, JobMetrics)
@@ -368,7 +367,6 @@ class EngineContract:
             measured = engine.measure([handle, unknown])
             assert isinstance(measured[handle.engine_id], JobMetrics)
             assert isinstance(measured[unknown.engine_id], Rejected)
-        engine.stop(handle, keep_state=False)
 
     def test_profile(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         if Capability.PROFILES not in engine.capabilities:
@@ -395,15 +393,12 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
 
-    def test_first_work(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+    def test_first_work(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
         if Capability.READINESS not in engine.capabilities:
             pytest.skip("this engine does not tell when a job has completed its first work")
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
-        await_state(engine, handle, JobState.RUNNING)
+        job, _, handle = shared.running(bench)
         bench.feed(job)
         eventually(partial(has_worked, engine, handle), lambda worked: worked is True)
-        engine.stop(handle, keep_state=False)
 
     def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         if Capability.PLANS not in engine.capabilities:

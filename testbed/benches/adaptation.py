@@ -18,6 +18,7 @@ from speck.core.settings import Settings
 from speck.errors import StoreError
 from speck.placement.profile import Inputs, JobProfile, Known, LinkProfile, Value
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import write_code
 from testbed.benches.placement import NOW, Profiler, broker_at, engine_at, kinds, movable
 from testbed.doubles.binders import World
@@ -169,7 +170,7 @@ class Bench:
 
     def apply(self, desired: Composition, **how: Any) -> None:
         """Apply, and wait for the end."""
-        operation, _ = self.services.coordinator.apply(desired, **how)
+        operation, _ = user.apply(self.services.coordinator, desired, **how)
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
 

@@ -13,6 +13,7 @@ from speck.core.runtime import Attempt
 from speck.core.settings import HistoryBounds, Settings
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, write_code
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World, double_kinds
@@ -90,7 +91,7 @@ class Bench:
         self.store.close()
 
     def apply(self, *jobs: Job) -> Operation:
-        operation, _ = self.coordinator.apply(composition(*jobs))
+        operation, _ = user.apply(self.coordinator, composition(*jobs))
         assert operation.wait(30)
         return operation
 

@@ -11,6 +11,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.settings import Settings
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, write_code
 from testbed.doubles.binders import World, double_kinds
@@ -20,7 +21,7 @@ ENGINE = "sc://e1:1"
 
 
 class Stores:
-    """Stores by name in a directory; ``checkups`` and ``adopter`` are of the one that was opened last."""
+    """Stores by name in a directory; ``checkups`` and ``coordinator`` are of the one that was opened last."""
 
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.directory = world, directory
@@ -33,7 +34,7 @@ class Stores:
             settings = Settings(roots=(self.directory,), period=0, drain=5)
             services = build(store, double_kinds(self.world), inventory, settings)
             services.coordinator.start()
-            self.checkups, self.adopter = services.sites.checkups, services.adopter
+            self.checkups, self.coordinator = services.sites.checkups, services.coordinator
             try:
                 yield services.coordinator
             finally:
@@ -42,7 +43,7 @@ class Stores:
     def deploy(self, name: str, *jobs: Job) -> str:
         """Apply jobs with a store of this name; answers its identity."""
         with self.open(name) as coordinator:
-            operation, _ = coordinator.apply(composition(*jobs))
+            operation, _ = user.apply(coordinator, composition(*jobs))
             assert operation.wait(30)
             assert operation.state == "succeeded", operation.to_dict()
             return coordinator.store.identity

@@ -38,6 +38,7 @@ from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, await_true, client
 from testbed.results import add_output_options, published
 
@@ -188,7 +189,7 @@ class Trial:
 
     def apply(self, form: Form) -> Operation:
         """Have a form carried out.  Raises :class:`RuntimeError` when it was not."""
-        operation, _ = self.coordinator.apply(self.desired(form))
+        operation, _ = user.apply(self.coordinator, self.desired(form))
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"{self.name}: {operation.to_dict()}")
         if any(each.note for each in operation.actions.values()):
@@ -197,7 +198,7 @@ class Trial:
 
     def delete(self) -> None:
         """Stop and forget both jobs."""
-        self.coordinator.delete_composition(f"trial-{self.mark}").wait(PATIENCE)
+        user.delete_composition(self.coordinator, f"trial-{self.mark}").wait(PATIENCE)
 
     def sender(self, rate: float) -> Sender:
         """Sends words to the first of the two jobs."""

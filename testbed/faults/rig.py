@@ -37,6 +37,7 @@ from speck.server.api import create_app
 from speck.store import Store
 from speck.testing.wire_trouble import Relay
 from testbed import ROOT
+from testbed.benches import user
 from testbed.servers.base import free_port
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
@@ -326,14 +327,16 @@ class Rig:
             root=ROOT,
             default_name=name,
         )
-        operation, _ = self.coordinator.apply(loaded.composition, leave_behind=leave_behind, give_up=give_up)
+        operation, _ = user.apply(
+            self.coordinator, loaded.composition, leave_behind=leave_behind, give_up=give_up
+        )
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"the apply failed: {operation.to_dict()}")
         return operation
 
     def delete(self, composition: str) -> None:
         """Delete a composition; raises :class:`RuntimeError` when that fails."""
-        operation = self.coordinator.delete_composition(composition)
+        operation = user.delete_composition(self.coordinator, composition)
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
 

@@ -13,6 +13,7 @@ from speck.core.job import Composition
 from speck.core.runtime import State
 from speck.core.split import Place, Split, expand
 from speck.errors import InvalidInput, SpeckError
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World
@@ -26,7 +27,7 @@ MOVED = replace(B, spe_address=OTHER)
 
 
 def carry_out(coordinator: Coordinator, desired: Composition, *leave_behind: str) -> Operation:
-    operation, _ = coordinator.apply(desired, leave_behind=leave_behind)
+    operation, _ = user.apply(coordinator, desired, leave_behind=leave_behind)
     assert operation.wait(30)
     return operation
 
@@ -145,7 +146,7 @@ def test_a_crash_in_between_forgets_nothing(
     carry_out(coordinator, composition(A, B))
     world.down(ENGINE)
     hold = world.hold("submit", "b")
-    operation, _ = coordinator.apply(composition(A, MOVED), leave_behind=[ENGINE])
+    operation, _ = user.apply(coordinator, composition(A, MOVED), leave_behind=[ENGINE])
     assert hold.reached.wait(30)
     assert operation.to_dict()["left_behind"] == [ENGINE]
     assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
@@ -157,7 +158,7 @@ def test_a_crash_in_between_forgets_nothing(
 
 def test_what_is_left_behind_must_be_known(coordinator: Coordinator) -> None:
     with pytest.raises(InvalidInput, match="'nowhere' is not a site"):
-        coordinator.apply(composition(A, B), leave_behind=["nowhere"])
+        user.apply(coordinator, composition(A, B), leave_behind=["nowhere"])
 
 
 def test_an_engine_that_has_forgotten_the_copy_ends_the_matter(
@@ -178,7 +179,7 @@ def test_a_copy_outlives_its_composition_and_is_stopped_by_the_apply_of_another(
     carry_out(coordinator, composition(B))
     world.down(ENGINE)
     carry_out(coordinator, composition(MOVED), ENGINE)
-    assert coordinator.delete_composition("traffic").wait(30)
+    assert user.delete_composition(coordinator, "traffic").wait(30)
     assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
     assert world.broker(BROKER).fences == {named("b"): 3}
     world.up(ENGINE)

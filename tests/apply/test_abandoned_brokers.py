@@ -21,6 +21,7 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
 from speck.store.abandoned import AbandonedSession
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World, double_kinds
@@ -105,7 +106,7 @@ def test_what_is_lost_is_said(coordinator: Coordinator, queries: Queries, world:
     world.broker(BROKER).backlog[named("b")] = 7
     coordinator.reconciler.round()
     last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
-    assert "at most 7 messages at 't1' of tcp://b1:1883" in last
+    assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -114,9 +115,9 @@ def test_a_job_on_it_can_be_deleted(coordinator: Coordinator, world: World, whol
     carry_out(coordinator, composition(*jobs))
     before = gone(world)
     if whole:
-        operation = coordinator.delete_composition("traffic", leave_behind=SITE)
+        operation = user.delete_composition(coordinator, "traffic", leave_behind=SITE)
     else:
-        operation = coordinator.delete_job("b", leave_behind=SITE)
+        operation = user.delete_job(coordinator, "b", leave_behind=SITE)
     assert operation.wait(30)
     assert operation.state == "succeeded"
     assert asked(world, before) == []
@@ -179,7 +180,7 @@ def test_jobs_that_would_use_it_are_refused_before_anything(coordinator: Coordin
     carry_out(coordinator, composition(A, B))
     since, moved = gone(world), replace(B, spe_address=OTHER, source_broker=FAR)
     with pytest.raises(InvalidInput, match="source_broker tcp://b1:1883 is treated as lost") as refused:
-        coordinator.apply(composition(A, moved), leave_behind=SITE)
+        user.apply(coordinator, composition(A, moved), leave_behind=SITE)
     assert {(each.job, each.field) for each in refused.value.faults} == {
         ("a", "source_broker"),
         ("a", "sink_broker"),
@@ -293,7 +294,7 @@ def test_a_job_made_anew_is_not_kept_out_by_a_fence_of_before(
     abandoned = SITE if with_broker else (ENGINE,)
     for address in abandoned:
         world.down(address)
-    assert coordinator.delete_composition("traffic", leave_behind=abandoned).wait(30)
+    assert user.delete_composition(coordinator, "traffic", leave_behind=abandoned).wait(30)
     world.up(BROKER)
     carry_out(coordinator, composition(replace(ALONE, spe_address=OTHER)))
     (running,) = world.running("b")
@@ -469,7 +470,7 @@ def test_what_never_comes_back_is_forgotten(coordinator: Coordinator, queries: Q
 def test_a_fence_goes_with_a_copy_that_is_forgotten(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(ALONE))
     world.down(ENGINE)
-    assert coordinator.delete_composition("traffic", leave_behind=[ENGINE]).wait(30)
+    assert user.delete_composition(coordinator, "traffic", leave_behind=[ENGINE]).wait(30)
     assert world.broker(BROKER).fences == {named("b"): 3}
     coordinator.reaper.forget([ENGINE])
     coordinator.reconciler.round()
@@ -488,7 +489,9 @@ def test_it_is_told_and_forgotten_over_rest(tmp_path: Path) -> None:
             rest.world.down(address)
         with pytest.raises(SpeckError, match="is treated as lost"):
             client.plan(yaml_of("a t0 t2").encode(), "one", leave_behind=["corner"])
-        assert client.plan_deletion("one", ["corner"])["counts"]["stop"] == 1
+        assert (
+            client.delete_composition("one", leave_behind=["corner"], dry_run="true")["counts"]["stop"] == 1
+        )
         operation = client.delete_composition("one", wait=30, leave_behind=["corner"])
         assert (operation["state"], operation["left_behind"]) == ("succeeded", site)
         copy, session = client.left_behind()

@@ -18,6 +18,7 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.core.settings import Settings
 from speck.errors import BinderError
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.sessions import named
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
@@ -105,7 +106,7 @@ def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
 
 
 def carry_out(coordinator: Coordinator, job: Job, *leave_behind: str) -> Operation:
-    operation, _ = coordinator.apply(composition(job), leave_behind=leave_behind)
+    operation, _ = user.apply(coordinator, composition(job), leave_behind=leave_behind)
     assert operation.wait(30)
     return operation
 
@@ -159,7 +160,7 @@ def test_a_state_that_was_replaced_meanwhile_is_looked_for_again(
 ) -> None:
     CheckpointingEngine.before_submit.append(old)
     hold = world.hold("fence", named("a"), spared=2)  # of the third try
-    operation, _ = coordinator.apply(composition(MOVED), leave_behind=[ENGINE])
+    operation, _ = user.apply(coordinator, composition(MOVED), leave_behind=[ENGINE])
     assert hold.reached.wait(30)
     CheckpointingEngine.before_submit.clear()
     hold.release()
@@ -189,7 +190,7 @@ def test_a_copy_that_ends_while_another_one_is_noted_takes_its_number_from_none(
     store = coordinator.store
     assert isinstance(store, DelayedStore)
     store.key = b"attempt/a/0000000002"
-    operation, _ = coordinator.apply(composition(MOVED), leave_behind=[ENGINE])
+    operation, _ = user.apply(coordinator, composition(MOVED), leave_behind=[ENGINE])
     assert store.reached.wait(30)
     complete(world, old)
     world.up(ENGINE)

@@ -13,6 +13,7 @@ from speck.apply.adoption import AdoptionPlan, Refusal
 from speck.core.job import Composition, session_name
 from speck.core.plan import Keep
 from speck.errors import InvalidInput, JobsOfAnother, NotAdoptable, StaleRevision
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.doubles.binders import CHANGES, World
 from testbed.doubles.stores import BROKER, ENGINE, Stores
@@ -26,7 +27,7 @@ class Lost(Stores):
 
     def adopt(self, desired: Composition, *names: str) -> AdoptionPlan:
         """Adopt with the store that is open, and await the end."""
-        operation, found = self.adopter.adopt(desired, names)
+        operation, found = user.adopt(self.coordinator, desired, names)
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
         return found
@@ -49,12 +50,12 @@ def test_a_composition_of_a_lost_store_is_adopted_and_then_has_nothing_to_do(
     before, copies = len(world.calls), {each.job.job_name: each.attempt for each in world.running()}
     with stores.open("new") as new:
         with pytest.raises(JobsOfAnother, match="speck adopt"):
-            new.apply(composition(A, B))
+            user.apply(new, composition(A, B))
         found = stores.adopt(composition(A, B))
         assert [(each.job, each.owner, each.attempt) for each in found.adoptions] == [
             (name, lost, copies[name].id) for name in ("a", "b")
         ]
-        plan = new.plan(composition(A, B))
+        plan = user.plan(new, composition(A, B))
         assert [type(each) for each in plan.actions] == [Keep, Keep]
         assert plan.foreign == ()
         (record,) = new.store.attempts("a")
@@ -75,7 +76,7 @@ def test_an_adopted_job_is_updated_moved_and_healed_with_its_session_and_state(
     with stores.open("new") as new:
         stores.adopt(composition(A, B))
         for changed in (replace(A, trigger="2 seconds"), replace(A, spe_address="sc://e2:1")):
-            operation, _ = new.apply(composition(changed, B))
+            operation, _ = user.apply(new, composition(changed, B))
             assert operation.wait(30)
             assert operation.state == "succeeded", operation.to_dict()
             (copy,) = world.running("a")
@@ -88,7 +89,7 @@ def test_an_adopted_job_is_updated_moved_and_healed_with_its_session_and_state(
             assert each.wait(30)
         (healed,) = world.running("b")
         assert (healed.attempt.session, healed.attempt.number) == (session_name("b", lost), 2)
-        operation = new.delete_composition("traffic")
+        operation = user.delete_composition(new, "traffic")
         assert operation.wait(30)
         assert world.broker(BROKER).sessions == {}
     assert world.violations == []
@@ -116,13 +117,13 @@ def test_only_the_named_jobs_are_adopted(stores: Lost, world: World) -> None:
     stores.deploy("lost", A, B)
     with stores.open("new") as new:
         stores.adopt(composition(A, B, C), "a")
-        assert new.desired("traffic").jobs == {"a": A}
-        plan = new.plan(composition(A, B, C))
+        assert new.deployments.composition("traffic").jobs == {"a": A}
+        plan = user.plan(new, composition(A, B, C))
         assert [each.job for each in plan.foreign] == ["b"]
         found = stores.adopt(composition(A, B, C))
         assert ([each.job for each in found.adoptions], found.absent, found.own) == (["b"], ("c",), ("a",))
-        assert new.desired("traffic").jobs == {"a": A, "b": B}
-        operation, _ = new.apply(composition(A, B, C))
+        assert new.deployments.composition("traffic").jobs == {"a": A, "b": B}
+        operation, _ = user.apply(new, composition(A, B, C))
         assert operation.wait(30)
         assert sorted(world.where()) == ["a", "b", "c"]
         assert {name: each.state for name, each in operation.actions.items()} == {
@@ -135,12 +136,12 @@ def test_only_the_named_jobs_are_adopted(stores: Lost, world: World) -> None:
 def test_a_crash_after_the_brokers_is_made_good_by_the_next_adoption(stores: Lost, world: World) -> None:
     lost = stores.deploy("lost", A, B)
     with stores.open("new") as new:
-        found = stores.adopter.plan(composition(A, B))
-        stores.adopter.adoptions.take_sessions(found.adoptions)
+        found = user.plan_adoption(stores.coordinator, composition(A, B))
+        stores.coordinator.changes.adoptions.take_sessions(found.adoptions)
         with pytest.raises(JobsOfAnother, match=lost):
-            new.apply(composition(A, B))
+            user.apply(new, composition(A, B))
         stores.adopt(composition(A, B))
-        assert [type(each) for each in new.plan(composition(A, B)).actions] == [Keep, Keep]
+        assert [type(each) for each in user.plan(new, composition(A, B)).actions] == [Keep, Keep]
 
 
 def test_a_job_that_was_added_after_the_backup_is_adopted_by_the_restored_store(
@@ -153,7 +154,7 @@ def test_a_job_that_was_added_after_the_backup_is_adopted_by_the_restored_store(
         copy.attempt = replace(copy.attempt, owner=restored.store.identity)
         world.broker(BROKER).owners[copy.attempt.session] = restored.store.identity
         stores.adopt(composition(A))
-        assert [type(each) for each in restored.plan(composition(A)).actions] == [Keep]
+        assert [type(each) for each in user.plan(restored, composition(A)).actions] == [Keep]
 
 
 def test_the_owner_that_a_reader_restores_at_an_emptied_broker_is_replaced(
@@ -164,7 +165,7 @@ def test_the_owner_that_a_reader_restores_at_an_emptied_broker_is_replaced(
     with stores.open("new") as new:
         stores.adopt(composition(A))
         world.broker(BROKER).owners[session] = lost  # as its reader had read it before the adoption
-        operation, _ = new.apply(composition(replace(A, trigger="2 seconds")))
+        operation, _ = user.apply(new, composition(replace(A, trigger="2 seconds")))
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
         assert world.broker(BROKER).owners[session] == new.store.identity
@@ -268,11 +269,11 @@ def test_a_job_that_is_not_adoptable_refuses_the_whole_adoption(
     arrange(world)
     owners = {address: dict(each.owners) for address, each in world.brokers.items()}
     with stores.open("new") as new:
-        (refused,) = stores.adopter.plan(composition(A, elsewhere)).refusals
+        (refused,) = user.plan_adoption(stores.coordinator, composition(A, elsewhere)).refusals
         assert (refused.job, reason in refused.reason) == ("a", True), refused
         before = len(world.calls)
         with pytest.raises(NotAdoptable) as raised:
-            stores.adopter.adopt(composition(A, elsewhere))
+            user.adopt(stores.coordinator, composition(A, elsewhere))
         for part in ("job 'a' cannot be adopted", reason, refused.remedy):
             assert part in str(raised.value)
         assert [call for call in world.calls[before:] if call[0] in TOUCHING | {"adopt_session"}] == []
@@ -283,23 +284,25 @@ def test_a_job_that_is_not_adoptable_refuses_the_whole_adoption(
 
 def test_jobs_that_do_not_run_are_not_adopted(stores: Lost) -> None:
     with stores.open("new"):
-        assert stores.adopter.plan(composition(A)) == AdoptionPlan("traffic", 0, absent=("a",))
+        assert user.plan_adoption(stores.coordinator, composition(A)) == AdoptionPlan(
+            "traffic", 0, absent=("a",)
+        )
         with pytest.raises(NotAdoptable, match="'traffic': no engine of its jobs runs a copy"):
-            stores.adopter.adopt(composition(A))
-        (refused,) = stores.adopter.plan(composition(A), ["a"]).refusals
+            user.adopt(stores.coordinator, composition(A))
+        (refused,) = user.plan_adoption(stores.coordinator, composition(A), ["a"]).refusals
         assert refused == Refusal("a", "no copy of it runs at its engine", "speck apply starts it")
 
 
 def test_a_name_of_no_job_is_refused(stores: Lost) -> None:
     stores.deploy("lost", A)
     with stores.open("new"), pytest.raises(InvalidInput, match=r"job 'x': is no job of .* one of a, b"):
-        stores.adopter.plan(composition(A, B), ["x"])
+        user.plan_adoption(stores.coordinator, composition(A, B), ["x"])
 
 
 def test_a_stale_base_revision_is_refused(stores: Lost) -> None:
     stores.deploy("lost", A)
     with stores.open("new"), pytest.raises(StaleRevision):
-        stores.adopter.adopt(composition(A), base_revision=3)
+        user.adopt(stores.coordinator, composition(A), base_revision=3)
 
 
 def test_a_copy_that_ends_before_it_is_adopted(
@@ -307,25 +310,25 @@ def test_a_copy_that_ends_before_it_is_adopted(
 ) -> None:
     stores.deploy("lost", A)
     with stores.open("new"):
-        found = stores.adopter.plan(composition(A))
+        found = user.plan_adoption(stores.coordinator, composition(A))
         world.restart(ENGINE)
-        monkeypatch.setattr(type(stores.adopter.adoptions), "plan", lambda *arguments: found)
+        monkeypatch.setattr(type(stores.coordinator.changes.adoptions), "plan", lambda *arguments: found)
         with pytest.raises(NotAdoptable, match="has ended by now"):
-            stores.adopter.adopt(composition(A))
+            user.adopt(stores.coordinator, composition(A))
         assert "adopt_session" not in world.counts()
 
 
 def test_a_copy_that_this_store_has_abandoned_is_not_adopted(stores: Lost, world: World) -> None:
     with stores.open("mine") as mine:
-        operation, _ = mine.apply(composition(A))
+        operation, _ = user.apply(mine, composition(A))
         assert operation.wait(30)
         for place in (ENGINE, BROKER):
             world.down(place)
-        operation = mine.delete_composition("traffic", leave_behind=[ENGINE, BROKER])
+        operation = user.delete_composition(mine, "traffic", leave_behind=[ENGINE, BROKER])
         assert operation.wait(30)
         for place in (ENGINE, BROKER):
             world.up(place)
-        assert stores.adopter.plan(composition(A)).absent == ("a",)
+        assert user.plan_adoption(stores.coordinator, composition(A)).absent == ("a",)
 
 
 def test_the_store_that_was_not_lost_is_kept_from_the_session(stores: Lost, world: World) -> None:
@@ -334,7 +337,7 @@ def test_the_store_that_was_not_lost_is_kept_from_the_session(stores: Lost, worl
     with stores.open("new"):
         stores.adopt(composition(A))
     with stores.open("lost") as former:
-        operation, _ = former.apply(composition(replace(A, trigger="2 seconds")))
+        operation, _ = user.apply(former, composition(replace(A, trigger="2 seconds")))
         assert operation.wait(30)
         assert operation.state == "failed"
         assert "belongs to another SpecK" in operation.actions["a"].error
@@ -361,5 +364,5 @@ def test_an_older_copy_of_the_same_store_touches_nothing_and_adopts_what_it_does
         found = stores.adopt(composition(A, B, C))
         assert ([each.job for each in found.adoptions], found.own) == (["c"], ("a", "b"))
         assert {each.attempt.id for each in world.running()} == before
-        actions = {each.job.job_name: type(each) for each in older.plan(composition(A, B, C)).actions}
+        actions = {each.job.job_name: type(each) for each in user.plan(older, composition(A, B, C)).actions}
         assert (actions["b"], actions["c"]) == (Keep, Keep)

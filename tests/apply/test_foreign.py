@@ -10,6 +10,7 @@ import pytest
 from speck.core.job import client_id, session_name
 from speck.core.plan import ForeignJob, plan_data
 from speck.errors import JobsOfAnother, Rejected
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.doubles.binders import CHANGES, InMemoryEngine, World
 from testbed.doubles.stores import BROKER, ENGINE, Stores
@@ -38,7 +39,7 @@ def test_the_jobs_of_a_lost_store_stop_the_whole_apply(stores: Stores, world: Wo
     before = len(world.calls)
     with stores.open("new") as new:
         with pytest.raises(JobsOfAnother) as raised:
-            new.apply(composition(A, B, C))
+            user.apply(new, composition(A, B, C))
         assert new.store.heads() == []
         assert new.store.jobs() == []
     first, second = str(raised.value).splitlines()
@@ -52,7 +53,7 @@ def test_each_engine_and_broker_is_asked_once(stores: Stores, world: World) -> N
     stores.deploy("lost", A, B, C)
     before = len(world.calls)
     with stores.open("new") as new, pytest.raises(JobsOfAnother):
-        new.apply(composition(A, B, C))
+        user.apply(new, composition(A, B, C))
     asked = [call[0] for call in world.calls[before:]]
     assert asked.count("running") == 1
     assert asked.count("foreign_sessions") == 1
@@ -61,7 +62,7 @@ def test_each_engine_and_broker_is_asked_once(stores: Stores, world: World) -> N
 def test_a_plan_lists_them(stores: Stores) -> None:
     lost = stores.deploy("lost", A)
     with stores.open("new") as new:
-        plan = new.plan(composition(A, B))
+        plan = user.plan(new, composition(A, B))
         (found,) = plan.foreign
         session = session_name("a", lost)
         assert (found.job, found.owner, found.address) == ("a", lost, ENGINE)
@@ -74,11 +75,11 @@ def test_a_session_alone_stops_the_apply(stores: Stores, world: World) -> None:
     lost = stores.deploy("lost", A)
     world.restart(ENGINE)
     with stores.open("new") as new:
-        assert new.plan(composition(A)).foreign == (
+        assert user.plan(new, composition(A)).foreign == (
             ForeignJob("a", lost, broker=BROKER, session=session_name("a", lost)),
         )
         with pytest.raises(JobsOfAnother, match=f"has session 'speck-a:{lost}' at {BROKER}"):
-            new.apply(composition(A))
+            user.apply(new, composition(A))
 
 
 @pytest.mark.parametrize("session", ["speck-b:0123456789abcdef", "speck-a.2:0123456789abcdef", "sensor"])
@@ -103,7 +104,7 @@ def test_a_copy_whose_marks_name_no_store_stops_the_apply(stores: Stores, world:
         stores.open("new") as new,
         pytest.raises(JobsOfAnother, match="by an unknown store"),
     ):
-        new.apply(composition(A))
+        user.apply(new, composition(A))
 
 
 def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Stores, world: World) -> None:
@@ -111,10 +112,10 @@ def test_a_job_that_nobody_marked_is_foreign_only_beside_a_session(stores: Store
     (copy,) = world.running("a")
     copy.foreign = True  # as an engine that keeps no marks lists it
     with stores.open("new") as new, pytest.raises(JobsOfAnother, match=f"runs at {ENGINE} and has session"):
-        new.apply(composition(A))
+        user.apply(new, composition(A))
     world.brokers.clear()
     with stores.open("new") as new:
-        assert new.plan(composition(A)).foreign == ()
+        assert user.plan(new, composition(A)).foreign == ()
 
 
 def test_a_job_that_this_store_has_run_is_not_held_up(stores: Stores, world: World) -> None:
@@ -125,7 +126,7 @@ def test_a_job_that_this_store_has_run_is_not_held_up(stores: Stores, world: Wor
     world.restart(ENGINE)
     world.intrude(ENGINE, A, other)
     with stores.open("mine") as mine:
-        assert mine.plan(composition(A)).foreign == ()
+        assert user.plan(mine, composition(A)).foreign == ()
 
 
 def test_a_job_that_an_engine_out_of_reach_hid_is_recognised_before_its_start(
@@ -136,12 +137,12 @@ def test_a_job_that_an_engine_out_of_reach_hid_is_recognised_before_its_start(
     world.brokers.clear()
     world.down(ENGINE)
     with stores.open("new") as new:
-        running, _ = new.apply(composition(A))
+        running, _ = user.apply(new, composition(A))
         assert running.wait(30)
         assert running.state == "waiting"
         world.up(ENGINE)
         with pytest.raises(JobsOfAnother):
-            new.apply(composition(A))
+            user.apply(new, composition(A))
     assert len(world.running("a")) == 1
 
 
@@ -153,7 +154,7 @@ def test_the_step_before_a_start_looks_for_itself(
     monkeypatch.setattr("speck.coordinator.planning.planner.ForeignJobs.of", lambda self, jobs: ())
     before = len(world.calls)
     with stores.open("new") as new:
-        operation, _ = new.apply(composition(A))
+        operation, _ = user.apply(new, composition(A))
         assert operation.wait(30)
         assert lost in operation.actions["a"].error
         assert operation.state == "failed"

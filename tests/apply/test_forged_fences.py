@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain
 from testbed.benches.reconciler import Bench
 from testbed.benches.sessions import named
@@ -65,7 +66,7 @@ def test_a_job_that_died_starts_again_once_the_message_is_removed(bench: Bench, 
 def test_a_job_that_is_deleted_and_made_anew_does_not_get_the_number(bench: Bench, world: World) -> None:
     bench.apply(A)
     forge(world)
-    bench.coordinator.delete_composition("traffic").wait(30)
+    user.delete_composition(bench.coordinator, "traffic").wait(30)
     assert bench.store.job("a") is None
     assert "remove the retained message" in bench.apply(A).actions["a"].error
     remove(world)

@@ -18,6 +18,7 @@ from speck.core.runtime import Handle, JobState, JobStatus, State
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 
@@ -81,7 +82,7 @@ def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
 
 
 def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
-    operation, _ = coordinator.apply(composition(*jobs))
+    operation, _ = user.apply(coordinator, composition(*jobs))
     assert operation.wait(30)
     return operation
 
@@ -123,7 +124,7 @@ def test_states_are_deleted_with_their_job(coordinator: Coordinator, world: Worl
     carry_out(coordinator, A)
     for number in range(1, 4):
         update(coordinator, number)
-    assert coordinator.delete_composition("traffic").wait(30)
+    assert user.delete_composition(coordinator, "traffic").wait(30)
     assert saved(world) == set()
 
 
@@ -146,7 +147,7 @@ def test_a_state_that_could_not_be_deleted_with_its_job_is_told(
     update(coordinator, 1)
     (place,) = saved(world)
     world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=None)
-    operation = coordinator.delete_composition("traffic")
+    operation = user.delete_composition(coordinator, "traffic")
     assert operation.wait(30)
     assert operation.state == "succeeded"
     assert place in operation.actions["a"].note
@@ -163,7 +164,7 @@ def leave_behind(coordinator: Coordinator, world: World) -> str:
     (old,) = world.running("a")
     world.down(ENGINE)
     moved = replace(A, spe_address=OTHER)
-    operation, _ = coordinator.apply(composition(moved), leave_behind=[ENGINE])
+    operation, _ = user.apply(coordinator, composition(moved), leave_behind=[ENGINE])
     assert operation.wait(30)
     assert operation.state == "succeeded"
     world.up(ENGINE)
@@ -183,7 +184,7 @@ def test_what_a_copy_left_behind_leaves_is_deleted_when_its_job_has_gone(
 ) -> None:
     leave_behind(coordinator, world)
     world.down(ENGINE)
-    assert coordinator.delete_composition("traffic").wait(30)
+    assert user.delete_composition(coordinator, "traffic").wait(30)
     world.up(ENGINE)
     coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []

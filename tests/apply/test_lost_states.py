@@ -10,6 +10,7 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Job
 from speck.errors import Rejected, StateLost
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World, checkpoint
@@ -22,7 +23,7 @@ CHANGED = replace(A, trigger="1 second")
 
 
 def carry_out(coordinator: Coordinator, job: Job) -> Operation:
-    operation, _ = coordinator.apply(composition(job))
+    operation, _ = user.apply(coordinator, composition(job))
     assert operation.wait(30)
     return operation
 
@@ -105,10 +106,10 @@ def test_a_stateless_update_that_comes_up_begins_without_a_state(
 
 def test_a_job_without_its_state_may_go(coordinator: Coordinator, world: World) -> None:
     other = make_job("b", "p", "q")
-    operation, _ = coordinator.apply(composition(A, other))
+    operation, _ = user.apply(coordinator, composition(A, other))
     assert operation.wait(30)
     lose_state(world)
-    operation, _ = coordinator.apply(composition(other))
+    operation, _ = user.apply(coordinator, composition(other))
     assert operation.wait(30)
     assert operation.actions["a"].state == "done"
     assert named("a") not in world.broker("tcp://b1:1883").sessions

@@ -14,6 +14,7 @@ from speck.core.adaptation import AdaptationState
 from speck.core.settings import Quotas
 from speck.errors import StoreError
 from speck.store import DeletedComposition, Head
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
 from testbed.benches.reconciler import Bench
 from testbed.doubles.binders import World, double_kinds
@@ -39,7 +40,7 @@ def test_an_error_at_the_end_of_an_operation_leaves_nothing_busy(
     else:
         getattr(operations, place).insert(0, broken)
     operations.on_end.append(lambda operation, plan, state: noted.append(operation))
-    operation, _ = bench.coordinator.apply(composition(A))
+    operation, _ = user.apply(bench.coordinator, composition(A))
     assert operation.wait(30)
     assert operations.is_idle("traffic")
     assert [each.attempt.number for each in world.running("a")] == [1]
@@ -97,7 +98,7 @@ def test_heals_have_a_bound_and_go_on_in_the_next_round(bench: Bench, world: Wor
     coordinator = bench.coordinator
     for number in range(5):
         (job,) = chain(f"a{number}")
-        operation, _ = coordinator.apply(composition(job, name=f"c{number}"))
+        operation, _ = user.apply(coordinator, composition(job, name=f"c{number}"))
         assert operation.wait(30)
     for number in range(5):
         world.crash(f"a{number}")

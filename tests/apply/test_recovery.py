@@ -19,6 +19,7 @@ from speck.core.runtime import Attempt, Handle
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import InMemoryEngine, World, checkpoint, double_kinds
 from testbed.faults.killed_coordinator import Life
@@ -67,7 +68,7 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
 
 
 def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
-    operation, _ = coordinator.apply(desired)
+    operation, _ = user.apply(coordinator, desired)
     assert operation.wait(30)
     return operation
 
@@ -117,7 +118,7 @@ def test_request_that_an_engine_gets_to_late_outlives_no_deletion(
     if not late:
         start_late(world, attempt)
     resumed(coordinator)
-    assert coordinator.delete_composition("traffic").wait(30)
+    assert user.delete_composition(coordinator, "traffic").wait(30)
     with pytest.raises(Exception, match="has ended before"):
         start_late(world, attempt)
     assert world.running() == []
@@ -185,7 +186,7 @@ def test_deletion_without_an_answer_is_made_again(
     coordinator = begin()
     carry_out(coordinator, composition(A))
     world.fail(method, SILENCE, times=2, after=done)
-    operation = coordinator.delete_composition("traffic")
+    operation = user.delete_composition(coordinator, "traffic")
     assert operation.wait(30)
     assert operation.state == "succeeded"
     assert world.running() == []

@@ -15,6 +15,7 @@ from speck.apply.sessions import Sessions, session_for
 from speck.coordinator import Coordinator
 from speck.core.job import Job, client_id, session_name
 from speck.store import JobRecord, SessionRecord
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.doubles.binders import InMemoryBroker, World
 from testbed.doubles.stores import BROKER, Stores
@@ -54,7 +55,7 @@ def stores(world: World, tmp_path: Path) -> Versions:
 
 
 def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
-    operation, _ = coordinator.apply(composition(*jobs))
+    operation, _ = user.apply(coordinator, composition(*jobs))
     assert operation.wait(30)
     return operation
 
@@ -140,7 +141,7 @@ def test_two_stores_with_one_job_name_do_not_touch_each_other(stores: Versions, 
         succeeded(one, A)
         (mine,) = read_by(world, "a")
         succeeded(two, replace(A, spe_address="sc://e2:1", source_topic="elsewhere"))
-        assert two.delete_composition("traffic").wait(30)
+        assert user.delete_composition(two, "traffic").wait(30)
         assert read_by(world, "a") == [mine]
         assert world.broker(BROKER).sessions == {mine: "t0"}
         assert world.broker(BROKER).fences == {mine: 1}
@@ -184,7 +185,7 @@ def test_a_job_whose_session_is_anothers_can_be_deleted_and_the_session_stays(
     shared: Versions, world: World
 ) -> None:
     with shared.open("two") as two:
-        deletion = two.delete_composition("traffic")
+        deletion = user.delete_composition(two, "traffic")
         assert deletion.wait(30)
         assert deletion.state == "succeeded"
         events = [each.message for each in two.store.events()]
@@ -212,7 +213,7 @@ def test_the_checkup_lists_the_sessions_of_other_stores(stores: Versions) -> Non
         )
         assert "docs/mqtt.md" in wrong["remedy"]
         assert wrong["remark"]
-        assert two.delete_composition  # open, without a session of its own
+        assert two  # open, without a session of its own
 
 
 # --- made anew
@@ -223,7 +224,7 @@ def test_a_job_made_anew_reads_above_the_copies_of_the_deleted_one(stores: Versi
         for trigger in ("1 second", "2 seconds", "3 seconds"):
             succeeded(coordinator, replace(A, trigger=trigger))
         (session,) = read_by(world, "a")
-        assert coordinator.delete_composition("traffic").wait(30)
+        assert user.delete_composition(coordinator, "traffic").wait(30)
         assert world.broker(BROKER).tombstones[session] > 3
         succeeded(coordinator, A)
         (running,) = world.running("a")
@@ -240,5 +241,5 @@ def test_a_broker_that_lost_the_fence_has_a_tombstone_above_all_attempts(
             succeeded(coordinator, replace(A, trigger=trigger))
         (session,) = read_by(world, "a")
         world.broker(BROKER).fences.clear()
-        assert coordinator.delete_composition("traffic").wait(30)
+        assert user.delete_composition(coordinator, "traffic").wait(30)
         assert world.broker(BROKER).tombstones[session] > 2

@@ -30,6 +30,7 @@ from speck.core.settings import Settings
 from speck.store import JobRecord, SessionRecord, Store
 from speck.store.codec import decode_attempt, decode_job, encode_attempt, encode_job
 from speck.store.maintenance.backup import archive, restore
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 
@@ -159,7 +160,7 @@ def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
 
 
 def carry_out(coordinator: Coordinator, job: Job) -> str:
-    operation, _ = coordinator.apply(composition(job))
+    operation, _ = user.apply(coordinator, composition(job))
     assert operation.wait(30)
     return str(operation.state.value)
 
@@ -178,7 +179,7 @@ def test_an_update_begins_an_incarnation_and_a_restart_does_not(
     world.crash("a")
     assert carry_out(coordinator, A) == "succeeded"
     assert numbers(world) == (2, 0, 0)
-    assert coordinator.plan(composition(A)).consequences == {}
+    assert user.plan(coordinator, composition(A)).consequences == {}
     assert carry_out(coordinator, CHANGED) == "succeeded"
     assert numbers(world) == (3, 3, 0)
     (last,) = coordinator.operations.last(1)
@@ -211,8 +212,8 @@ def test_a_start_without_the_state_numbers_its_input_afresh(coordinator: Coordin
 def test_a_left_copy_keeps_its_numbers_from_the_next_form(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, A)
     world.down("sc://e1:1")
-    operation, _ = coordinator.apply(
-        composition(replace(A, spe_address="sc://e2:1")), leave_behind=["sc://e1:1"]
+    operation, _ = user.apply(
+        coordinator, composition(replace(A, spe_address="sc://e2:1")), leave_behind=["sc://e1:1"]
     )
     assert operation.wait(30)
     running = max(world.running("a"), key=lambda each: each.attempt.number).attempt

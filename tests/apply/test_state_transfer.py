@@ -18,6 +18,7 @@ from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import InMemoryEngine, World, checkpoint, double_kinds
 from testbed.faults.killed_coordinator import Life
@@ -156,7 +157,7 @@ def begin(tmp_path: Path, world: World, disks: Disks) -> Iterator[Begin]:
 
 
 def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
-    operation, _ = coordinator.apply(composition(*jobs))
+    operation, _ = user.apply(coordinator, composition(*jobs))
     assert operation.wait(30)
     return operation
 
@@ -289,7 +290,7 @@ def test_a_coordinator_that_is_killed_amid_the_move_goes_on(
     coordinator = begin()
     carry_out(coordinator, A)
     begin.life.kill_at = (method, after)
-    operation, _ = coordinator.apply(composition(MOVED))
+    operation, _ = user.apply(coordinator, composition(MOVED))
     assert operation.wait(30)
     assert begin.life.dead
     resumed = begin().operations.live(operation.id)
@@ -300,7 +301,7 @@ def test_a_coordinator_that_is_killed_amid_the_move_goes_on(
     (content,) = disks.at(THERE)
     assert content in (b"1;2;", b"1;3;")  # of an attempt that never came to the engine there is no trace
     # A copy that the killed one had yet to delete is deleted with the job.
-    deletion = begin.coordinator.delete_composition("traffic")
+    deletion = user.delete_composition(begin.coordinator, "traffic")
     assert deletion.wait(30)
     assert disks.at(HERE) == []
 
@@ -311,5 +312,5 @@ def test_what_could_not_be_deleted_is_deleted_later(begin: Begin, world: World, 
     world.fail("delete_state", OutcomeUnknown("silence", address=HERE))
     assert carry_out(coordinator, MOVED).state == "succeeded"
     assert disks.at(HERE) == [b"1;"]
-    assert coordinator.delete_composition("traffic").wait(30)
+    assert user.delete_composition(coordinator, "traffic").wait(30)
     assert disks.at(HERE) == []

@@ -14,6 +14,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.settings import Settings
 from speck.errors import Rejected, Unreachable
 from speck.store import SessionRecord, Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named as session_named
 from testbed.doubles import binders as doubles
@@ -133,7 +134,7 @@ def test_writers_of_other_compositions_count(coordinator: Coordinator, named: Na
     assert named()[session_named("b")] == ["a"]
     carry_out(coordinator, composition(replace(B, trigger="1 second")))
     assert named()[session_named("b")] == ["a"]
-    operation = coordinator.delete_composition("other")
+    operation = user.delete_composition(coordinator, "other")
     assert operation.wait(30)
     assert named()[session_named("b")] == []
 

@@ -27,6 +27,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.examples import PIPELINES, one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.flink import FlinkServer
@@ -88,12 +89,12 @@ class Bench:
         )
         # Each job where most of its input is born, whatever would be best.
         composition = replace(loaded.composition, placement=PlacementOptions(policy="source"))
-        operation, _ = self.services.coordinator.apply(composition)
+        operation, _ = user.apply(self.services.coordinator, composition)
         assert operation.wait(PATIENCE)
         assert operation.state == "succeeded", operation.to_dict()
 
     def delete(self, name: str) -> None:
-        operation = self.services.coordinator.delete_composition(name)
+        operation = user.delete_composition(self.services.coordinator, name)
         assert operation.wait(PATIENCE)
         assert operation.state == "succeeded", operation.to_dict()
 

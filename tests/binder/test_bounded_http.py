@@ -92,7 +92,10 @@ FLOODS = {
 }
 
 
-@pytest.mark.parametrize("part", FLOODS)
+_LONG = {each: pytest.mark.slow("sends a flood of small parts") for each in ("interim answers", "trailers")}
+
+
+@pytest.mark.parametrize("part", [pytest.param(each, marks=_LONG.get(each, ())) for each in FLOODS])
 def test_an_answer_that_never_stops_takes_a_bounded_memory(part: str) -> None:
     with served(FLOODS[part]) as url:
         tracemalloc.start()

@@ -16,6 +16,7 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
@@ -116,7 +117,7 @@ def test_addresses_of_plans_go_and_those_of_sites_and_jobs_stay(tmp_path: Path) 
             deployed = make_job(
                 "job", spe_address=ENGINE, source_broker=BROKER, sink_broker="tcp://sink:1883"
             )
-            assert coordinator.apply(composition(deployed))[0].wait(30)
+            assert user.apply(coordinator, composition(deployed))[0].wait(30)
             pool.engine_at("flink", "http://site:8081/").capacity()
             for number in range(300):
                 _plan(services, number)
@@ -126,7 +127,7 @@ def test_addresses_of_plans_go_and_those_of_sites_and_jobs_stay(tmp_path: Path) 
             assert {address for _, address in pool._engines} == used
             assert pool._brokers.keys() == {BROKER, "tcp://sink:1883"}
             assert services.metrics.seen().keys() == used | pool._brokers.keys()
-            operation = coordinator.delete_composition("traffic")
+            operation = user.delete_composition(coordinator, "traffic")
             assert operation.wait(30)
             assert operation.state == "succeeded"
         finally:
@@ -141,4 +142,4 @@ def _plan(services: Services, number: int) -> None:
         source_broker=f"tcp://b{number}:1883",
         sink_broker=f"tcp://c{number}:1883",
     )
-    services.coordinator.plan(composition(planned, name="planned"))
+    user.plan(services.coordinator, composition(planned, name="planned"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate.commands import tree
-from speck import cli, client
+from speck import cli
 from speck.testing.waiting import eventually
 from testbed.servers.rest import RestServer, yaml_of
 from tests.fixtures.speck_command import Speck
@@ -193,7 +193,7 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
 def test_operations_are_listed_newest_first(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.client._PAGE", 2)  # so that three need two requests
+    monkeypatch.setattr("speck.client.client._PAGE", 2)  # so that three need two requests
     other = tmp_path / "other.yaml"
     other.write_text(yaml_of("c t5 t6"))
     speck("apply", two, "-m", "the first")
@@ -331,7 +331,7 @@ def test_malformed_server_addresses(speck: Speck, address: str, words: str) -> N
 def test_a_server_of_another_kind(
     speck: Speck, monkeypatch: pytest.MonkeyPatch, answer: bytes, words: str
 ) -> None:
-    monkeypatch.setattr(client, "_READ", 0.2)
+    monkeypatch.setattr("speck.client.transport._READ", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answering = threading.Thread(target=_answer, args=(listener, answer))
         answering.start()
@@ -436,6 +436,7 @@ def test_interrupt_leaves_the_operation_running(
     hold.release()
 
 
+@pytest.mark.slow("starts new interpreters")
 def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
     data = tmp_path / "store"
     command = [sys.executable, "-m", "speck.cli", "serve", "--port", "0", "--data-dir", str(data)]
@@ -462,6 +463,7 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
             server.kill()
 
 
+@pytest.mark.slow("starts new interpreters")
 def test_listening_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "speck.cli", "serve", "--host", "192.0.2.1", "--data-dir", "store"]
     environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}

@@ -82,6 +82,7 @@ def test_nothing_to_draw() -> None:
     assert draw_text([], INVENTORY) == ""
 
 
+@pytest.mark.slow("draws by Matplotlib")
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".PNG"])
 @pytest.mark.parametrize("jobs", [[], [job("a")], road_traffic()], ids=["none", "one", "road traffic"])
 def test_the_same_jobs_make_the_same_picture(tmp_path: Path, suffix: str, jobs: list[Job]) -> None:

@@ -123,6 +123,7 @@ def test_the_plan_for_graphviz(running: RestServer, speck: Speck) -> None:
     assert dot(EnginePlan()).count("\n") == 3
 
 
+@pytest.mark.slow("draws by Matplotlib")
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_the_plan_as_a_picture(running: RestServer, speck: Speck, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plan.{suffix}"

@@ -146,7 +146,7 @@ def test_moves_that_drop_state_are_refused_unasked(speck: Speck, file: str, rest
 def test_a_pin_of_another_revision_than_the_planned_one_is_refused(
     speck: Speck, cloudy: str, rest: RestServer
 ) -> None:
-    base = rest.client.plan_pin("clean-a")["base_revision"]
+    base = rest.client.pin("clean-a", dry_run="true")["base_revision"]
     assert speck("pin", "clean-b").code == 0
     with pytest.raises(RequestRefused, match="is stale"):
         rest.client.pin("clean-a", base_revision=base)

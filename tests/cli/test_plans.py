@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from flask import request
 
-from speck.coordinator import plans
 from speck.errors import Rejected
 from testbed.servers.rest import RestServer, yaml_of
 from tests.fixtures.speck_command import Speck
@@ -41,6 +41,22 @@ def test_places_that_do_not_answer_are_in_the_plan(speck: Speck, rest: RestServe
         ("engine", ["c", "d"]),
     ]
     rest.client.delete_composition("two", wait=30)
+
+
+def test_the_steps_of_a_plan_are_shown_on_request(speck: Speck, two: Path) -> None:
+    assert "WAITS FOR" not in speck("plan", str(two)).out
+    said = speck("plan", str(two), "--steps")
+    assert said.code == 2
+    assert [line.split() for line in said.out.splitlines()[-6:]] == [
+        ["STEP", "ACTION", "TARGET", "WAITS", "FOR"],
+        ["1", "check", "broker", "tcp://b1:1883", "-"],
+        ["2", "prepare", "a", "1"],
+        ["3", "prepare", "b", "1"],
+        ["4", "start", "a", "2,", "3"],
+        ["5", "start", "b", "3"],
+    ]
+    steps = speck("plan", str(two), "--steps", "--json").data["steps"]
+    assert steps[3] == {"number": 4, "kind": "act", "subject": "a", "needs": [2, 3]}
 
 
 def test_an_engine_that_answers_and_refuses_is_in_the_plan(speck: Speck, rest: RestServer, two: Path) -> None:
@@ -78,8 +94,6 @@ def bodies(rest: RestServer) -> list[int]:
     found: list[int] = []
 
     def note() -> None:
-        from flask import request
-
         if request.path == "/compositions" and request.method == "POST":
             found.append(request.content_length or 0)
 
@@ -94,14 +108,20 @@ def test_an_apply_sends_its_text_once(speck: Speck, rest: RestServer, two: Path)
     assert sorted(rest.world.where()) == ["a", "b"]
 
 
-def test_an_apply_sends_its_text_again_to_a_server_that_has_forgotten_it(
-    speck: Speck, rest: RestServer, two: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_apply_plans_its_text_again_at_a_server_that_has_forgotten_the_plan(
+    speck: Speck, rest: RestServer, two: Path
 ) -> None:
-    monkeypatch.setattr(plans, "LIFETIME", -1.0)
+    plans, asked = rest.services.retained_plans, list[str]()
+
+    def forget() -> None:
+        if plan := request.args.get("plan"):
+            asked.append(plan)
+            if len(asked) == 1:
+                plans._retained.clear()
+
     sent = bodies(rest)
+    rest.app.before_request_funcs.setdefault(None, []).append(forget)
     assert speck("apply", str(two)).code == 0
-    assert sent == [two.stat().st_size, 0, two.stat().st_size]
-    two.write_text(yaml_of("a t0 t1 trigger: 2 seconds", "b t1 t2"))
-    monkeypatch.setattr(plans, "CAPACITY", 0)
-    assert speck("apply", str(two)).code == 0
-    assert [each.job.trigger for each in rest.world.running("a")] == ["2 seconds"]
+    assert sent == [two.stat().st_size, 0, two.stat().st_size, 0]
+    assert len(set(asked)) == 2
+    assert sorted(rest.world.where()) == ["a", "b"]

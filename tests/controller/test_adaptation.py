@@ -15,6 +15,7 @@ from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
 from testbed.benches.placement import broker_at, engine_at, road_traffic
 
@@ -40,7 +41,7 @@ def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
 def adapted_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapted]:
     """One for all tests that only read."""
     with bench_at(tmp_path_factory.mktemp("adapted")) as bench:
-        before = dict(bench.services.coordinator.desired(NAME).jobs)
+        before = dict(bench.services.coordinator.deployments.composition(NAME).jobs)
         with untroubled(bench):
             bench.round(times=90)
         yield Adapted(bench, before)
@@ -81,7 +82,7 @@ def test_a_step_is_a_revision_with_its_figures(bench: Bench) -> None:
 
 def test_topics_stay_when_jobs_move(adapted: Adapted) -> None:
     before = adapted.before
-    after = adapted.bench.services.coordinator.desired(NAME).jobs
+    after = adapted.bench.services.coordinator.deployments.composition(NAME).jobs
     assert {name for name in before if before[name].site != after[name].site} == set(before)
     for name in before:
         assert replace(after[name], site=None, spe_address="") == replace(
@@ -185,7 +186,7 @@ def test_never_acts_on_assumed_links(tmp_path: Path) -> None:
 def test_never_rewires_a_topic(bench: Bench) -> None:
     bench.apply(Composition(NAME, {}))
     traffic = replace(road_traffic(), name="traffic", placement=AUTO)
-    operation, _ = bench.services.coordinator.apply(_in_the_cloud(traffic))
+    operation, _ = user.apply(bench.services.coordinator, _in_the_cloud(traffic))
     assert operation.wait(30)
     bench.conditions.traffic = True
     before = bench.world.changes()
@@ -251,7 +252,7 @@ def test_never_beside_an_operation(bench: Bench) -> None:
     hold = bench.world.hold("submit", "clean-b")
     jobs = dict(plant().jobs)
     jobs["clean-b"] = replace(jobs["clean-b"], arguments={"x": 1})
-    operation, _ = bench.services.coordinator.apply(Composition(NAME, jobs, AUTO))
+    operation, _ = user.apply(bench.services.coordinator, Composition(NAME, jobs, AUTO))
     assert hold.reached.wait(30)
     for _ in range(4):
         bench.conditions.now += 60
@@ -341,15 +342,15 @@ def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Be
 
         def move(self, *arguments: Any) -> Any:
             with coordinator.operations.exclusive(NAME):
-                raise_busy = pytest.raises(Busy, match="a user's change is in progress")
+                raise_busy = pytest.raises(Busy, match="a user's request is at work")
                 with raise_busy:
                     mover.move(*arguments)
-                raise Busy("a user's change is in progress")
+                raise Busy("a user's request is at work")
 
     adaptation.mover = Slow()
     bench.decide(3)
     assert bench.steps == []
-    assert "a user's change or a repair came first" in bench.reasons[-1]
+    assert "a user or a healing came first" in bench.reasons[-1]
     adaptation.mover = mover
     bench.decide(1)
     assert bench.steps == ["pending"]
@@ -383,7 +384,7 @@ def test_a_revision_of_a_user_with_the_author_of_the_loop_is_no_step(bench: Benc
 
         def move(self, *arguments: Any) -> Any:
             changed = plant(PlacementOptions(mode="auto", min_gain=0.2))
-            operation, _ = bench.services.coordinator.apply(changed, author="placement")
+            operation, _ = user.apply(bench.services.coordinator, changed, author="placement")
             assert operation.wait(30)
             raise KeyboardInterrupt
 
@@ -437,7 +438,7 @@ def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
     )
     bench.round(60, 3)
     bench.round(times=6)
-    desired = bench.services.coordinator.desired(NAME).jobs
+    desired = bench.services.coordinator.deployments.composition(NAME).jobs
     assert {job.site for job in desired.values()} == {"D"}
     assert set(bench.where.values()) == {"D"}
     assert bench.memory.steps[0].outcome in (StepOutcome.FAILED, StepOutcome.BACK)
@@ -511,7 +512,7 @@ def test_shown_data(bench: Bench) -> None:
 
 def test_the_memory_goes_with_its_composition(bench: Bench) -> None:
     bench.decide(1)
-    assert bench.services.coordinator.delete_composition(NAME).wait(30)
+    assert user.delete_composition(bench.services.coordinator, NAME).wait(30)
     assert bench.memory == AdaptationState()
     bench.round()
     assert bench.memory == AdaptationState()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from speck.core.adaptation import AdaptationState, Ban, StepRecord
+from speck.core.change import Apply, Request
 from speck.core.settings import HistoryBounds
 from speck.errors import Expired
 from speck.observe.losses import EVENT_PERIOD, RECENT, LossRecorder
@@ -15,7 +16,8 @@ from speck.placement.adaptation import limits
 from speck.placement.adaptation.verdict import LONGEST_DELAY
 from speck.store import Event
 from speck.store.retention import deletion_order
-from testbed.benches.jobs_by_hand import chain
+from testbed.benches import user
+from testbed.benches.jobs_by_hand import chain, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, Clock
 from testbed.doubles.binders import World
 
@@ -104,7 +106,7 @@ def test_the_composition_that_was_deleted_first_comes_first(bench: Bench) -> Non
     for _ in range(3):
         bench.clock.now -= 3600
         bench.apply(A)
-        assert bench.coordinator.delete_composition("traffic").wait(30)
+        assert user.delete_composition(bench.coordinator, "traffic").wait(30)
         found += bench.store.deletions()
     assert sorted(found, key=deletion_order) == found
     assert sorted(found, key=lambda each: each.at) == found[::-1]
@@ -132,14 +134,14 @@ def test_losses_are_reported_once_a_minute_and_alarm_no_longer(jump: float) -> N
 
 
 def test_a_plan_expires_whatever_the_clock_shows(bench: Bench) -> None:
-    plans = bench.services.plans
+    plans = bench.services.retained_plans
     plans.steady = clock = Clock(0.0)
-    identifier = plans.add("loaded")  # type: ignore[arg-type]
+    first, second = (plans.show(Apply(composition(make_job("a"))), Request()) for _ in range(2))
     bench.clock.now -= 1e6
-    assert plans.get(identifier) == "loaded"
+    assert plans.accept(first.id, Request()).wait(30)
     clock.now += 3600
     with pytest.raises(Expired):
-        plans.get(identifier)
+        plans.accept(second.id, Request())
 
 
 # --- the memory of the adaptation
@@ -159,7 +161,7 @@ MEMORY = AdaptationState(
     steps=(STEP,),
     bans=(Ban(jobs=("a",), target="B", until=5000 + limits.BAN, times=1, reason="slow"),),
     paused=5000.0 + 3600,
-    advise_only_until=5000.0 + 3600,
+    fell=5000.0 + 3600,
 )
 
 
@@ -172,4 +174,4 @@ def test_no_time_of_a_memory_is_further_ahead_than_it_may_be() -> None:
     found = limits.bounded(MEMORY, now)
     assert (found.steps[0].at, found.steps[0].due, found.steps[0].looked) == (now, *[now + LONGEST_DELAY] * 2)
     assert found.bans[0].until == now + limits.BAN
-    assert (found.paused, found.advise_only_until) == (now + 30 * limits.DAY, now + limits.DAY)
+    assert (found.paused, found.fell) == (now + 30 * limits.DAY, now + limits.DAY)

@@ -15,6 +15,7 @@ from speck.loop import Loop
 from speck.server.api import create_app
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 
@@ -67,7 +68,7 @@ def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
 
 def test_ready_when_recovered_and_looked_at(bench: Bench) -> None:
     bench.coordinator.start()
-    operation, _ = bench.coordinator.apply(composition(make_job("a")))
+    operation, _ = user.apply(bench.coordinator, composition(make_job("a")))
     assert operation.wait(30)
     bench.restart()
     status, problem = bench.get("/readyz")
@@ -101,7 +102,7 @@ def test_a_coordinator_without_a_loop_is_ready_at_once(tmp_path: Path) -> None:
 
 def test_not_alive_when_a_round_takes_for_ever(bench: Bench) -> None:
     bench.coordinator.start()
-    operation, _ = bench.coordinator.apply(composition(make_job("a")))
+    operation, _ = user.apply(bench.coordinator, composition(make_job("a")))
     assert operation.wait(30)
     bench.coordinator.observer.patience = 60.0  # so long a round waits for its engines
     hold = bench.world.hold("statuses")

@@ -13,6 +13,7 @@ from speck.core.runtime import Attempt
 from speck.errors import OutcomeUnknown
 from speck.store.maintenance.backup import restore
 from speck.store.maintenance.integrity import LEAP
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain
 from testbed.benches.reconciler import Bench, copy_of
 from testbed.benches.sessions import named
@@ -293,6 +294,6 @@ def test_one_of_a_composition_that_is_deleted_is_not_listed_any_more(bench: Benc
     bench.round()
     assert len(listed(bench)) == 1
     name = bench.services.queries.compositions()[0]["name"]
-    assert bench.coordinator.delete_composition(name).wait(30)
+    assert user.delete_composition(bench.coordinator, name).wait(30)
     bench.round()
     assert listed(bench) == []

@@ -15,6 +15,7 @@ from speck.core.job import POOLED, Composition, Job
 from speck.core.settings import Settings
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 
@@ -31,7 +32,9 @@ def running(server: FlinkServer) -> int:
 
 
 def apply(services: Services, jobs: list[Job]) -> None:
-    operation, _ = services.coordinator.apply(Composition("pooled", {each.job_name: each for each in jobs}))
+    operation, _ = user.apply(
+        services.coordinator, Composition("pooled", {each.job_name: each for each in jobs})
+    )
     assert operation.wait(PATIENCE)
 
 
@@ -101,5 +104,5 @@ def test_jobs_fill_one_engine_after_the_other(
             apply(services, [each for each in jobs if each.job_name != last["job_name"]])
             eventually(lambda: running(second), lambda count: count == others[1], PATIENCE)
         finally:
-            assert services.coordinator.delete_composition("pooled").wait(PATIENCE)
+            assert user.delete_composition(services.coordinator, "pooled").wait(PATIENCE)
             services.coordinator.close()

@@ -18,6 +18,7 @@ from speck.core.settings import Settings
 from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, code_hash, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, copy_of
 from testbed.doubles.binders import World, double_kinds
@@ -274,7 +275,7 @@ def test_a_broker_out_of_reach_is_waited_for(bench: Bench, world: World) -> None
 def test_a_deletion_is_carried_to_its_end(bench: Bench, world: World) -> None:
     bench.apply(A, replace(B, spe_address=OTHER))
     world.down(OTHER)
-    operation = bench.coordinator.delete_composition("traffic")
+    operation = user.delete_composition(bench.coordinator, "traffic")
     assert operation.wait(30)
     assert operation.state == "waiting"
     bench.round(3)
@@ -392,7 +393,7 @@ def test_an_apply_is_refused_when_a_healing_takes_too_long(bench: Bench, world: 
     operations = bench.coordinator.operations
     operations.settings = replace(operations.settings, heal_patience=0.1)
     with pytest.raises(Busy, match="heal"):
-        bench.coordinator.apply(composition(A, B))
+        user.apply(bench.coordinator, composition(A, B))
     hold.release()
     bench.finish()
     assert sorted(world.where()) == ["a"]
@@ -401,7 +402,7 @@ def test_an_apply_is_refused_when_a_healing_takes_too_long(bench: Bench, world: 
 def test_nothing_is_healed_while_a_user_is_at_work(bench: Bench, world: World) -> None:
     bench.apply(A)
     hold = world.hold("submit", "b")
-    operation, _ = bench.coordinator.apply(composition(A, B))
+    operation, _ = user.apply(bench.coordinator, composition(A, B))
     assert hold.reached.wait(30)
     world.crash("a")
     bench.coordinator.reconciler.round()

@@ -21,6 +21,7 @@ from speck.core.runtime import Handle
 from speck.core.settings import Settings
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench
@@ -49,11 +50,11 @@ def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iter
         coordinator = services.coordinator
         coordinator.start()
         try:
-            operation, _ = coordinator.apply(Composition("one", {job.job_name: accepted}))
+            operation, _ = user.apply(coordinator, Composition("one", {job.job_name: accepted}))
             assert operation.wait(PATIENCE)
             assert operation.state == "succeeded", operation.actions
             yield services
-            assert coordinator.delete_composition("one").wait(PATIENCE)
+            assert user.delete_composition(coordinator, "one").wait(PATIENCE)
         finally:
             coordinator.close()
 

@@ -12,6 +12,7 @@ from speck.controller.backoff import JITTER, LONGEST, Backoff
 from speck.core.settings import HistoryBounds
 from speck.errors import OutcomeUnknown, Rejected, StoreError
 from speck.store import RetryState, Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, code_hash
 from testbed.benches.reconciler import WAITS, Bench
 from testbed.doubles.binders import World
@@ -97,7 +98,7 @@ def test_tries_go_with_their_job(bench: Bench, world: World) -> None:
     bench.round()
     assert sorted(bench.store.tries()) == ["a", "b"]
     bench.apply(A)
-    assert bench.coordinator.delete_composition("traffic").wait(30)
+    assert user.delete_composition(bench.coordinator, "traffic").wait(30)
     assert bench.store.tries() == {}
 
 

@@ -21,6 +21,7 @@ from speck.errors import InvalidInput
 from speck.observe import observer
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.reconciler import Bench
 from testbed.doubles.binders import Hold, World, double_kinds
@@ -54,7 +55,7 @@ def test_others_are_healed_while_a_job_waits_for_an_engine_that_does_not_answer(
 ) -> None:
     world.down(STUCK)
     for job, name in ((GOOD, "good"), (BAD, "bad")):
-        operation, _ = bench.coordinator.apply(composition(job, name=name))
+        operation, _ = user.apply(bench.coordinator, composition(job, name=name))
         assert operation.wait(30)
     world.up(STUCK)
     bench.coordinator.observer.patience = PATIENCE
@@ -114,7 +115,7 @@ def test_a_start_with_an_interrupted_operation_heals_the_others(
     monkeypatch.setattr("speck.coordinator.planning.planner.PATIENCE", PATIENCE)
     bench = Bench.begin(world, tmp_path)
     for job, name in ((GOOD, "good"), (BAD, "bad")):
-        operation, _ = bench.coordinator.apply(composition(job, name=name))
+        operation, _ = user.apply(bench.coordinator, composition(job, name=name))
         assert operation.wait(30)
     data = dict(bench.store.operation(operation.id) or {})
     bench.close()
@@ -143,7 +144,7 @@ def leave_behind(bench: Bench, world: World) -> None:
     """Move a job off an engine that is down."""
     bench.apply(GOOD, BAD)
     world.down(STUCK)
-    operation, _ = bench.coordinator.apply(composition(GOOD, MOVED), leave_behind=[STUCK])
+    operation, _ = user.apply(bench.coordinator, composition(GOOD, MOVED), leave_behind=[STUCK])
     assert operation.wait(30)
 
 
@@ -173,7 +174,7 @@ def test_an_operation_does_not_wait_for_what_was_left_behind_elsewhere(bench: Be
     world.up(STUCK)
     with stuck(world, "stop", "status", "find"):
         begun = time.monotonic()
-        operation, plan = bench.coordinator.apply(composition(GOOD, MOVED))
+        operation, plan = user.apply(bench.coordinator, composition(GOOD, MOVED))
         assert operation.wait(LIMIT)
         assert time.monotonic() - begun < LIMIT
         assert all(isinstance(each, Keep) for each in plan.actions)
@@ -193,7 +194,7 @@ def test_calls_that_wait_are_those_of_daemons(bench: Bench, world: World) -> Non
 
 def test_the_end_does_not_wait_for_a_silent_engine(bench: Bench, world: World) -> None:
     for job in (GOOD, BAD):
-        operation, _ = bench.coordinator.apply(composition(job, name=job.job_name))
+        operation, _ = user.apply(bench.coordinator, composition(job, name=job.job_name))
         assert operation.wait(30)
     coordinator = bench.coordinator
     coordinator.observer.patience = PATIENCE
@@ -213,7 +214,7 @@ def test_the_end_waits_for_an_operation_as_long_as_it_was_given(
 ) -> None:
     monkeypatch.setattr(pool, "CLOSING", PATIENCE)
     with stuck(world, "submit") as holds:
-        operation, _ = bench.coordinator.apply(composition(BAD))
+        operation, _ = user.apply(bench.coordinator, composition(BAD))
         assert holds[0].reached.wait(30)
         begun = time.monotonic()
         bench.coordinator.close(PATIENCE)

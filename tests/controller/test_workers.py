@@ -32,6 +32,7 @@ from speck.errors import Unreachable
 from speck.store import Store
 from speck.testing.waiting import eventually
 from speck.testing.wire_trouble import BrokenServer, Trouble
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
 from testbed.doubles.binders import World, double_kinds
@@ -442,7 +443,7 @@ class Bench:
                 eventually(each.is_done, bool)
 
     def begin(self, *found: Job) -> Any:
-        return self.services.coordinator.apply(composition(*found))[0]
+        return user.apply(self.services.coordinator, composition(*found))[0]
 
     def apply(self, *found: Job) -> Any:
         operation = self.begin(*found)

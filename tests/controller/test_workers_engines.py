@@ -21,6 +21,7 @@ from speck.core.settings import Settings
 from speck.schema.inventory import read_inventory
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.servers.mosquitto import PROGRAM
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
@@ -83,7 +84,7 @@ def test_workers_follow_the_jobs_and_come_back_when_killed(tmp_path: Path, flink
     ):
         # Three jobs of four slots: the third has no room on the one worker.
         jobs = {each.job_name: each for each in (counting(number, sites, flink_jobs) for number in range(3))}
-        services.coordinator.apply(Composition("streets", jobs))
+        user.apply(services.coordinator, Composition("streets", jobs))
         eventually(
             lambda: states(services),
             lambda found: len(found) == 3 and set(found.values()) == {"running"},
@@ -112,7 +113,7 @@ def test_workers_follow_the_jobs_and_come_back_when_killed(tmp_path: Path, flink
         # Flink itself has started the tasks again; SpecK has started no job a second time.
         assert {name: services.queries.job(name)["attempt"] for name in jobs} == attempts
 
-        assert services.coordinator.delete_composition("streets").wait(PATIENCE)
+        assert user.delete_composition(services.coordinator, "streets").wait(PATIENCE)
         eventually(lambda: len(local.status(directory).workers), lambda count: count == 1, PATIENCE)
         eventually(lambda: group(services)["state"], lambda state: state == "idle", PATIENCE)
         kinds = [each["kind"] for each in services.queries.events(1000) if "workers" in each["message"]]

@@ -15,6 +15,7 @@ from speck.core.placement import Expects
 from speck.core.settings import Settings
 from speck.errors import Busy, InvalidInput, NotFound, OutcomeUnknown, Rejected, StaleRevision
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from testbed.benches.sessions import named
 from testbed.doubles.binders import World, double_kinds
@@ -26,7 +27,7 @@ A, B, C = chain("a", "b", "c")
 
 
 def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
-    operation, _ = coordinator.apply(desired)
+    operation, _ = user.apply(coordinator, desired)
     assert operation.wait(30)
     return operation
 
@@ -102,7 +103,7 @@ def test_labels_and_policies_touch_no_engine_and_are_kept(
     assert world.changes() == before
     assert queries.job("a")["job"]["labels"] == {"team": "roads"}
     assert queries.job("a")["up_to_date"]
-    assert coordinator.plan(noted).changes == ()
+    assert user.plan(coordinator, noted).changes == ()
 
 
 def test_where_a_job_may_run_touches_no_engine_and_is_kept(
@@ -123,16 +124,16 @@ def test_where_a_job_may_run_touches_no_engine_and_is_kept(
     stored = queries.job("a")["job"]
     assert stored["sites"] == ["any"]
     assert (stored["with"], stored["apart"], stored["expects"]) == ("b", ["c"], {"rate": 500.0})
-    assert coordinator.plan(composition(movable)).changes == ()
+    assert user.plan(coordinator, composition(movable)).changes == ()
 
 
 def test_a_job_without_a_site_is_never_planned(coordinator: Coordinator, world: World) -> None:
     nowhere = replace(B, sites=("A", "D"), placed=("spe_address",), spe_address="")
-    for change in (coordinator.plan, coordinator.apply):
+    for change in (user.plan, user.apply):
         with pytest.raises(
             InvalidInput, match=r"job 'b': no site can run it: A is not a site of this inventory; D is no"
         ):
-            change(composition(A, nowhere))
+            change(coordinator, composition(A, nowhere))
     assert world.changes() == []
 
 
@@ -147,15 +148,15 @@ def test_a_channel_carries_messages_of_one_composition(coordinator: Coordinator,
         with pytest.raises(
             InvalidInput, match=r"job 'other': sink_topic 'clean' at tcp://b1:1883 is placed by"
         ):
-            coordinator.plan(composition(job, name="second"))
+            user.plan(coordinator, composition(job, name="second"))
     with pytest.raises(
         InvalidInput, match=r"topic of job 'w' of composition 'traffic' there \(expected another"
     ):
-        coordinator.plan(composition(replace(reader, job_name="second", sink_topic="z"), name="second"))
+        user.plan(coordinator, composition(replace(reader, job_name="second", sink_topic="z"), name="second"))
     away = replace(other, sink_broker="tcp://b2:1883", sites=("any",), placed=free[::2])
     tap = make_job("tap", "clean", "copy")
     carry_out(coordinator, composition(away, tap, name="second"))
-    assert coordinator.plan(composition(writer, reader)).changes == ()
+    assert user.plan(coordinator, composition(writer, reader)).changes == ()
 
 
 def test_new_source_is_a_new_session_and_the_old_one_is_deleted(
@@ -215,7 +216,7 @@ def test_broker_that_is_down_fails_only_who_needs_it(coordinator: Coordinator, w
 def test_job_whose_broker_never_answered_can_be_deleted(coordinator: Coordinator, world: World) -> None:
     world.down(BROKER)
     assert carry_out(coordinator, composition(A)).state == "waiting"
-    operation = coordinator.delete_composition(composition(A).name)
+    operation = user.delete_composition(coordinator, composition(A).name)
     assert operation.wait(30)
     assert outcome(operation) == {"a": ("stop", "done")}
     assert coordinator.store.job("a") is None
@@ -235,7 +236,7 @@ def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, w
     assert running.attempt.state is not None
     # What is written to the new source meanwhile is kept: it is wanted still.
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("a", 2): "other"}
-    assert [each.job.job_name for each in coordinator.plan(changed).changes] == ["a"]
+    assert [each.job.job_name for each in user.plan(coordinator, changed).changes] == ["a"]
     assert carry_out(coordinator, changed).state == "succeeded"
     assert world.broker(BROKER).sessions == {named("a", 2): "other"}
 
@@ -278,9 +279,9 @@ def test_a_stateful_job_does_not_go_to_another_kind_of_engine(
     carry_out(coordinator, composition(A))
     before = world.changes()
     moved = replace(A, engine="flink", spe_address="http://e3:1/")
-    for refused in (coordinator.plan, coordinator.apply):
+    for refused in (user.plan, user.apply):
         with pytest.raises(InvalidInput, match=r"engine .flink. cannot read .* on .spark. .*stateless"):
-            refused(composition(moved))
+            refused(coordinator, composition(moved))
     assert world.changes() == before
     assert queries.job("a")["up_to_date"]
 
@@ -308,7 +309,7 @@ def test_job_lost_by_its_engine_is_started_again_from_its_state(
 ) -> None:
     carry_out(coordinator, composition(A, B))
     world.restart(ENGINE)
-    plan = coordinator.plan(composition(A, B))
+    plan = user.plan(coordinator, composition(A, B))
     assert [each.reason for each in plan.changes] == ["is lost at sc://e1:1"] * 2
     assert carry_out(coordinator, composition(A, B)).state == "succeeded"
     assert [each.attempt.state is not None for each in world.running()] == [True, True]
@@ -319,7 +320,7 @@ def test_engine_that_is_down_is_unknown_and_nothing_is_started_elsewhere(
 ) -> None:
     carry_out(coordinator, composition(A))
     world.down(ENGINE)
-    plan = coordinator.plan(composition(A))
+    plan = user.plan(coordinator, composition(A))
     assert plan.changes == ()
     assert "does not answer" in plan.actions[0].reason
     assert queries.job("a")["state"] == "unknown"
@@ -328,7 +329,7 @@ def test_engine_that_is_down_is_unknown_and_nothing_is_started_elsewhere(
 def test_restart_in_the_midst_of_a_first_deployment(begin: Callable[[], Services], world: World) -> None:
     coordinator = begin().coordinator
     hold = world.hold("submit", "b")
-    operation, _ = coordinator.apply(composition(A, B, C))
+    operation, _ = user.apply(coordinator, composition(A, B, C))
     assert hold.reached.wait(30)
     assert [each["state"] for each in coordinator.store.operations()] == ["running"]
     attempts = {each.attempt.job_name: each.phase for each in coordinator.store.attempts()}
@@ -347,7 +348,7 @@ def test_intended_attempt_of_a_dead_coordinator_is_settled(
     error = OutcomeUnknown("killed", address=ENGINE)
     world.fail("submit", error, name="a", times=None, after=heard)
     world.fail("find", error, name="a", times=None)
-    operation, _ = coordinator.apply(composition(A))
+    operation, _ = user.apply(coordinator, composition(A))
     assert operation.wait(30)
     submits = world.counts()["submit"]
     stored = coordinator.store.operation(operation.id)
@@ -365,19 +366,19 @@ def test_intended_attempt_of_a_dead_coordinator_is_settled(
 def test_stale_base_revision_is_refused(coordinator: Coordinator) -> None:
     carry_out(coordinator, composition(A))
     with pytest.raises(StaleRevision, match="base_revision 0 is stale, the last revision is 1"):
-        coordinator.apply(composition(A, B), base_revision=0)
-    coordinator.apply(composition(A, B), base_revision=1)
+        user.apply(coordinator, composition(A, B), base_revision=0)
+    user.apply(coordinator, composition(A, B), base_revision=1)
 
 
 def test_second_apply_to_one_composition_is_refused_while_another_works(
     coordinator: Coordinator, world: World
 ) -> None:
     hold = world.hold("submit")
-    operation, _ = coordinator.apply(composition(A))
+    operation, _ = user.apply(coordinator, composition(A))
     assert hold.reached.wait(30)
     with pytest.raises(Busy, match=operation.id):
-        coordinator.apply(composition(A, B))
-    other, _ = coordinator.apply(composition(make_job("z", "p", "q"), name="other"))
+        user.apply(coordinator, composition(A, B))
+    other, _ = user.apply(coordinator, composition(make_job("z", "p", "q"), name="other"))
     hold.release()
     assert operation.wait(30)
     assert other.wait(30)
@@ -387,7 +388,7 @@ def test_second_apply_to_one_composition_is_refused_while_another_works(
 def test_job_name_of_another_composition_is_refused(coordinator: Coordinator) -> None:
     carry_out(coordinator, composition(A))
     with pytest.raises(InvalidInput, match="'a' is already a job of composition 'traffic'") as caught:
-        coordinator.plan(composition(make_job("a", "p", "q"), name="other"))
+        user.plan(coordinator, composition(make_job("a", "p", "q"), name="other"))
     (fault,) = caught.value.faults
     assert "to change that composition, give this one its name: 'name: traffic'" in fault.message
 
@@ -396,7 +397,7 @@ def test_delete_stops_everything_and_forgets_it(
     coordinator: Coordinator, queries: Queries, world: World
 ) -> None:
     carry_out(coordinator, composition(A, B, C))
-    operation = coordinator.delete_composition("traffic")
+    operation = user.delete_composition(coordinator, "traffic")
     assert operation.wait(30)
     assert operation.state == "succeeded"
     assert world.running() == []
@@ -413,13 +414,13 @@ def test_delete_with_an_engine_down_keeps_what_is_not_stopped(
 ) -> None:
     carry_out(coordinator, composition(A, replace(B, spe_address=OTHER)))
     world.down(OTHER)
-    operation = coordinator.delete_composition("traffic")
+    operation = user.delete_composition(coordinator, "traffic")
     assert operation.wait(30)
     assert outcome(operation) == {"a": ("stop", "done"), "b": ("stop", "waiting")}
     assert operation.state == "waiting"
     assert [(each["job_name"], each["wanted"]) for each in queries.jobs()] == [("b", "stopped")]
     world.up(OTHER)
-    again = coordinator.delete_composition("traffic")
+    again = user.delete_composition(coordinator, "traffic")
     assert again.wait(30)
     assert (queries.compositions(), world.running()) == ([], [])
 
@@ -428,10 +429,10 @@ def test_single_jobs_join_and_leave_a_composition(
     coordinator: Coordinator, queries: Queries, world: World
 ) -> None:
     for job in (A, B):
-        operation, _ = coordinator.apply_job(job, "jobs")
+        operation, _ = user.apply_job(coordinator, job, "jobs")
         assert operation.wait(30)
     assert sorted(world.where()) == ["a", "b"]
-    assert coordinator.delete_job("a").wait(30)
+    assert user.delete_job(coordinator, "a").wait(30)
     assert sorted(world.where()) == ["b"]
     with pytest.raises(NotFound, match="there is no job 'a'"):
         queries.job("a")
@@ -444,7 +445,7 @@ def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None
         ).coordinator
         hold = world.hold("submit")
         jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
-        operation, _ = coordinator.apply(composition(*jobs))
+        operation, _ = user.apply(coordinator, composition(*jobs))
         assert hold.reached.wait(30)
         assert world.counts()["submit"] <= 2
         hold.release()
@@ -460,9 +461,9 @@ def test_hanging_starts_of_one_composition_hold_up_no_other(tmp_path: Path, worl
         ).coordinator
         jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
         holds = [world.hold("submit", each.job_name) for each in jobs]
-        stuck, _ = coordinator.apply(composition(*jobs, name="stuck"))
+        stuck, _ = user.apply(coordinator, composition(*jobs, name="stuck"))
         assert any(hold.reached.wait(5) for hold in holds)
-        other, _ = coordinator.apply(composition(make_job("b", "t", "u"), name="other"))
+        other, _ = user.apply(coordinator, composition(make_job("b", "t", "u"), name="other"))
         ended = other.wait(20)
         state = stuck.state
         for hold in holds:
@@ -481,8 +482,8 @@ def test_jobs_run_the_code_that_was_accepted(coordinator: Coordinator, world: Wo
     assert Path(running.job.job_path).read_text() == CODE["jobs.py"]
     assert Path(running.job.job_path).name == "jobs.py"
     with pytest.raises(InvalidInput, match="was changed while it was being read"):
-        coordinator.apply(composition(replace(A, code_hash="00" * 32)))
-    assert coordinator.delete_composition("traffic").wait(30)
+        user.apply(coordinator, composition(replace(A, code_hash="00" * 32)))
+    assert user.delete_composition(coordinator, "traffic").wait(30)
     assert Path(running.job.job_path).exists()  # a rollback brings the composition back
 
 
@@ -504,9 +505,9 @@ def test_audit_log_tells_what_was_done(coordinator: Coordinator, queries: Querie
 def test_what_is_asked_for_of_no_composition_leaves_nothing_in_memory(coordinator: Coordinator) -> None:
     for number in range(20):
         with pytest.raises(NotFound):
-            coordinator.rollback(f"none-{number}")
+            user.rollback(coordinator, f"none-{number}")
         with pytest.raises(NotFound):
-            coordinator.delete_composition(f"none-{number}")
+            user.delete_composition(coordinator, f"none-{number}")
     assert not coordinator.operations._planning
     assert not coordinator.operations._users
 

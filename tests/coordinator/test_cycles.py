@@ -11,6 +11,7 @@ from speck.coordinator import Services, build
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
@@ -26,32 +27,32 @@ def services_fixture(tmp_path: Path) -> Iterator[Services]:
     with Store(tmp_path / "store") as store:
         settings = Settings(roots=(write_code(tmp_path),), period=0)
         services = build(store, double_kinds(World()), SITES, settings)
-        operation, _ = services.coordinator.apply(THERE)
+        operation, _ = user.apply(services.coordinator, THERE)
         assert operation.wait(30)
         yield services
         services.coordinator.close()
 
 
 def test_a_plan_names_the_cycle_that_a_job_closes(services: Services) -> None:
-    assert services.coordinator.plan(THERE).consequences == {}
-    notes = services.coordinator.plan(BACK).consequences
+    assert user.plan(services.coordinator, THERE).consequences == {}
+    notes = user.plan(services.coordinator, BACK).consequences
     assert list(notes) == ["b"]
     assert PATH in notes["b"]
 
 
 def test_an_apply_and_the_doctor_name_it_too(services: Services) -> None:
-    operation, _ = services.coordinator.apply(BACK)
+    operation, _ = user.apply(services.coordinator, BACK)
     assert operation.wait(30)
     actions = services.coordinator.operations.data(operation.id)["actions"]
     assert [each["job"] for each in actions if PATH in each["consequence"]] == ["b"]
-    assert services.coordinator.plan(BACK).consequences == {}, "nothing changes"
+    assert user.plan(services.coordinator, BACK).consequences == {}, "nothing changes"
     (finding,) = [each for each in services.doctor.diagnose() if each["finding"] == "cycle of jobs"]
     assert (finding["where"], PATH in finding["message"]) == ("a", True)
 
 
 def test_jobs_that_only_feed_one_another_are_no_cycle(services: Services) -> None:
     feeding = composition(make_job("b", "t2", "t3"), make_job("c", "t0", "t1"), name="back")
-    assert services.coordinator.plan(feeding).consequences == {}
-    operation, _ = services.coordinator.apply(feeding)
+    assert user.plan(services.coordinator, feeding).consequences == {}
+    operation, _ = user.apply(services.coordinator, feeding)
     assert operation.wait(30)
     assert not [each for each in services.doctor.diagnose() if each["finding"] == "cycle of jobs"]

@@ -14,6 +14,7 @@ from speck.core.runtime import Handle, JobMetrics, State
 from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
@@ -44,8 +45,9 @@ def services_fixture(tmp_path: Path, world: World) -> Iterator[Services]:
     )
     with Store(tmp_path / "store") as store:
         services = build(store, registry, SITES, Settings(roots=(write_code(tmp_path),), period=0))
-        operation, _ = services.coordinator.apply(
-            composition(make_job("a"), make_job("lost-state", "t5", "t6"), make_job("b", "t7", "t8"))
+        operation, _ = user.apply(
+            services.coordinator,
+            composition(make_job("a"), make_job("lost-state", "t5", "t6"), make_job("b", "t7", "t8")),
         )
         assert operation.wait(30)
         assert operation.state == "succeeded"

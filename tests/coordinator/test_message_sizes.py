@@ -16,6 +16,7 @@ from speck.core.plan import Keep, Plan, Start, Stop
 from speck.core.settings import Settings
 from speck.placement.profile import Known, Value
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 
@@ -77,15 +78,15 @@ def test_a_plan_has_them_and_asks_no_broker_that_it_does_not_reach_anyway(
     services: Services, world: World
 ) -> None:
     world.broker(SINK).packet_bytes = 20_000
-    plan = services.coordinator.plan(composition(job(expects=LARGE)))
+    plan = user.plan(services.coordinator, composition(job(expects=LARGE)))
     assert "accepts packets of up to 20000 bytes" in plan.consequences["pictures"]
     asked = [call for call in world.calls if call[0] == "packet_bytes"]
     assert {address for _, address, _ in asked} == {SINK, job().source_broker}
-    assert "pictures" not in services.coordinator.plan(composition(job())).consequences
-    operation, _ = services.coordinator.apply(composition(job()))
+    assert "pictures" not in user.plan(services.coordinator, composition(job())).consequences
+    operation, _ = user.apply(services.coordinator, composition(job()))
     assert operation.wait(30)
     world.calls.clear()
-    unchanged = services.coordinator.plan(composition(job(expects=LARGE)))
+    unchanged = user.plan(services.coordinator, composition(job(expects=LARGE)))
     assert unchanged.consequences == {}
     assert [call for call in world.calls if call[0] == "packet_bytes"] == []
 
@@ -93,6 +94,6 @@ def test_a_plan_has_them_and_asks_no_broker_that_it_does_not_reach_anyway(
 def test_a_broker_that_does_not_answer_is_named_and_nothing_else(services: Services, world: World) -> None:
     world.broker(SINK).packet_bytes = 20_000
     world.down(SINK)
-    plan = services.coordinator.plan(composition(job(expects=LARGE)))
+    plan = user.plan(services.coordinator, composition(job(expects=LARGE)))
     assert [each.address for each in plan.unreachable] == [SINK]
     assert plan.consequences == {}

@@ -12,7 +12,8 @@ import pytest
 
 from speck.coordinator import Services, build
 from speck.coordinator.placing.placer import PlacementRequest
-from speck.coordinator.proposals import LIFETIME
+from speck.coordinator.retained_plans import LIFETIME
+from speck.core.change import Apply, Pin, Request
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import State
@@ -20,6 +21,7 @@ from speck.core.settings import Settings
 from speck.errors import Conflict, Expired, InvalidInput, NotFound, Overloaded, StaleRevision
 from speck.placement.policies import solver_available
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.placement import (
     NOW,
@@ -47,18 +49,18 @@ class Bench:
     now: float = NOW
 
     def propose(self, desired: Composition, wishes: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
-        return self.services.proposals.propose(desired, wishes)
+        return self.services.retained_plans.propose(Apply(desired), wishes)
 
     def advise(self, wishes: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
-        return self.services.proposals.advise("traffic", wishes)
+        return self.services.retained_plans.advise("traffic", wishes)
 
     def accept(self, proposal: dict[str, Any], **why: str) -> None:
-        operation, _ = self.services.proposals.accept(proposal["id"], **why)
+        operation = self.services.retained_plans.accept_placement(proposal["id"], Request(**why))
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
 
     def apply(self, desired: Composition, **how: Any) -> None:
-        operation, _ = self.services.coordinator.apply(desired, **how)
+        operation, _ = user.apply(self.services.coordinator, desired, **how)
         assert operation.wait(30)
         assert operation.state == "succeeded", operation.to_dict()
 
@@ -113,7 +115,7 @@ def test_new_jobs_are_placed_and_run(bench: Bench) -> None:
     where = bench.world.where()
     assert where["clean-a"] == where["local-a"] == engine_at("A")
     assert where["clean-b"] == engine_at("B")
-    jobs = bench.services.coordinator.desired("traffic").jobs
+    jobs = bench.services.coordinator.deployments.composition("traffic").jobs
     assert jobs["clean-a"].sink_broker == jobs["local-a"].source_broker == broker_at("A")
     assert jobs["local-a"].sink_broker == jobs["local-b"].sink_broker == jobs["global"].source_broker
 
@@ -125,14 +127,14 @@ def test_unchanged_file_changes_nothing(bench: Bench, place: str) -> None:
     bench.apply(road_traffic(), place=place)
     assert bench.world.changes() == before
     assert bench.revisions == [1]
-    assert bench.services.coordinator.plan(road_traffic()).changes == ()
+    assert user.plan(bench.services.coordinator, road_traffic()).changes == ()
 
 
 def test_only_a_new_job_is_placed(bench: Bench) -> None:
     bench.all_in_cloud()
     desired = road_traffic()
     more = replace(desired, jobs={**desired.jobs, "alarm": movable("alarm", "clean/a", "alarms", sink="A")})
-    plan = bench.services.coordinator.plan(more)
+    plan = user.plan(bench.services.coordinator, more)
     assert {each.job.job_name for each in plan.changes} == {"alarm"}
     bench.apply(more)
     assert bench.world.where()["clean-a"] == engine_at("D")
@@ -150,7 +152,7 @@ def test_job_whose_sites_forbid_its_place_is_moved(bench: Bench) -> None:
 
 def test_job_without_a_place_is_refused_when_nothing_is_to_be_placed(bench: Bench) -> None:
     with pytest.raises(InvalidInput, match="job 'clean-a': has no site yet among any"):
-        bench.services.coordinator.plan(road_traffic(), place="none")
+        user.plan(bench.services.coordinator, road_traffic(), place="none")
 
 
 def test_advice_moves_jobs_to_the_data_and_says_why(bench: Bench) -> None:
@@ -184,7 +186,7 @@ def test_accepted_advice_is_one_revision_and_then_nothing_is_better(bench: Bench
     again = bench.advise()
     assert set(kinds_of(again).values()) == {"keep"}
     assert again["steps"] == []
-    bench.services.coordinator.rollback("traffic")[0].wait(30)
+    user.rollback(bench.services.coordinator, "traffic")[0].wait(30)
     assert bench.world.where()["clean-b"] == engine_at("D")
 
 
@@ -195,7 +197,7 @@ def test_proposal_is_stale_after_another_apply(bench: Bench) -> None:
     bench.apply(replace(more, jobs={**more.jobs, "alone": make_job("alone", "x", "y")}))
     before = bench.world.changes()
     with pytest.raises(StaleRevision, match="base_revision 1 is stale, the last revision is 2"):
-        bench.services.proposals.accept(advice["id"])
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
     assert bench.world.changes() == before
     assert bench.revisions == [1, 2]
 
@@ -208,7 +210,7 @@ def test_proposal_is_stale_when_an_input_has_changed_by_a_fifth(bench: Bench) ->
     bench.profiler.rate *= 1.15
     before = bench.world.changes()
     with pytest.raises(Conflict, match=r"the rate of topic 'sensors' was 900/s and is 1.14e\+03/s"):
-        bench.services.proposals.accept(advice["id"])
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
     assert bench.world.changes() == before
     bench.accept(changed)
 
@@ -220,7 +222,7 @@ def test_proposal_is_stale_when_a_job_takes_other_cores(bench: Bench) -> None:
     cost = bench.profiler.cost
     bench.profiler.cost = 10 * cost
     with pytest.raises(Conflict, match=r"job 'clean-a' took 0.036 cores and takes 0.279"):
-        bench.services.proposals.accept(advice["id"])
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
     bench.profiler.cost, bench.profiler.fixed = cost / 2, 0.009 + bench.profiler.rate * cost / 2
     bench.accept(advice)
 
@@ -232,7 +234,7 @@ def test_proposal_is_stale_when_another_composition_has_taken_the_cores(bench: B
     one = composition(movable("clean-a", "sensors", "clean/a", source="A", sink="A"), name="one")
     bench.apply(one)
     with pytest.raises(Conflict, match=r"other compositions took 0 cores of site 'A' and take 3\.08"):
-        bench.services.proposals.accept(proposal["id"])
+        bench.services.retained_plans.accept_placement(proposal["id"], Request())
     assert list(bench.world.where()) == ["clean-a"]
     bench.accept(bench.propose(two))
 
@@ -242,14 +244,14 @@ def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
     advice = bench.advise()
     bench.now += LIFETIME + 1
     with pytest.raises(Expired, match=f"placement '{advice['id']}' has expired"):
-        bench.services.proposals.accept(advice["id"])
-    assert bench.services.proposals.data(advice["id"])["state"] == "expired"
+        bench.services.retained_plans.accept_placement(advice["id"], Request())
+    assert bench.services.retained_plans.placement(advice["id"])["state"] == "expired"
     fresh = bench.advise()
     bench.accept(fresh)
     with pytest.raises(Conflict, match="was already accepted"):
-        bench.services.proposals.accept(fresh["id"])
+        bench.services.retained_plans.accept_placement(fresh["id"], Request())
     with pytest.raises(NotFound, match="there is no placement 'other'"):
-        bench.services.proposals.accept("other")
+        bench.services.retained_plans.accept_placement("other", Request())
 
 
 def test_jobs_of_binders_without_profiles_stay_and_that_is_said(third_party: Bench) -> None:
@@ -324,17 +326,17 @@ def test_compositions_at_once_do_not_count_on_the_same_cores(bench: Bench) -> No
     bench.profiler.cost = 3 / bench.profiler.rate  # three of the four cores of an edge
     one = composition(movable("clean-a", "sensors", "clean/a", source="A", sink="A"), name="one")
     two = composition(movable("clean-b", "others", "clean/b", source="A", sink="A"), name="two")
-    alone = bench.services.coordinator.plan(two)
+    alone = user.plan(bench.services.coordinator, two)
     assert [each.job.site for each in alone.actions] == ["A"]
     paused = bench.world.hold("foreign_sessions")
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(bench.apply, one)
         assert paused.reached.wait(30)
         paused.spared = 100
-        planned = [each.job.site for each in bench.services.coordinator.plan(two).actions]
+        planned = [each.job.site for each in user.plan(bench.services.coordinator, two).actions]
         paused.release()
         first.result(60)
-    assert planned == [each.job.site for each in bench.services.coordinator.plan(two).actions] != ["A"]
+    assert planned == [each.job.site for each in user.plan(bench.services.coordinator, two).actions] != ["A"]
 
 
 def test_policy_with_another_aim_may_make_it_worse_and_says_so(bench: Bench) -> None:
@@ -350,12 +352,12 @@ def test_policy_with_another_aim_may_make_it_worse_and_says_so(bench: Bench) -> 
 
 def test_reader_whose_writer_is_gone_goes_on_reading_there(bench: Bench) -> None:
     bench.all_in_cloud()
-    deleted = bench.services.coordinator.delete_job("clean-a", give_up=True)
+    deleted = user.delete_job(bench.services.coordinator, "clean-a", give_up=True)
     assert deleted.wait(30)
     advice = bench.advise()
     assert kinds_of(advice)["clean-b"] == "move"
     bench.accept(advice)
-    reader = bench.services.coordinator.desired("traffic").jobs["local-a"]
+    reader = bench.services.coordinator.deployments.composition("traffic").jobs["local-a"]
     assert reader.source_broker == broker_at("D")
     assert "source_broker" in reader.placed
     bench.apply(road_traffic())
@@ -363,7 +365,7 @@ def test_reader_whose_writer_is_gone_goes_on_reading_there(bench: Bench) -> None
 
 
 def test_plan_names_the_sites_of_new_jobs(bench: Bench) -> None:
-    notes = bench.services.coordinator.plan(road_traffic()).consequences
+    notes = user.plan(bench.services.coordinator, road_traffic()).consequences
     assert notes["clean-a"] == "at site A, chosen among any"
     assert notes["global"] == "at site D, chosen among any"
 
@@ -387,12 +389,13 @@ def test_jobs_that_belong_together_are_pinned_at_one_site(bench: Bench) -> None:
     jobs = dict(road_traffic().jobs)
     jobs["local-a"] = replace(jobs["local-a"], with_job="clean-a")
     bench.accept(bench.propose(Composition("traffic", jobs), CLOUD))
-    changed, base = bench.services.coordinator.pinned("clean-a", True, "B")
-    bench.apply(changed, base_revision=base)
+    pin = Pin("clean-a", True, "B")
+    operation, _ = bench.services.changes.carry_out(pin, Request())
+    assert operation.wait(30)
     where = bench.world.where()
     assert where["clean-a"] == where["local-a"] == engine_at("B")
     assert where["clean-b"] == engine_at("D")
-    pinned = bench.services.coordinator.desired("traffic").jobs
+    pinned = bench.services.coordinator.deployments.composition("traffic").jobs
     assert (pinned["clean-a"].pin, pinned["local-a"].pin) == (True, False)
 
 
@@ -431,7 +434,7 @@ def test_site_out_of_reach_gets_no_job_and_that_is_said(bench: Bench) -> None:
 def test_new_jobs_wait_when_no_engine_answers(bench: Bench) -> None:
     for site in "ABCD":
         bench.world.down(engine_at(site))
-    assert len(bench.services.coordinator.plan(road_traffic()).changes) == 7
+    assert len(user.plan(bench.services.coordinator, road_traffic()).changes) == 7
 
 
 def test_one_placement_is_computed_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,6 +448,6 @@ def test_hundred_proposals_are_kept(bench: Bench) -> None:
     first = bench.propose(road_traffic(), CLOUD)["id"]
     for _ in range(100):
         bench.propose(road_traffic(), CLOUD)
-    assert len(bench.services.proposals.all()) == 100
+    assert len(bench.services.retained_plans.placements()) == 100
     with pytest.raises(NotFound):
-        bench.services.proposals.data(first)
+        bench.services.retained_plans.placement(first)

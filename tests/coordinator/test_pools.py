@@ -19,6 +19,7 @@ from speck.core.job import Job
 from speck.core.settings import Quotas, Settings
 from speck.errors import Conflict
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
@@ -34,7 +35,7 @@ class Bench:
 
     def apply(self, *jobs: Job, name: str = "traffic", **options: Any) -> list[str]:
         """Apply these jobs; returns what the plan says of each: its action, as words."""
-        operation, plan = self.services.coordinator.apply(composition(*jobs, name=name), **options)
+        operation, plan = user.apply(self.services.coordinator, composition(*jobs, name=name), **options)
         assert operation.wait(30)
         return [type(each).__name__ for each in plan.actions]
 
@@ -148,7 +149,7 @@ def test_a_job_that_waits_at_a_silent_engine_gets_another_at_the_next_apply(benc
         bench.world.down(each)
     bench.apply(*pooled(0))  # none answers, so that it waits for the first
     assert bench.engines() == {}
-    desired = bench.services.coordinator.desired("traffic").jobs
+    desired = bench.services.coordinator.deployments.composition("traffic").jobs
     assert desired["job-00"].spe_address == FIRST
     for each in (SECOND, THIRD):
         bench.world.up(each)
@@ -206,10 +207,12 @@ def test_two_compositions_at_once_do_not_get_the_same_room(bench: Bench) -> None
 def test_room_that_a_refused_composition_had_chosen_is_free_again(bench: Bench) -> None:
     too_many = Quotas(jobs=4)
     coordinator = bench.services.coordinator
-    coordinator.planner = replace(coordinator.planner, settings=Settings(quotas=too_many))
+    planner = coordinator.changes.planner
+    small = replace(planner, settings=Settings(quotas=too_many))
+    coordinator.changes = replace(coordinator.changes, planner=small)
     with pytest.raises(Conflict, match="4"):
         bench.apply(*pooled(*range(8)))
-    coordinator.planner = replace(coordinator.planner, settings=Settings())
+    coordinator.changes = replace(coordinator.changes, planner=planner)
     bench.apply(*pooled(*range(20, 28)), name="other")
     assert bench.numbers() == [8, 0, 0]
 

@@ -35,6 +35,7 @@ def test_what_is_pinned_now_is_known_to_be_well(tree: Path) -> None:
     assert list(audit(tree)) == []
 
 
+@pytest.mark.slow("starts a new interpreter")
 def test_a_pin_that_is_known_to_be_vulnerable_fails(tree: Path) -> None:
     (line,) = [
         each for each in (tree / "constraints.txt").read_text().splitlines() if each.startswith("waitress==")
@@ -92,6 +93,7 @@ def test_what_is_installed_and_not_pinned_is_told() -> None:
     assert needed("pip").keys() == {"pip"}
 
 
+@pytest.mark.slow("asks a service in the network")
 def test_the_service_condemns_what_is_vulnerable_and_nothing_else() -> None:
     try:
         reported = ask_service("urllib3==1.24.1\n")

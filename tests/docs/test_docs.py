@@ -26,7 +26,8 @@ from speck.binder import installed
 from speck.errors import LocalError
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
-from speck.schema.schemas import CompositionSchema, InventorySchema
+from speck.schema.inventory_schemas import InventorySchema
+from speck.schema.schemas import CompositionSchema
 from testbed import ROOT
 from testbed.benches.examples import make_jar
 from tests.support.docs_blocks import PAGES, Block, blocks, inline_commands, steps, words

@@ -83,6 +83,7 @@ class Run:
         return float(loads.sum() / self._speeds.sum() / (loads / self._speeds).max())
 
 
+@pytest.mark.slow("some 100,000 rows a slide")
 @pytest.mark.parametrize(("z", "least"), [(1.5, 0.92), (0.5, 0.9)])
 def test_half_of_the_workers_are_slow(z: float, least: float) -> None:
     """4 times slower; the targets are those of the simulation (``benchmarks.key_split``)."""

@@ -79,6 +79,7 @@ def elsewhere_fixture() -> dict[str, str]:
     return given
 
 
+@pytest.mark.slow("starts a new interpreter")
 @names
 def test_the_same_rows_go_the_same_way_in_another_process(name: str, elsewhere: dict[str, str]) -> None:
     assert elsewhere[name] == run(name, WEIGHTS["many"])

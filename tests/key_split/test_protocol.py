@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -185,6 +186,7 @@ def _spoilt(row: Row, random: np.random.Generator) -> Row:
     return row._replace(**faults[random.integers(len(faults))])
 
 
+@pytest.mark.slow("runs whole pipelines, many times")
 @protocol_test
 @given(scenario=scenarios())
 def test_any_routing_gives_the_results_of_the_reference(scenario: Scenario) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from speck.core.inventory import Inventory
 from speck.errors import NoCapacity
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.servers.rest import RestServer, rest_server
@@ -42,7 +43,7 @@ def test_the_broker_of_the_own_site_is_a_fault_and_another_a_remark(rest: RestSe
 
 def test_a_broker_that_a_job_there_uses_is_a_fault(rest: RestServer, speck: Speck) -> None:
     job = make_job("a", spe_address=E2, source_broker=B1, sink_broker=B2)
-    operation, _ = rest.services.coordinator.apply(composition(job))
+    operation, _ = user.apply(rest.services.coordinator, composition(job))
     assert operation.wait(30)
     rest.world.cut_off = {(E2, B1)}
     assert speck("sites", "check", "--from-engines").code == 1

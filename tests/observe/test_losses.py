@@ -18,6 +18,7 @@ from speck.observe.losses import EVENT_PERIOD, MOST_JOBS, RECENT, LossRecorder, 
 from speck.server.api.exposition import exposition
 from speck.store import Event, Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 
@@ -174,7 +175,7 @@ def test_a_loss_is_seen_though_nobody_reads_the_rates(tmp_path: Path) -> None:
         coordinator, queries = services.coordinator, services.queries
         coordinator.sampler.watch_period = coordinator.sampler.period = 0.02
         coordinator.start()
-        operation, _ = coordinator.apply(composition(make_job("a")))
+        operation, _ = user.apply(coordinator, composition(make_job("a")))
         assert operation.wait(30)
         world.metrics["a"] = JobMetrics(7.0, details={"lostMessages": 12, "lostSession": 12})
         text = "job 'a': 12 messages lost with a session that the broker no longer has"

@@ -21,6 +21,7 @@ from speck.observe.measures import JobMeasure, Measures
 from speck.observe.sites import site_profile
 from speck.placement.profile import FIXED, JobProfile, Known, Value
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World
@@ -100,12 +101,12 @@ class Bench:
         return self.services.profiles.measures
 
     def apply(self, *jobs: Job) -> None:
-        operation, _ = self.services.coordinator.apply(composition(*jobs))
+        operation, _ = user.apply(self.services.coordinator, composition(*jobs))
         assert operation.wait(30)
         assert operation.state == "succeeded"
 
     def delete(self) -> None:
-        assert self.services.coordinator.delete_composition("traffic").wait(30)
+        assert user.delete_composition(self.services.coordinator, "traffic").wait(30)
 
     def sample(self, times: int = 1) -> None:
         """Let 10 s pass so often, and have the engines asked each time."""

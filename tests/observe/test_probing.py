@@ -18,6 +18,7 @@ from speck.errors import Conflict, NoCapacity, OutcomeUnknown
 from speck.observe.probing import REFERENCE, Probe, Prober, ProbeState
 from speck.placement.profile import Known
 from speck.store import Store
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World
@@ -98,8 +99,9 @@ def test_a_link_is_probed_once_an_hour(bench: Bench) -> None:
 
 
 def test_a_link_that_jobs_use_is_not_probed(bench: Bench) -> None:
-    operation, _ = bench.services.coordinator.apply(
-        composition(make_job("a", engine="flink", spe_address=A, sink_broker="tcp://d:1883"))
+    operation, _ = user.apply(
+        bench.services.coordinator,
+        composition(make_job("a", engine="flink", spe_address=A, sink_broker="tcp://d:1883")),
     )
     assert operation.wait(30)
     ((job, handle),) = (
@@ -177,7 +179,7 @@ def test_only_the_places_of_a_composition_are_probed(bench: Bench) -> None:
     job = make_job(
         "a", engine="flink", spe_address=A, source_broker="tcp://a:1883", sink_broker="tcp://d:1883"
     )
-    operation, _ = bench.services.coordinator.apply(composition(job))
+    operation, _ = user.apply(bench.services.coordinator, composition(job))
     assert operation.wait(30)
     bench.services.profiles.measure("traffic", 60, links=True, sites=True)
     assert bench.prober.await_end(30)

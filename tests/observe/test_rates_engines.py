@@ -19,6 +19,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.flink import FlinkServer
@@ -116,7 +117,7 @@ def test_rates_of_jobs_on_spark_and_flink(
             return all(rate is not None and desired / 2 < rate < desired * 1.5 for rate, desired in rates)
 
         try:
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(PATIENCE)
             assert operation.state == "succeeded", operation.actions
             with fed(mosquitto) as rate:
@@ -126,7 +127,7 @@ def test_rates_of_jobs_on_spark_and_flink(
                 assert 0 <= each["waiting"] < 100 * RATE
                 assert 0 < each["work_seconds"] < 60
             eventually(reported, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE)
-            assert coordinator.delete_composition("rates").wait(PATIENCE)
+            assert user.delete_composition(coordinator, "rates").wait(PATIENCE)
             eventually(lambda: coordinator.sampler.readings(), lambda readings: readings == {}, PATIENCE)
         finally:
             coordinator.close()

@@ -20,6 +20,7 @@ from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.observe.sampler import Sampler
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
@@ -63,7 +64,7 @@ class Bench:
         )
 
     def apply(self, *jobs: Job) -> None:
-        operation, _ = self.coordinator.apply(composition(*jobs))
+        operation, _ = user.apply(self.coordinator, composition(*jobs))
         assert operation.wait(30)
         assert operation.state == "succeeded"
 

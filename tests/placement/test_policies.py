@@ -72,7 +72,10 @@ def test_no_policy_is_better_than_the_exhaustive_one(problem: Problem) -> None:
 
 
 @pytest.mark.skipif(not solver_available(), reason="HiGHS (highspy) is not installed")
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed",
+    [*range(5), *(pytest.param(each, marks=pytest.mark.slow("more of the same")) for each in range(5, 20))],
+)
 def test_default_policy_is_optimal_and_its_bound_holds(seed: int) -> None:
     problem = make(seed, jobs=4 + seed % 3)
     best, found = evaluate(problem, exhaustive(problem)).objective, _best(problem)

@@ -20,6 +20,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -91,7 +92,7 @@ def coordinator_on(directory: Path, site: Site) -> Iterator[Callable[[], Operati
             loaded = load_composition(
                 CHAIN, inventory=inventory, registry=installed(), root=ROOT, default_name="chain"
             )
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(180)
             return operation
 

@@ -13,6 +13,7 @@ import pytest
 
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
+from testbed.benches import user
 from testbed.faults.faults import FAULTS, cut_link, leave_site
 from testbed.faults.rig import FLINK_CODE, PATIENCE, Account, Rig, job
 from tests.support.requirements import NEEDS_RIG
@@ -58,7 +59,7 @@ def test_no_session_is_left_of_a_changed_source_or_a_deleted_job(rig: Rig) -> No
     (after,) = sessions()
     assert after != before
     assert not broker.session_exists(before)
-    operation = rig.coordinator.delete_composition("passing")
+    operation = user.delete_composition(rig.coordinator, "passing")
     assert operation.wait(PATIENCE)
     assert operation.state == "succeeded"
     assert not broker.session_exists(after)

@@ -21,6 +21,7 @@ from speck.schema.inventory import load_inventory
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT
+from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
 from tests.support.requirements import needs
 
@@ -78,7 +79,7 @@ def carried_out(coordinator: Coordinator, text: bytes) -> Operation:
     loaded = load_composition(
         text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="figure"
     )
-    operation, _ = coordinator.apply(loaded.composition)
+    operation, _ = user.apply(coordinator, loaded.composition)
     assert operation.wait(180)
     assert operation.state == "succeeded", operation.to_dict()
     return operation

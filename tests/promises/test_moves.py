@@ -22,6 +22,7 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.schema.compositions import load_composition
 from speck.testing.waiting import eventually
 from testbed import ROOT
+from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
 from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, Sites, Trial, coordinator_on
 from testbed.servers.flink import FlinkServer
@@ -112,7 +113,7 @@ def applied(coordinator: Coordinator, site: str, entry: str) -> Operation:
     text = JOB.format(site=site, entry=entry).encode()
     inventory = coordinator.inventory
     loaded = load_composition(text, inventory=inventory, registry=installed(), root=ROOT, default_name="dies")
-    operation, _ = coordinator.apply(loaded.composition)
+    operation, _ = user.apply(coordinator, loaded.composition)
     assert operation.wait(180)
     return operation
 
@@ -141,4 +142,4 @@ def test_a_query_that_dies_at_its_first_batch_is_replaced_by_the_former_one(
             sent = Counter(text.upper() for text in sender.stop())
         eventually(lambda: len(results.received), lambda total: total >= sent.total())
         assert results.texts() == sent
-        assert coordinator.delete_composition("dies").wait(180)
+        assert user.delete_composition(coordinator, "dies").wait(180)

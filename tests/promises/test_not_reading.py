@@ -14,6 +14,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.two_engines import two_engines
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from testbed.servers.base import refusing_port
@@ -41,7 +42,7 @@ def apply(services: Services, text: str, *, healthy: bool = True) -> None:
         root=(ROOT, Path("/")),
         default_name="c",
     )
-    operation, _ = services.coordinator.apply(loaded.composition)
+    operation, _ = user.apply(services.coordinator, loaded.composition)
     assert operation.wait(PATIENCE)
     assert not healthy or operation.state == "succeeded", operation
 
@@ -83,7 +84,7 @@ def test_what_does_not_read_is_told_within_a_minute(
             # Flink restarts the task for ever, so that the state of its job does not change.
             error = await_that(lambda: events(services, "drift").get("near", ""), bool, patience=120)
         finally:
-            services.coordinator.delete_composition("c").wait(PATIENCE)
+            user.delete_composition(services.coordinator, "c").wait(PATIENCE)
             services.coordinator.close()
     print({"seconds": round(took, 1)}, reported, shown, error, sep="\n")
     assert took < BOUND

@@ -17,6 +17,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, Counts, Link, Load, await_that, job
 from testbed.servers.flink import FlinkServer
@@ -65,7 +66,7 @@ def apply(coordinator: Coordinator, text: str, *leave_behind: str) -> Operation:
     loaded = load_composition(
         text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="one"
     )
-    operation, _ = coordinator.apply(loaded.composition, leave_behind=leave_behind)
+    operation, _ = user.apply(coordinator, loaded.composition, leave_behind=leave_behind)
     assert operation.wait(PATIENCE)
     return operation
 

@@ -21,6 +21,7 @@ from speck.errors import JobsOfAnother
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.spark import MqttFriend
 from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
 from testbed.faults.witness import MosquittoWitness
@@ -74,11 +75,11 @@ class SpecK:
         loaded = load_composition(
             text, inventory=self.inventory, registry=installed(), root=ROOT, default_name="one"
         )
-        operation, _ = self.coordinator.apply(loaded.composition)
+        operation, _ = user.apply(self.coordinator, loaded.composition)
         return self._succeeded(operation)
 
     def delete(self) -> None:
-        self._succeeded(self.coordinator.delete_composition("one"))
+        self._succeeded(user.delete_composition(self.coordinator, "one"))
 
     def _succeeded(self, operation: Operation) -> Operation:
         assert operation.wait(PATIENCE)

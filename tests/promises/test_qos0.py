@@ -13,6 +13,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.two_engines import two_engines
 from testbed.faults.flow import Listener, Sender, client
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
@@ -38,7 +39,7 @@ def apply(coordinator: Coordinator, broker: str, spark: str, flink: str, paralle
     loaded = load_composition(
         text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="qos0"
     )
-    operation, _ = coordinator.apply(loaded.composition)
+    operation, _ = user.apply(coordinator, loaded.composition)
     assert operation.wait(PATIENCE)
     assert operation.state == "succeeded", operation
 
@@ -86,5 +87,5 @@ def test_none_is_lost_by_two_updates_on_either_engine(
                     "lost": {name: len(sent - texts(each)) for name, each in results.items()},
                 }
             )
-            coordinator.delete_composition("qos0").wait(PATIENCE)
+            user.delete_composition(coordinator, "qos0").wait(PATIENCE)
             coordinator.close()

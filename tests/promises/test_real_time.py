@@ -23,6 +23,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
+from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -81,7 +82,7 @@ class Chain:
             root=ROOT,
             default_name="chain",
         )
-        operation, _ = self._coordinator.apply(loaded.composition)
+        operation, _ = user.apply(self._coordinator, loaded.composition)
         assert operation.wait(180)
         return operation
 
@@ -108,7 +109,7 @@ def chain(directory: Path, server: SparkServer) -> Iterator[Chain]:
         coordinator.start()
         try:
             yield Chain(coordinator, near, far)
-            assert coordinator.delete_composition("chain").wait(60)
+            assert user.delete_composition(coordinator, "chain").wait(60)
         finally:
             coordinator.close()
 

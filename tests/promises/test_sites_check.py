@@ -14,6 +14,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.two_engines import two_engines
 from testbed.faults.flow import Listener, Sender, client
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
@@ -61,7 +62,7 @@ def test_checks_are_quick_and_disturb_no_job(
             loaded = load_composition(
                 text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="c"
             )
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(PATIENCE)
             assert operation.state == "succeeded"
             sender = Sender(first, "check/in", RATE, lambda number: f"M{number}").start()
@@ -78,7 +79,7 @@ def test_checks_are_quick_and_disturb_no_job(
             await_that(lambda: len(set(sent) - results.texts().keys()), lambda lost: lost == 0, patience=60)
             (attempts,) = {each.attempt.number for name in ("near", "far") for each in store.attempts(name)}
         finally:
-            coordinator.delete_composition("c").wait(PATIENCE)
+            user.delete_composition(coordinator, "c").wait(PATIENCE)
             coordinator.close()
     counts = results.texts()
     doubled = sum(count > 1 for count in counts.values())

@@ -25,6 +25,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import archive, restore
 from testbed import ROOT
+from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from testbed.servers.flink import FlinkServer
@@ -66,7 +67,7 @@ class Flow:
         loaded = load_composition(
             text, inventory=self.coordinator.inventory, registry=installed(), root=ROOT, default_name="flow"
         )
-        operation, _ = self.coordinator.apply(loaded.composition)
+        operation, _ = user.apply(self.coordinator, loaded.composition)
         assert operation.wait(PATIENCE)
         return operation
 
@@ -140,7 +141,7 @@ def flow(
         try:
             yield Flow(coordinator, mosquitto.address, spark.address, Listener(connection, "out"))
             if deletes:
-                assert coordinator.delete_composition("flow").wait(PATIENCE)
+                assert user.delete_composition(coordinator, "flow").wait(PATIENCE)
         finally:
             coordinator.close()
 

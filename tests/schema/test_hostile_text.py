@@ -20,10 +20,9 @@ from speck import cli
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
-from speck.schema.fault_report import MAX_FAULTS
+from speck.schema.fault_report import MAX_FAULTS, fault_data
 from speck.schema.inventory import load_inventory
 from speck.schema.schemas import JobSchema, PlacementSchema
-from speck.server.api.problems import fault_data
 from testbed.benches.examples import PIPELINES
 from testbed.doubles.binders import World, double_kinds
 from testbed.servers.rest import RestServer

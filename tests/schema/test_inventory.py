@@ -11,7 +11,7 @@ from speck.errors import InvalidInput
 from speck.placement.profile import Inputs
 from speck.placement.sites import site_table
 from speck.schema.inventory import load_inventory
-from speck.schema.schemas import InventorySchema
+from speck.schema.inventory_schemas import InventorySchema
 from testbed.benches.examples import job
 
 SITES_YAML = """\

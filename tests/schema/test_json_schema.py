@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from speck.cli.init import starter_files
+from speck.schema.inventory_schemas import InventorySchema
 from speck.schema.json_schema import json_schema
-from speck.schema.schemas import CompositionSchema, InventorySchema, JobSchema
+from speck.schema.schemas import CompositionSchema, JobSchema
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted((ROOT / "pipelines").rglob("*.yaml"))

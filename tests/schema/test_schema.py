@@ -14,7 +14,8 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job, shown_name
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import Loaded, client_id_conflicts, load_composition, load_job, load_jobs
-from speck.schema.schemas import CompositionSchema, InventorySchema, JobSchema, SiteSchema
+from speck.schema.inventory_schemas import InventorySchema, SiteSchema
+from speck.schema.schemas import CompositionSchema, JobSchema
 from testbed.benches.examples import MQTT, PIPELINES, REGISTRY, SPARK, job, make_jar, one_site
 
 INVENTORY = Inventory(

@@ -12,7 +12,8 @@ from hypothesis import strategies as some
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport
 from speck.schema.fields import StrictSchema
-from speck.schema.schemas import JobSchema, LinkSchema, PlacementSchema
+from speck.schema.inventory_schemas import LinkSchema
+from speck.schema.schemas import JobSchema, PlacementSchema
 from speck.schema.validation import validate_fields
 from tests.support.properties import property_test
 

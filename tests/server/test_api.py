@@ -44,6 +44,25 @@ def test_dry_run_answers_the_plan_and_changes_nothing(rest: RestServer) -> None:
     assert rest.world.changes() == []
 
 
+def test_a_plan_has_its_steps_on_request_alone(rest: RestServer) -> None:
+    assert "steps" not in post(rest, TWO, dry_run="true").json()
+    plan = post(rest, TWO, dry_run="true", steps="true").json()
+    assert [(each["kind"], each["subject"], each["needs"]) for each in plan["steps"]] == [
+        ("broker", "tcp://b1:1883", []),
+        ("prepare", "a", [1]),
+        ("prepare", "b", [1]),
+        ("act", "a", [2, 3]),
+        ("act", "b", [3]),
+    ]
+    assert post(rest, TWO, wait=30).json()["state"] == "succeeded"
+    assert post(rest, TWO, dry_run="true", steps="true").json()["steps"] == []
+    removal = {"dry_run": "true", "steps": "true", "leave_behind": "tcp://b1:1883"}
+    answer = requests.delete(f"{rest.url}/compositions/demo", params=removal, timeout=30).json()
+    assert [each["kind"] for each in answer["steps"]] == ["prepare", "prepare", "act", "act"]
+    answer = requests.delete(f"{rest.url}/jobs/a", params={"dry_run": "true", "steps": "true"}, timeout=30)
+    assert [each["kind"] for each in answer.json()["steps"]] == ["broker", "prepare", "drain", "act"]
+
+
 def test_apply_waits_when_asked_and_shows_each_action(rest: RestServer) -> None:
     answer = post(rest, TWO, wait=30, message="first")
     assert answer.status_code == 200

@@ -31,6 +31,7 @@ _HARMLESS = {"svg", "g", "path", "defs", "style", "use", "rect", "clipPath", "me
 _RDF = {"RDF", "Work", "format", "creator", "Agent", "title"}
 
 
+@pytest.mark.slow("draws by Matplotlib")
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_picture_runs_nothing_and_fetches_nothing(tmp_path: Path, hostile: str) -> None:
     """Even if what every file is checked for on its way in (a job's name, a site's) came through."""

@@ -94,6 +94,7 @@ def memory(server: Served) -> int:
     return int(psutil.Process(server.process.pid).memory_full_info().pss)
 
 
+@pytest.mark.slow("more than a thousand connections")
 def test_more_clients_than_open_files_neither_stop_the_server_nor_fill_its_log(tmp_path: Path) -> None:
     """Half of the files are left for the store, engines and brokers; further clients wait for their turn."""
     (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from speck.coordinator.proposals import LIFETIME
+from speck.coordinator.retained_plans import LIFETIME
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, inventory, kinds
 from testbed.doubles.binders import World

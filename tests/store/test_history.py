@@ -14,12 +14,14 @@ import pytest
 from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator, Queries, Services, build
+from speck.core.change import Request, Rollback
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
 from speck.store import Head, Store
 from speck.store.history import count, differences, surplus
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 from testbed.servers.rest import RestServer, yaml_of
@@ -75,13 +77,13 @@ def queries(services: Services) -> Queries:
 
 
 def carry_out(coordinator: Coordinator, desired: Composition, **why: str) -> Operation:
-    operation, _ = coordinator.apply(desired, **why)  # type: ignore[arg-type]
+    operation, _ = user.apply(coordinator, desired, **why)  # type: ignore[arg-type]
     assert operation.wait(30)
     return operation
 
 
 def roll_back(coordinator: Coordinator, number: int | None = None) -> Operation:
-    operation, _ = coordinator.rollback("traffic", number)
+    operation, _ = user.rollback(coordinator, "traffic", number)
     assert operation.wait(30)
     return operation
 
@@ -167,9 +169,9 @@ def test_options_of_placement_are_a_revision_of_their_own_and_touch_no_engine(
         {"field": "utilisation", "before": 0.7, "after": 0.6},
     ]
     assert [each["number"] for each in queries.revisions("traffic")] == [1, 2]
-    coordinator.delete_job("a").wait(30)  # the options stay with the composition
+    user.delete_job(coordinator, "a").wait(30)  # the options stay with the composition
     assert queries.revision("traffic", 3)["placement"] == {"mode": "auto", "utilisation": 0.6}
-    coordinator.rollback("traffic", 1)[0].wait(30)
+    user.rollback(coordinator, "traffic", 1)[0].wait(30)
     assert "placement" not in queries.revision("traffic", 4)
 
 
@@ -185,7 +187,7 @@ def test_declared_topics_are_a_revision_of_their_own_and_touch_no_engine(
     assert [each["number"] for each in queries.revisions("traffic")] == [1, 2]
     again = begin()
     assert again.queries.compositions()[0]["declared"] == declared
-    assert again.coordinator.desired("traffic").declared == declared
+    assert again.coordinator.deployments.composition("traffic").declared == declared
 
 
 def test_difference_is_by_default_of_the_last_two(coordinator: Coordinator, queries: Queries) -> None:
@@ -209,7 +211,7 @@ def test_name_of_a_deleted_composition_goes_on_with_its_history(
     coordinator: Coordinator, queries: Queries
 ) -> None:
     carry_out(coordinator, composition(A), message="old")
-    assert coordinator.delete_composition("traffic", "ann", "enough").wait(30)
+    assert user.delete_composition(coordinator, "traffic", "ann", "enough").wait(30)
     (deleted,) = queries.deleted_compositions()
     assert [deleted[each] for each in ("name", "revision", "author", "message")] == [
         "traffic",
@@ -233,18 +235,18 @@ def test_a_deleted_composition_comes_back_with_new_jobs(
     carry_out(coordinator, composition(A, B))
     carry_out(coordinator, composition(A, FASTER))
     sessions = set(world.broker("tcp://b1:1883").sessions)
-    assert coordinator.delete_composition("traffic").wait(30)
+    assert user.delete_composition(coordinator, "traffic").wait(30)
     assert (world.where(), world.broker("tcp://b1:1883").sessions) == ({}, {})
-    plan, restored = coordinator.plan_rollback("traffic")
+    plan, restored = user.plan_rollback(coordinator, "traffic")
     assert (restored, [type(each).__name__ for each in plan.actions]) == (2, ["Start", "Start"])
-    (warning,) = coordinator.rollback_warnings("traffic")
+    (warning,) = user.rollback_warnings(coordinator, "traffic")
     assert warning.endswith("their former state and unprocessed messages are gone")
     operation = roll_back(coordinator)
     assert (operation.state, operation.revision, operation.warnings) == ("succeeded", 3, [warning])
     assert set(world.where()) == {"a", "b"}
     assert set(world.broker("tcp://b1:1883").sessions) == sessions
     assert all(each.attempt.state is None for each in (*world.running("a"), *world.running("b")))
-    assert (queries.deleted_compositions(), coordinator.rollback_warnings("traffic")) == ([], [])
+    assert (queries.deleted_compositions(), user.rollback_warnings(coordinator, "traffic")) == ([], [])
 
 
 def test_a_deletion_that_a_healing_ends_has_its_own_author(
@@ -252,7 +254,7 @@ def test_a_deletion_that_a_healing_ends_has_its_own_author(
 ) -> None:
     carry_out(coordinator, composition(A))
     world.down("sc://e1:1")
-    deletion = coordinator.delete_composition("traffic", "ann", "enough")
+    deletion = user.delete_composition(coordinator, "traffic", "ann", "enough")
     assert deletion.wait(30)
     assert (deletion.state, queries.deleted_compositions()) == ("waiting", [])
     world.up("sc://e1:1")
@@ -317,9 +319,9 @@ def test_rollback_to_code_that_is_kept_no_more_is_refused(
     (tmp_path / "jobs.py").write_text("something else")
     retained.unlink() if harm == "gone" else retained.write_text("harmed")
     calls = world.changes()
-    for call in (coordinator.plan_rollback, coordinator.rollback):
+    for call in (coordinator.changes.plan, coordinator.changes.carry_out):
         with pytest.raises(InvalidInput, match=r"the code of job_path 'jobs.py' in that revision \(\w{12}\)"):
-            call("traffic", 1)
+            call(Rollback("traffic", 1), Request())
     assert (world.changes(), len(queries.revisions("traffic"))) == (calls, 2)
     if harm == "gone":  # found again where it was taken from
         (tmp_path / "jobs.py").write_text(CODE["jobs.py"])
@@ -333,18 +335,18 @@ def test_rollback_of_state_to_another_kind_of_engine_is_refused(
     carry_out(coordinator, composition(A))
     carry_out(coordinator, composition(flink))
     with pytest.raises(InvalidInput, match="cannot read the state"):
-        coordinator.rollback("traffic", 1)
+        user.rollback(coordinator, "traffic", 1)
     assert world.where() == {"a": "http://f1:8081"}
 
 
 def test_rollback_with_nothing_before_is_refused(coordinator: Coordinator) -> None:
     with pytest.raises(NotFound, match="no composition 'traffic'"):
-        coordinator.rollback("traffic")
+        user.rollback(coordinator, "traffic")
     carry_out(coordinator, composition(A))
     with pytest.raises(NotFound, match="no revision before 1"):
-        coordinator.rollback("traffic")
+        user.rollback(coordinator, "traffic")
     with pytest.raises(NotFound, match="no revision 9"):
-        coordinator.rollback("traffic", 9)
+        user.rollback(coordinator, "traffic", 9)
 
 
 # --- bounds
@@ -384,7 +386,7 @@ def test_revisions_that_nothing_runs_are_not_kept_in_memory(services: Services, 
     assert store.decoded_revisions("traffic") == 2
     assert first.jobs["o"] is last.jobs["o"]
     assert first.jobs["a"] != last.jobs["a"]
-    coordinator.delete_composition("traffic").wait(30)
+    user.delete_composition(coordinator, "traffic").wait(30)
     assert store.decoded_revisions("traffic") == 0
 
 
@@ -402,7 +404,7 @@ def test_deleted_compositions_are_bounded_with_their_code(
             carry_out(coordinator, composition(replace(A, trigger="1 second"), name=name))
             carry_out(coordinator, composition(replace(A, trigger="2 seconds"), name=name))
         assert code.exists()
-        assert coordinator.delete_composition(name).wait(30)
+        assert user.delete_composition(coordinator, name).wait(30)
     assert [each["name"] for each in queries.deleted_compositions()] == ["third", "second"]
     assert not code.exists()
     assert [each["number"] for each in queries.revisions("second")] == [2, 3]
@@ -467,7 +469,7 @@ def test_two_applies_to_one_composition_at_once(rest: RestServer) -> None:
     accepted = [each for each in answers if isinstance(each, dict)]
     refused = [each for each in answers if isinstance(each, RequestRefused)]
     assert (len(accepted), {each.status for each in refused}) == (1, {409})
-    expected = f"operation {accepted[0]['id']} (apply, revision 1) is in progress"
+    expected = f"operation {accepted[0]['id']} (apply, revision 1) is at work"
     assert all(expected in str(each) for each in refused)
     hold.release()
     assert list(rest.client.follow(accepted[0]["id"]))[-1]["state"] == "succeeded"
@@ -492,7 +494,7 @@ def test_stale_plan_is_refused_however_many_come_with_it(rest: RestServer) -> No
     with pytest.raises(RequestRefused, match="base_revision 1 is stale, the last revision is 2"):
         rest.client.apply(yaml_of("a t0 t9").encode(), "demo", base_revision=1)
     assert ([each["state"] for each in done], len(refused)) == (["succeeded"], 3)
-    assert all("is stale" in each or "is in progress" in each for each in refused)
+    assert all("is stale" in each or "is at work" in each for each in refused)
 
 
 def test_compositions_are_worked_on_side_by_side(coordinator: Coordinator, world: World) -> None:
@@ -501,7 +503,7 @@ def test_compositions_are_worked_on_side_by_side(coordinator: Coordinator, world
     carry_out(coordinator, composition(slow, name="slow"))
     hold = world.hold("statuses", address="sc://e2:1")
     with ThreadPoolExecutor(1) as threads:
-        planning = threads.submit(coordinator.apply, composition(name="slow"))
+        planning = threads.submit(user.apply, coordinator, composition(name="slow"))
         assert hold.reached.wait(30)
         assert carry_out(coordinator, composition(A), message="meanwhile").state == "succeeded"
         hold.release()
@@ -516,7 +518,7 @@ def test_name_that_two_compositions_want_at_once_goes_to_one(coordinator: Coordi
     def send(name: str) -> Operation | InvalidInput:
         together.wait(30)
         try:
-            return coordinator.apply(composition(A, name=name))[0]
+            return user.apply(coordinator, composition(A, name=name))[0]
         except InvalidInput as error:
             return error
 
@@ -532,10 +534,10 @@ def test_busy_and_stale_are_told_of_a_rollback_too(coordinator: Coordinator, wor
     carry_out(coordinator, composition(A))
     carry_out(coordinator, composition(A, B))
     with pytest.raises(StaleRevision):
-        coordinator.rollback("traffic", 1, base_revision=1)
+        user.rollback(coordinator, "traffic", 1, base_revision=1)
     hold = world.hold("stop")
-    operation, _ = coordinator.rollback("traffic", 1, base_revision=2)
+    operation, _ = user.rollback(coordinator, "traffic", 1, base_revision=2)
     with pytest.raises(Busy, match=rf"operation {operation.id} \(rollback, revision 3\) is in progress"):
-        coordinator.rollback("traffic", 2)
+        user.rollback(coordinator, "traffic", 2)
     hold.release()
     assert operation.wait(30)

@@ -22,6 +22,7 @@ from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.integrity import LEAP
 from speck.store.maintenance.repair import check, check_directory, repair
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import make_job
 from testbed.benches.sessions import named
 from testbed.servers.rest import RestServer, rest_server, yaml_of
@@ -102,7 +103,7 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
             store, double_kinds(rest.world), settings=Settings(roots=(rest.root,), period=0)
         ).coordinator
         coordinator.start()
-        operation, _ = coordinator.rollback("demo", 1)
+        operation, _ = user.rollback(coordinator, "demo", 1)
         assert operation.wait(30)
         assert operation.state == "succeeded"
         assert {name: each.kind for name, each in operation.actions.items()} == {"a": "start", "b": "keep"}

@@ -11,6 +11,7 @@ from speck.apply.operation import Operation
 from speck.coordinator import Services
 from speck.core.job import Composition
 from speck.errors import Rejected
+from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
 from testbed.doubles.binders import World
 
@@ -23,7 +24,7 @@ Begin = Callable[[], Services]
 
 
 def carry_out(services: Services, desired: Composition, *, atomic: bool = False) -> Operation:
-    operation, _ = services.coordinator.apply(desired, atomic=atomic)
+    operation, _ = user.apply(services.coordinator, desired, atomic=atomic)
     assert operation.wait(30)
     return operation
 
@@ -40,7 +41,7 @@ def outcomes(services: Services) -> list[tuple[str, int | None]]:
 def test_a_revision_is_pending_then_applied(begin: Begin, world: World) -> None:
     services = begin()
     hold = world.hold("submit", name="a")
-    operation, _ = services.coordinator.apply(composition(A, B))
+    operation, _ = user.apply(services.coordinator, composition(A, B))
     assert outcomes(services) == [("pending", None)]
     hold.release()
     assert operation.wait(30)
@@ -91,7 +92,7 @@ def test_a_rollback_is_noted_at_the_revision_that_it_undoes(begin: Begin) -> Non
     services = begin()
     carry_out(services, composition(A, B))
     carry_out(services, composition(A, FASTER))
-    back, _ = services.coordinator.rollback("traffic")
+    back, _ = user.rollback(services.coordinator, "traffic")
     assert back.wait(30)
     assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
 
@@ -143,7 +144,7 @@ def test_an_atomic_apply_is_taken_back_after_a_restart(begin: Begin, world: Worl
     hold = world.hold("submit", name="b")
     world.fail("submit", REFUSED, name="c")
     apart = replace(C, source_topic="t8", sink_topic="t9")
-    operation, _ = services.coordinator.apply(composition(A, B, apart), atomic=True)
+    operation, _ = user.apply(services.coordinator, composition(A, B, apart), atomic=True)
     services.coordinator.operations.refuse_new()  # as a shutdown does first
     hold.release()
     assert operation.wait(30)

@@ -166,6 +166,7 @@ def test_accepted_code_that_has_not_changed_is_hashed_once(
     assert hashed == [place]
 
 
+@pytest.mark.slow("a race, which shows by chance")
 def test_a_file_that_goes_while_it_is_looked_at_counts_as_none(tmp_path: Path, uploads: Uploads) -> None:
     """As code that no composition names any more, or an upload that another one pushes out."""
     over = threading.Event()

@@ -52,6 +52,7 @@ def test_a_choice_is_right_if_it_was_the_better_one_in_most_runs() -> None:
     assert (found["better_chosen"], found["wrongly_chosen"]) == (0.5, ["slow 100/s"])
 
 
+@pytest.mark.slow("draws by Matplotlib")
 def test_the_figures_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="plots need matplotlib")
     from benchmarks.fog.picture import draw_figure8, draw_figure10

@@ -43,6 +43,7 @@ from speck.cli.render.plans import (
 )
 from speck.cli.render.profiles import links_table, profile_table, site_profiles_table
 from speck.cli.render.splits import split_advice_lines, split_lines, splits_table
+from speck.cli.render.steps import steps_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, first_words, shown
 from speck.cli.render.workers import workers_lines
@@ -101,6 +102,7 @@ __all__ = [
     "split_lines",
     "splits_table",
     "step_line",
+    "steps_table",
     "watch_table",
     "workers_lines",
 ]

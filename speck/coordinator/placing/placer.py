@@ -14,6 +14,7 @@ from speck.coordinator.placing.choices import Choices
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import portable, reachable
 from speck.coordinator.planning.admission import refuse_unplaced
+from speck.core.change import PLACE_ALL, PLACE_NEW, PLACE_NONE
 from speck.core.draft import FREE, Draft
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_fields
@@ -29,7 +30,6 @@ from speck.placement.sites import SiteTable, site_table
 from speck.store.deployments import Deployments, nearest
 
 SECONDS = 10.0  # of processor time for one placement, and of waiting for the one before
-EVERYTHING, NEW, NOTHING = "all", "new", "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,26 +98,33 @@ class Placer:
     # --- applying
 
     @contextmanager
-    def reserved(self, composition: Composition, place: str = NEW) -> Iterator[Composition]:
-        """A composition with the places of :meth:`assign`; until the block ends, they count for all others.
+    def reservation(self, name: str) -> Iterator[None]:
+        """Until the block ends, places that a composition gets with ``reserve`` count for all others.
 
         So what is applied is not placed by figures that another apply has used up before it was accepted.
         """
         try:
-            yield self.assign(composition, place, reserve=True).composition
+            yield
         finally:
-            self._choices.forget(composition.name)
-            self.pools.release(composition.name)
+            self._choices.forget(name)
+            self.pools.release(name)
 
-    def assign(self, composition: Composition, place: str = NEW, *, reserve: bool = False) -> Assignment:
+    def reserve(self, composition: Composition) -> None:
+        """Reserve the places that a composition was given before."""
+        self._choices.note(composition)
+        self.pools.reserve(composition)
+
+    def assign(
+        self, composition: Composition, place: str = PLACE_NEW, *, reserve: bool = False
+    ) -> Assignment:
         """A composition with a place for each job and topic.
 
         Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
         ``place`` is ``new`` (only what has no place yet is placed), ``all`` (everything anew) or ``none``.
-        ``reserve`` is for :meth:`reserved`.  Raises :class:`~speck.errors.InvalidInput` for a job without a
-        site, and :class:`~speck.errors.Overloaded`.
+        ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for a job without
+        a site, and :class:`~speck.errors.Overloaded`.
         """
-        if place == EVERYTHING and any(job.movable for job in composition.jobs.values()):
+        if place == PLACE_ALL and any(job.movable for job in composition.jobs.values()):
             placed = self.place(composition, PlacementRequest(), reserve=reserve)
             return Assignment(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
@@ -125,7 +132,7 @@ class Placer:
         draft = self._draft(composition)
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
-        if missing and place == NOTHING:
+        if missing and place == PLACE_NONE:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
             return Assignment(self.pools.assign(draft.settled(sites, homes), reserve=reserve))
@@ -153,10 +160,10 @@ class Placer:
             free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
             draft = self._draft(free)
             group = next((each for each in draft.groups if name in each), (name,))
-            request = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
-            self._check(draft, request)
+            wishes = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
+            self._check(draft, wishes)
             with self.alone():
-                model = self._model(draft, request, hold=True)
+                model = self._model(draft, wishes, hold=True)
                 placement = advise(model, policy(draft.options.policy), self._budget()).placement
             composition = self.pools.assign(draft.settled(model.sites(placement), model.homes(placement)))
         jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
@@ -165,34 +172,32 @@ class Placer:
     # --- proposing
 
     def place(
-        self, composition: Composition, request: PlacementRequest, *, reserve: bool = False
+        self, composition: Composition, wishes: PlacementRequest, *, reserve: bool = False
     ) -> PlacementResult:
-        """Place all movable jobs of a composition again, as requested.
+        """Place all movable jobs of a composition anew, by the wishes of a request.
 
-        ``reserve`` is for :meth:`reserved`.  Raises :class:`~speck.errors.InvalidInput` for wrong names, and
-        for a policy without an answer.
+        ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for wrong names,
+        and for a policy without an answer.
         """
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
-        chosen = policy(
-            request.policy or (composition.placement.policy if composition.placement else "speck")
-        )
+        chosen = policy(wishes.policy or (composition.placement.policy if composition.placement else "speck"))
         draft = self._draft(composition)
-        self._check(draft, request)
+        self._check(draft, wishes)
         head = self.deployments.head(composition.name)
         able = portable(
             reachable(draft, self.pool), self.deployments.snapshot(head), self.pool, self.state_limit
         )
         with self.alone():
             inputs = self.inputs()
-            model = self._model(able.draft, request, inputs=inputs)
+            model = self._model(able.draft, wishes, inputs=inputs)
             shared = [model.number[name] for name in able.shared]
             budget = self._budget()
             advice = advise(model, chosen, budget, shared)
-            asked = [model.number[name] for name in request.explain]
+            asked = [model.number[name] for name in wishes.explain]
             before = model.before(advice.placement) if any(draft.sites) else None
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
-            rows = compare(model, self._others(), budget) if request.compare else []
+            rows = compare(model, self._others(), budget) if wishes.compare else []
             settled = self._placed(draft, model, advice, reserve)
         settled = self.pools.assign(settled, reserve=reserve)
         return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
@@ -238,7 +243,7 @@ class Placer:
         return draft
 
     def _model(
-        self, draft: Draft, request: PlacementRequest, *, hold: bool = False, inputs: Inputs | None = None
+        self, draft: Draft, wishes: PlacementRequest, *, hold: bool = False, inputs: Inputs | None = None
     ) -> Model:
         inputs = self.inputs() if inputs is None else inputs
         others = self._other_compositions(draft.name)
@@ -250,10 +255,10 @@ class Placer:
             inputs=inputs,
             running=frozenset(draft.sites),
             unprofiled=frozenset(self._unprofiled(draft)),
-            pinned=frozenset(request.pins),
-            constraints={**_permitted(draft, request.forbidden), **request.constraints},
+            pinned=frozenset(wishes.pins),
+            constraints={**_permitted(draft, wishes.forbidden), **wishes.constraints},
             hold=hold,
-            homes_stay=request.homes_stay,
+            homes_stay=wishes.homes_stay,
             background=self._background(others, table, inputs),
         )
         return model_of(draft, around)
@@ -288,15 +293,15 @@ class Placer:
 
     # --- checks and bounds
 
-    def _check(self, draft: Draft, request: PlacementRequest) -> None:
+    def _check(self, draft: Draft, wishes: PlacementRequest) -> None:
         faults = [
             *(
                 _unknown_job(name, draft.jobs, field)
-                for field, name in _named(request)
+                for field, name in _named(wishes)
                 if name not in draft.jobs
             ),
-            *_wrong_constraints(draft, request.constraints),
-            *_wrong_pins(draft, request.pins),
+            *_wrong_constraints(draft, wishes.constraints),
+            *_wrong_pins(draft, wishes.pins),
         ]
         if faults:
             raise InvalidInput(faults, f"placement of {draft.name!r}")
@@ -350,10 +355,10 @@ def _homeless(draft: Draft) -> Iterator[Fault]:
             yield Fault(message, job=name, field="sites", value=", ".join(job.sites))
 
 
-def _named(request: PlacementRequest) -> Iterator[tuple[str, str]]:
-    yield from (("constraint", name) for name in request.constraints)
-    yield from (("pin", name) for name in request.pins)
-    yield from (("explain", name) for name in request.explain)
+def _named(wishes: PlacementRequest) -> Iterator[tuple[str, str]]:
+    yield from (("constraint", name) for name in wishes.constraints)
+    yield from (("pin", name) for name in wishes.pins)
+    yield from (("explain", name) for name in wishes.explain)
 
 
 def _unknown_job(name: str, jobs: Mapping[str, Job], field: str) -> Fault:

@@ -60,6 +60,10 @@ class EnginePools:
                 self._choices.note(chosen)
         return chosen
 
+    def reserve(self, composition: Composition) -> None:
+        """Reserve the engines that the jobs of a composition have, until :meth:`release`."""
+        self._choices.note(composition)
+
     def release(self, name: str) -> None:
         """End the reservation of a composition's engines."""
         self._choices.forget(name)

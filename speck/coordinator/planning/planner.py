@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
+from speck.apply.executor import schedule_from
 from speck.apply.foreign import ForeignJobs
+from speck.apply.planned import PlannedChange
 from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
@@ -21,10 +23,11 @@ from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
-from speck.core.plan import Plan, Start, make_plan, refused_splits, stranded_state
+from speck.core.plan import Basis, ForeignJob, Plan, Start, make_plan, refused_splits, stranded_state
 from speck.core.runtime import JobStatus
+from speck.core.schedule import Step
 from speck.core.settings import Settings
-from speck.errors import InvalidInput, JobsOfAnother, StaleRevision
+from speck.errors import InvalidInput, JobsOfAnother, StalePlan, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
 from speck.observe.sampler import Sampler
 from speck.placement.profile import JobProfile, Value, with_expected
@@ -68,8 +71,34 @@ class Planner:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
         refuse_loss(composition.name, plan.leaves, give_up)
+        return replace(plan, foreign=self._foreign(plan, left_behind))
+
+    def revised(self, planned: PlannedChange) -> PlannedChange:
+        """A planned change with the messages and the jobs of other stores that are in its way now.
+
+        Raises :class:`~speck.errors.StaleRevision` or :class:`~speck.errors.StalePlan` if it would be planned
+        otherwise by now, and :class:`~speck.errors.InvalidInput` if messages would be lost.
+        """
+        name, request, plan = planned.composition, planned.request, planned.plan
+        head = self.deployments.head(name)
+        refuse_stale(head, planned.head.revision)
+        if head.deleting and not planned.deletes:
+            raise StalePlan(name, [f"composition {name!r} is being deleted"])
+        if planned.revision is not None and planned.number != (number := self.deployments.next_number(name)):
+            raise StalePlan(name, [f"its next revision was {planned.number} and is {number}"])
+        snapshot = self.deployments.snapshot(head)
+        observed = self._observed(snapshot, request.leave_behind)
+        if changes := list(plan.basis.changes(Basis(snapshot.stored(), observed))):
+            raise StalePlan(name, changes)
+        undrained = UndrainedSessions(self.pool, self.settings.drain, request.leave_behind, request.give_up)
+        plan = replace(plan, leaves=undrained.of(plan, snapshot, planned.desired, observed))
+        if not planned.deletes:
+            refuse_loss(name, plan.leaves, request.give_up)
+        return replace(planned, plan=replace(plan, foreign=self._foreign(plan, request.leave_behind)))
+
+    def _foreign(self, plan: Plan, left_behind: Collection[str]) -> tuple[ForeignJob, ...]:
         starts = (each.job for each in plan.actions if isinstance(each, Start))
-        return replace(plan, foreign=ForeignJobs(self.store, self.pool, left_behind).of(starts))
+        return ForeignJobs(self.store, self.pool, left_behind).of(starts)
 
     def refuse_foreign(self, plan: Plan) -> None:
         """Raise :class:`~speck.errors.JobsOfAnother` for a plan that would start jobs of another store."""
@@ -113,12 +142,23 @@ class Planner:
         patience: float = PLAN_PATIENCE,
     ) -> tuple[Plan, Mapping[str, JobStatus]]:
         """The actions of a plan, and the statuses that it is made from."""
-        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
-        head, observed = snapshot.head, self.observer.observe(asked, patience)
+        head, observed = snapshot.head, self._observed(snapshot, left_behind, patience)
         changes = self.code.of_forms(snapshot.forms, desired.values())
         # A file that the job did not keep, though it reaches no change: its whole content was asked for.
         code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
+
+    def steps(self, planned: PlannedChange) -> tuple[Step, ...]:
+        """The steps of a planned change, with what earlier operations have left."""
+        plan, records = planned.plan, self.store.jobs(planned.composition)
+        left_behind = planned.request.leave_behind
+        return schedule_from(self.store, plan, records, left_behind, delete_all=not planned.desired)
+
+    def _observed(
+        self, snapshot: Snapshot, left_behind: Collection[str], patience: float = PLAN_PATIENCE
+    ) -> Mapping[str, JobStatus]:
+        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
+        return self.observer.observe(asked, patience)
 
     def with_reachability(self, plan: Plan, left_behind: Collection[str]) -> Plan:
         """A plan with the engines and brokers that do not answer now, and what those that do state."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import current_app, request
+from flask import request
 
+from speck.core.change import Adopt
 from speck.server.api import parameters, schemas
-from speck.server.api.problems import fault_data
-from speck.server.api.routes import answer, blueprint, load, request_body, services, why
+from speck.server.api.changes import load, respond, services
+from speck.server.api.routes import blueprint, request_body
 
 
 @blueprint.route("/adoptions", methods=["POST"])
@@ -22,21 +23,10 @@ from speck.server.api.routes import answer, blueprint, load, request_body, servi
 @blueprint.alt_response(502, schema=schemas.ProblemSchema, description="a broker has not answered")
 def adopt_composition(query: dict[str, Any]) -> Any:
     """Adopt the running copies of a lost store, for a file or (empty body) the last revision, or plan it"""
-    coordinator, adopter = services().coordinator, services().adopter
     if request.get_data():
         loaded = load(query["name"])
-        composition, warnings = loaded.composition, loaded.warnings
+        composition, warnings = loaded.composition, tuple(loaded.warnings)
     else:
-        coordinator.deployments.known_head(query["name"])
-        composition, warnings = coordinator.desired(query["name"]), ()
-    if query["dry_run"]:
-        plan = adopter.plan(composition, query["job"], query["base_revision"])
-        return current_app.json.response(plan.to_dict() | {"warnings": list(map(fault_data, warnings))})
-    operation, _ = adopter.adopt(
-        composition,
-        query["job"],
-        base_revision=query["base_revision"],
-        warnings=list(map(str, warnings)),
-        **why(query),
-    )
-    return answer(operation, query["wait"])
+        deployments = services().coordinator.deployments
+        composition, warnings = deployments.last(deployments.known_head(query["name"])), ()
+    return respond(Adopt(composition, tuple(query["job"]), warnings), query)

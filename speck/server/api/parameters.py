@@ -130,13 +130,22 @@ class PlannedQuery(ChangeQuery):
     base_revision = _number(0, "refuse when this is not the last revision")
 
 
-class DeletionQuery(PlannedQuery):
+class OrderedQuery(PlannedQuery):
+    """Query parameters of a change that is carried out in several steps."""
+
+    steps = fields.Boolean(
+        load_default=False,
+        metadata={"description": "for `dry_run`: also answer the steps of the plan, in their order"},
+    )
+
+
+class DeletionQuery(OrderedQuery):
     """Query parameters of the deletion of a composition."""
 
     leave_behind = _abandon()
 
 
-class JobDeletionQuery(PlannedQuery):
+class JobDeletionQuery(OrderedQuery):
     """Query parameters of the deletion of one job."""
 
     leave_behind = _abandon()
@@ -176,8 +185,8 @@ class ApplyQuery(DeletionQuery):
     plan = fields.String(
         load_default="",
         metadata={
-            "description": "apply the composition that was planned under this id (`plan` of the answer for "
-            "`dry_run`); the body is not read then",
+            "description": "carry out the plan of this id (`plan` of the answer for `dry_run`) as it was "
+            "shown; the body is not read then",
         },
     )
     build = fields.Boolean(
@@ -261,7 +270,7 @@ class AcceptanceQuery(ChangeQuery):
     give_up = _loss()
 
 
-class PinQuery(PlannedQuery):
+class PinQuery(OrderedQuery):
     """Query parameters of a request to pin a job, or to let it be moved again."""
 
     pin = fields.Boolean(load_default=True, metadata={"description": "false: let it be moved again"})
@@ -286,7 +295,7 @@ class AdaptationQuery(Schema):
             raise ValidationError("expected one of pause=SECONDS and resume=true", "pause")
 
 
-class RollbackQuery(PlannedQuery):
+class RollbackQuery(OrderedQuery):
     """Query parameters of a rollback."""
 
     revision = _number(1, "the one to go back to; by default the one before the last")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +15,6 @@ from speck.errors import (
     BinderError,
     Conflict,
     Expired,
-    Fault,
     InvalidInput,
     NotFound,
     Overloaded,
@@ -25,10 +23,8 @@ from speck.errors import (
     StoreFull,
     UnreadableInput,
 )
-from speck.schema.fault_report import show
+from speck.schema.fault_report import fault_data
 from speck.schema.yaml.parser import MAX_BYTES
-
-MAX_SHOWN = 1000  # characters of a wrong value that are repeated
 
 _PASSED_HEADERS = frozenset(("Allow", "Retry-After"))
 _DETAILS = {
@@ -50,20 +46,6 @@ _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
     (StoreFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
-
-
-def fault_data(fault: Fault) -> dict[str, Any]:
-    """A fault as plain data."""
-    value = fault.value
-    plain = isinstance(value, str | int | bool | None) or (isinstance(value, float) and math.isfinite(value))
-    shown = value if plain and len(str(value)) <= MAX_SHOWN else show(value)
-    return {
-        "job": fault.job,
-        "field": fault.field,
-        "value": shown,
-        "line": fault.line,
-        "message": fault.message,
-    }
 
 
 def problem_body(status: int, detail: str, **members: Any) -> str:

@@ -10,14 +10,13 @@ from flask import Response, current_app
 from flask_smorest import Blueprint
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator, Queries, Services, SiteQueries
-from speck.core.plan import Plan, plan_data
-from speck.core.split import shown_job
-from speck.errors import Fault, InvalidInput
-from speck.schema.compositions import Loaded, load_composition, load_job, read_document
+from speck.coordinator import Coordinator, Queries, SiteQueries
+from speck.core.change import Apply, ApplyJob, DeleteComposition, DeleteJob, Rollback
+from speck.errors import InvalidInput
+from speck.schema.compositions import load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
+from speck.server.api.changes import load, operation_response, plan_response, requested, respond, services
 from speck.server.api.live import Live
-from speck.server.api.problems import fault_data
 from speck.server.api.submission import FORM, JSON, submission
 from speck.server.middleware import authentication
 from speck.server.middleware.authentication import author
@@ -58,12 +57,6 @@ def request_body(schema: str, *, yaml: bool) -> dict[str, Any]:
     return {"required": True, "content": content}
 
 
-def services() -> Services:
-    """The services of the application's coordinator."""
-    found: Services = current_app.extensions["services"]
-    return found
-
-
 def _coordinator() -> Coordinator:
     return services().coordinator
 
@@ -76,79 +69,29 @@ def _sites() -> SiteQueries:
     return services().sites
 
 
-def answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
-    """The answer to a request that began an operation: 200 if it ended within ``wait`` (s), else 202."""
-    ended = operation.wait(wait) if wait else operation.state != "running"
-    return operation.to_dict(), 200 if ended else 202, {"Location": f"/operations/{operation.id}"}
-
-
-def forms(plan: Plan) -> list[dict[str, Any]]:
-    """Each job of a plan in its new form, or in its present one when it stops, with its addresses."""
-    return [shown_job(each.job) for each in plan.actions]
-
-
-def why(query: dict[str, Any]) -> dict[str, str]:
-    """Author and reason of a change."""
-    return {"author": author(query["author"]), "message": query["message"]}
-
-
-def load(name: str) -> Loaded:
-    """The composition in the request's body; ``name`` is that of one without."""
-    coordinator = _coordinator()
-    sent = submission("composition", services().uploads)
-    return load_composition(
-        sent.text,
-        inventory=coordinator.inventory,
-        registry=coordinator.registry,
-        root=coordinator.settings.roots,
-        default_name=name,
-        format=sent.format,
-        sent=sent.sent,
-    )
-
-
 @blueprint.route("/compositions", methods=["POST"])
 @blueprint.doc(requestBody=request_body("Composition", yaml=True) | {"required": False})
 @blueprint.arguments(parameters.ApplyQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such `plan` (any more)")
-@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
+@blueprint.alt_response(
+    409, schema=schemas.ProblemSchema, description="stale base_revision or `plan`, accepted already, or busy"
+)
 @blueprint.alt_response(410, schema=schemas.ProblemSchema, description="the `plan` has expired")
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="every fault of the file")
 def apply_composition(query: dict[str, Any]) -> Any:
     """Apply a composition, or plan it"""
-    planned = query["plan"] and not query["dry_run"]
-    loaded = services().plans.get(query["plan"]) if planned else load(query["name"])
-    if query["dry_run"]:
-        base, left_behind = query["base_revision"], query["leave_behind"]
-        give_up, place = query["give_up"], query["place"]
-        plan = _coordinator().plan(
-            loaded.composition,
-            base,
-            left_behind,
-            give_up,
-            place,
-            build=query["build"],
-            all_code=query["all_code"],
-        )
-        unbuilt = map(Fault, plan.unbuilt)
-        warnings = [fault_data(each) for each in (*loaded.warnings, *unbuilt)]
-        more = {"warnings": warnings, "jobs": forms(plan), "plan": services().plans.add(loaded)}
-        return current_app.json.response(plan_data(plan) | more)
-    operation, _ = _coordinator().apply(
-        loaded.composition,
-        base_revision=query["base_revision"],
-        warnings=[str(each) for each in loaded.warnings],
-        author=author(query["author"]),
-        message=query["message"],
-        leave_behind=query["leave_behind"],
-        give_up=query["give_up"],
-        place=query["place"],
-        atomic=query["atomic"],
-        all_code=query["all_code"],
-    )
-    return answer(operation, query["wait"])
+    options = {"place": query["place"], "all_code": query["all_code"]}
+    if query["plan"] and not query["dry_run"]:
+        operation = services().retained_plans.accept(query["plan"], requested(query), **options)
+        return operation_response(operation, query["wait"])
+    loaded = load(query["name"])
+    change = Apply(loaded.composition, tuple(loaded.warnings), **options)
+    if not query["dry_run"]:
+        return respond(change, query)
+    retained = services().retained_plans.show(change, requested(query), build=query["build"])
+    return plan_response(retained.planned, query, plan=retained.id)
 
 
 @blueprint.route("/compositions", methods=["GET"])
@@ -181,14 +124,7 @@ def show_composition(name: str) -> Any:
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
 def delete_composition(query: dict[str, Any], name: str) -> Any:
     """Stop and forget all jobs of a composition, or plan it"""
-    base, left_behind = query["base_revision"], query["leave_behind"]
-    if query["dry_run"]:
-        plan = _coordinator().plan_deletion(name, base, left_behind)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
-    operation = _coordinator().delete_composition(
-        name, base_revision=base, leave_behind=left_behind, **why(query)
-    )
-    return answer(operation, query["wait"])
+    return respond(DeleteComposition(name), query)
 
 
 @blueprint.route("/compositions/<name>/revisions", methods=["GET"])
@@ -234,14 +170,7 @@ def show_code_difference(query: dict[str, Any], name: str) -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be restored")
 def rollback_composition(query: dict[str, Any], name: str) -> Any:
     """Go back to an earlier revision, or plan it; that makes a new revision"""
-    number, base, give_up = query["revision"], query["base_revision"], query["give_up"]
-    if query["dry_run"]:
-        plan, restored = _coordinator().plan_rollback(name, number, base, give_up)
-        warnings = [{"message": each} for each in _coordinator().rollback_warnings(name)]
-        more = {"warnings": warnings, "restored": restored, "jobs": forms(plan)}
-        return current_app.json.response(plan_data(plan) | more)
-    operation, _ = _coordinator().rollback(name, number, base_revision=base, give_up=give_up, **why(query))
-    return answer(operation, query["wait"])
+    return respond(Rollback(name, query["revision"]), query)
 
 
 @blueprint.route("/jobs", methods=["POST"])
@@ -264,8 +193,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
         root=coordinator.settings.roots,
         sent=sent.sent,
     )
-    operation, _ = coordinator.apply_job(job, query["composition"], give_up=query["give_up"], **why(query))
-    return answer(operation, query["wait"])
+    return respond(ApplyJob(job, query["composition"]), query)
 
 
 @blueprint.route("/jobs", methods=["GET"])
@@ -309,14 +237,7 @@ def show_curves(name: str) -> Any:
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
 def delete_job(query: dict[str, Any], name: str) -> Any:
     """Stop and forget one job, or plan it"""
-    allowed = {each: query[each] for each in ("base_revision", "leave_behind", "give_up")}
-    if query["dry_run"]:
-        plan = _coordinator().plan_job_deletion(name, **allowed)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
-    operation = _coordinator().delete_job(
-        name, author=author(query["author"]), message=query["message"], **allowed
-    )
-    return answer(operation, query["wait"])
+    return respond(DeleteJob(name), query)
 
 
 @blueprint.route("/rates", methods=["GET"])

@@ -21,6 +21,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
 from testbed.servers.flink import FlinkServer
@@ -84,7 +85,7 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
                 root=bench.jar.parent,
                 default_name="one",
             )
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(120)
             assert operation.actions["counted"].state == state, operation.actions["counted"]
             return operation
@@ -114,7 +115,7 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
             assert len([name for name in bench.rest.jars().values() if len(name) == 68]) == 1
             savepoints = bench.server.cluster.savepoints / "counted"
             assert len(list(savepoints.glob("*/savepoint-*"))) == RETAINED_STATES
-            assert coordinator.delete_composition("one").wait(120)
+            assert user.delete_composition(coordinator, "one").wait(120)
             assert bench.running("counted") == 0
             assert not savepoints.exists()
         finally:
@@ -143,7 +144,7 @@ def test_after_an_old_backup_the_copy_of_later_is_taken_up(
         loaded = load_composition(
             text, inventory=inventory, registry=installed(), root=bench.jar.parent, default_name="one"
         )
-        operation, _ = coordinator.apply(loaded.composition)
+        operation, _ = user.apply(coordinator, loaded.composition)
         assert operation.wait(120)
         assert operation.state == "succeeded"
 
@@ -171,7 +172,7 @@ def test_after_an_old_backup_the_copy_of_later_is_taken_up(
             assert later.attempt.state is not None
             assert taken.handle.details["state"].endswith(later.attempt.state.location.partition("file:")[2])
             assert bench.running("strayed") == 1
-            assert coordinator.delete_composition("one").wait(120)
+            assert user.delete_composition(coordinator, "one").wait(120)
             assert bench.running("strayed") == 0
         finally:
             coordinator.close()

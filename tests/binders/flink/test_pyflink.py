@@ -31,6 +31,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing import attempt_of, await_state, eventually
 from testbed import ROOT
+from testbed.benches import user
 from testbed.benches.contents import CONTENTS
 from testbed.benches.examples import one_site
 from testbed.benches.flink import BROKER, FlinkBench
@@ -371,7 +372,7 @@ def test_a_function_through_the_coordinator(
             loaded = load_composition(
                 text, inventory=inventory, registry=installed(), root=ROOT, default_name="one"
             )
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(240)
             assert operation.state == "succeeded", operation.actions
             return operation
@@ -405,7 +406,7 @@ def test_a_function_through_the_coordinator(
                 lambda: engine.metrics(handle).details.get("duplicatesDropped"), lambda found: bool(found)
             )
             assert counted == 2
-            assert coordinator.delete_composition("one").wait(240)
+            assert user.delete_composition(coordinator, "one").wait(240)
             assert bench.running("pycount") == bench.running("pylengths") == 0
         finally:
             coordinator.close()

@@ -23,6 +23,7 @@ from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
+from testbed.benches import user
 from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
@@ -97,7 +98,7 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
             loaded = load_composition(
                 text, inventory=inventory, registry=installed(), root=ROOT, default_name="one"
             )
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(PATIENCE)
             assert operation.state == "succeeded"
             listener.send("in", [f"text {number}" for number in range(MESSAGES)])

@@ -14,6 +14,7 @@ from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.testing.waiting import eventually
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import JOBS, MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -73,7 +74,7 @@ def test_a_form_that_does_not_start_gives_way_to_the_one_before_with_its_state(
                 root=served.root,
                 default_name="counted",
             )
-            operation, _ = served.coordinator.apply(loaded.composition)
+            operation, _ = user.apply(served.coordinator, loaded.composition)
             assert operation.wait(120)
             return operation
 
@@ -96,7 +97,7 @@ def test_a_form_that_does_not_start_gives_way_to_the_one_before_with_its_state(
             assert texts() == ["a 1", "a 2"]
         finally:
             friend.close()
-            assert served.coordinator.delete_composition("counted").wait(120)
+            assert user.delete_composition(served.coordinator, "counted").wait(120)
 
 
 @pytest.mark.parametrize("kind", ["connect", pytest.param("standalone", marks=trial("the same on Connect"))])
@@ -123,7 +124,7 @@ def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
                 root=served.root,
                 default_name="air",
             )
-            operation, _ = coordinator.apply(loaded.composition)
+            operation, _ = user.apply(coordinator, loaded.composition)
             assert operation.wait(120) and operation.state == "succeeded", operation.actions
 
         def attempts() -> dict[str, str]:
@@ -152,4 +153,4 @@ def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
             assert attempts() == before  # and a comment restarts nothing
         finally:
             friend.close()
-            assert coordinator.delete_composition("air").wait(120)
+            assert user.delete_composition(coordinator, "air").wait(120)

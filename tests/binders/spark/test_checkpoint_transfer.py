@@ -32,6 +32,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -100,7 +101,7 @@ class Sites:
         eventually(lambda: self.apply("A"), lambda operation: operation.state == "succeeded", 300)
 
     def apply(self, site: str) -> Operation:
-        operation, _ = self.coordinator.apply(self._composition(site))
+        operation, _ = user.apply(self.coordinator, self._composition(site))
         assert operation.wait(300)
         return operation
 
@@ -114,7 +115,7 @@ class Sites:
         return record.handle
 
     def close(self) -> None:
-        deletion = self.coordinator.delete_composition("apart")
+        deletion = user.delete_composition(self.coordinator, "apart")
         assert deletion.wait(120)
         self.coordinator.close()
         self.store.close()

@@ -476,6 +476,7 @@ class Answering(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(lambda request, context: self._answer)
 
 
+@pytest.mark.slow("starts a new process of queries")
 @pytest.mark.parametrize("answer", [None, b"\xff\xff"], ids=["nothing", "rubbish"])
 def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None, tmp_path: Path) -> None:
     server = grpc.server(ThreadPoolExecutor(4), () if answer is None else (Answering(answer),))
@@ -566,6 +567,7 @@ def test_a_killed_fork_server_is_replaced(site_bench: SparkBench, job_name: str)
     engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
 
 
+@pytest.mark.slow("starts a new process of queries")
 def test_a_malformed_specification_is_answered() -> None:
     launcher = Launcher()
     try:

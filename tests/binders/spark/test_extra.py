@@ -26,6 +26,7 @@ def without_spark(code: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow("starts a new interpreter")
 @pytest.mark.parametrize("address", ["sc://127.0.0.1:1", "spark://127.0.0.1:1"])
 def test_a_missing_package_is_named_with_its_extra(address: str) -> None:
     said = without_spark(f"""
@@ -41,6 +42,7 @@ except BinderError as error:
     assert said.endswith("(pip install 'speck[spark]')\n")
 
 
+@pytest.mark.slow("starts a new interpreter")
 def test_the_coordinator_the_command_line_and_the_other_binders_need_no_spark() -> None:
     said = without_spark("""
 import speck.server.process

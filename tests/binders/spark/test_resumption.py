@@ -19,6 +19,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -58,12 +59,12 @@ class OneJob:
         loaded = load_composition(
             text, inventory=self.inventory, registry=installed(), root=ROOT, default_name="one"
         )
-        operation, _ = self.coordinator.apply(loaded.composition)
+        operation, _ = user.apply(self.coordinator, loaded.composition)
         assert operation.wait(300)
         return operation
 
     def close(self) -> None:
-        assert self.coordinator.delete_composition("one").wait(120)
+        assert user.delete_composition(self.coordinator, "one").wait(120)
         self.coordinator.close()
 
 

@@ -22,6 +22,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
+from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -102,11 +103,11 @@ def services_fixture(
         services = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0))
         services.coordinator.start()
         services.coordinator.splits.start()
-        operation, _ = services.coordinator.apply(loaded.composition)
+        operation, _ = user.apply(services.coordinator, loaded.composition)
         assert operation.wait(300)
         assert operation.state == "succeeded", operation.to_dict()
         yield services
-        assert services.coordinator.delete_composition("measured").wait(120)
+        assert user.delete_composition(services.coordinator, "measured").wait(120)
         services.coordinator.close()
 
 

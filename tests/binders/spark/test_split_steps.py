@@ -203,6 +203,7 @@ def by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     split_query._carry_code()
 
 
+@pytest.mark.slow("starts a new interpreter")
 @pytest.mark.usefixtures("by_value")
 def test_the_code_of_a_step_goes_along(tmp_path: Path) -> None:
     setting = ReducerSetting(Windows(10 * SECOND, 10 * SECOND), Aggregation(Greatest()))  # type: ignore[arg-type]
@@ -245,6 +246,7 @@ for frame in pickle.load(open(sys.argv[2], "rb")):
 """
 
 
+@pytest.mark.slow("starts a new interpreter")
 @pytest.mark.usefixtures("by_value")
 def test_the_policies_go_along(tmp_path: Path) -> None:
     """The site has none of their files, and takes measurements in the first batch already."""
@@ -306,6 +308,7 @@ def test_what_the_workers_of_one_job_took_is_in_the_report() -> None:
     assert report["faults"] == {}
 
 
+@pytest.mark.slow("starts a new interpreter")
 @pytest.mark.usefixtures("by_value")
 def test_the_code_of_each_operator_goes_along(tmp_path: Path) -> None:
     described = {"of": "greatest", "window_us": 10 * SECOND, "slide_us": 10 * SECOND}

@@ -184,6 +184,7 @@ def test_the_names_of_policies_load_neither_numpy_nor_a_model() -> None:
 # --- predictors
 
 
+@pytest.mark.slow("simulates placements")
 def test_costream_predicts_better_than_counts_and_flat_features_cannot_rank() -> None:
     """The q-error of the age over 15 problems that no model was trained on."""
     errors: dict[str, list[float]] = {"flatvec": [], "costream-trees": [], "costream": []}

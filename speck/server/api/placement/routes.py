@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import current_app, request
+from flask import request
 
 from speck.coordinator.placing.placer import PlacementRequest
-from speck.core.plan import plan_data
+from speck.core.change import Apply, Pin
 from speck.placement.policies import policies
 from speck.server.api import parameters, schemas
+from speck.server.api.changes import load, operation_response, requested, respond, services
 from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsSchema
 from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
-from speck.server.api.problems import fault_data
-from speck.server.api.routes import answer, blueprint, forms, load, request_body, services, why
+from speck.server.api.routes import blueprint, request_body
 
 __all__ = ["blueprint"]
 
@@ -36,10 +36,9 @@ def place_composition(query: dict[str, Any]) -> Any:
         compare=query["compare"],
     )
     if not request.get_data():
-        return services().proposals.advise(query["composition"], wishes)
+        return services().retained_plans.advise(query["composition"], wishes)
     loaded = load(query["composition"])
-    warnings = [fault_data(each) for each in loaded.warnings]
-    return services().proposals.propose(loaded.composition, wishes, warnings)
+    return services().retained_plans.propose(Apply(loaded.composition, tuple(loaded.warnings)), wishes)
 
 
 def _constraint(text: str) -> tuple[str, list[str]]:
@@ -51,7 +50,7 @@ def _constraint(text: str) -> tuple[str, list[str]]:
 @blueprint.response(200, ProposalSchema(many=True))
 def list_placements() -> Any:
     """The proposed placements of the last while, newest first"""
-    return services().proposals.all()
+    return services().retained_plans.placements()
 
 
 @blueprint.route("/placements/<identifier>", methods=["GET"])
@@ -59,7 +58,7 @@ def list_placements() -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_placement(identifier: str) -> Any:
     """One proposed placement"""
-    return services().proposals.data(identifier)
+    return services().retained_plans.placement(identifier)
 
 
 @blueprint.route("/placements/<identifier>/accept", methods=["POST"])
@@ -73,8 +72,8 @@ def show_placement(identifier: str) -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be applied")
 def accept_placement(query: dict[str, Any], identifier: str) -> Any:
     """Apply a proposed placement; that makes a new revision"""
-    operation, _ = services().proposals.accept(identifier, give_up=query["give_up"], **why(query))
-    return answer(operation, query["wait"])
+    operation = services().retained_plans.accept_placement(identifier, requested(query))
+    return operation_response(operation, query["wait"])
 
 
 @blueprint.route("/policies", methods=["GET"])
@@ -93,15 +92,7 @@ def list_policies() -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be pinned")
 def pin_job(query: dict[str, Any], name: str) -> Any:
     """Keep a movable job where it runs, or let it be moved again; that makes a new revision"""
-    coordinator = services().coordinator
-    changed, base = coordinator.pinned(name, query["pin"], query["site"])
-    if query["dry_run"]:
-        plan = coordinator.plan(changed, base)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
-    author, message = why(query).values()
-    expected = base if query["base_revision"] is None else query["base_revision"]
-    operation, _ = coordinator.apply(changed, base_revision=expected, author=author, message=message)
-    return answer(operation, query["wait"])
+    return respond(Pin(name, query["pin"], query["site"]), query)
 
 
 @blueprint.route("/profile", methods=["GET"])

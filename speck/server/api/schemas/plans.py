@@ -7,6 +7,7 @@ from marshmallow import Schema, fields, validate
 from speck.core.code import PartChangeKind
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.plan import Destroyed
+from speck.core.schedule import StepKind
 from speck.server.api.schemas.fields import UNIX, text
 from speck.server.api.schemas.figures import FigurePairSchema
 
@@ -119,6 +120,25 @@ class ForeignJobSchema(Schema):
     session = text("the name of its session there")
 
 
+class StepSchema(Schema):
+    """One step of the order in which a plan is carried out."""
+
+    number = fields.Integer(metadata={"description": "its place in the list, from 1"})
+    kind = fields.String(
+        validate=validate.OneOf([each.value for each in StepKind]),
+        metadata={
+            "description": "broker: the broker answers; prepare: room, code and session, nothing is stopped; "
+            "drain: the job processes what waits at its former source; act: its copy is stopped, the next "
+            "one started; await_running: the new copy has come up; changed: all jobs are; prune: sessions "
+            "and states that earlier changes left are deleted"
+        },
+    )
+    subject = text("the job, broker or composition that it is about")
+    needs = fields.List(
+        fields.Integer(), metadata={"description": "the numbers of the steps that must be done before"}
+    )
+
+
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
@@ -163,6 +183,10 @@ class PlanSchema(Schema):
     jobs = fields.List(
         fields.Dict(),
         metadata={"description": "the jobs in their new form, those to stop in their present one"},
+    )
+    steps = fields.List(
+        fields.Nested(StepSchema),
+        metadata={"description": "only with `steps`: the order, each step after those that it needs"},
     )
 
 

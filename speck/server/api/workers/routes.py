@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from speck.server.api import schemas
-from speck.server.api.routes import blueprint, services
+from speck.server.api.changes import services
+from speck.server.api.routes import blueprint
 from speck.server.api.workers.schemas import WorkersSchema
 
 

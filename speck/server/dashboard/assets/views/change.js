@@ -13,14 +13,18 @@ const CODE = /\bjob_path["']?\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s,}#]+))/g;
 
 const FORGOTTEN = [404, 410]; // the server has the plan, and its text, for a while only
 
-// The text is sent again only to a server that has forgotten its plan.
+const actionsOf = (plan) => JSON.stringify(plan.actions.map(({ job, kind, changes, site }) => [job, kind, changes, site]));
+
+// What was shown is carried out: a server that has forgotten the plan makes another one, which must be the same.
 const sent = async (query, plan, body) => {
   try {
-    return await change("POST", "/compositions", { ...query, plan });
+    return await change("POST", "/compositions", { ...query, plan: plan.plan });
   } catch (error) {
     if (!FORGOTTEN.includes(error.status)) throw error;
-    return change("POST", "/compositions", query, body, YAML);
   }
+  const again = await change("POST", "/compositions", { ...query, dry_run: true }, body, YAML);
+  if (actionsOf(again) !== actionsOf(plan)) throw new Error("The plan has changed since it was shown. Plan again.");
+  return change("POST", "/compositions", { ...query, plan: again.plan });
 };
 
 // The `job_path` of a text that a file is the code of: the one that ends with the file's name.
@@ -79,7 +83,7 @@ export const Change = ({ go }) => {
   };
   const apply = async () => {
     const query = { name, message, base_revision: state.plan.base_revision };
-    const operation = await sent(query, state.plan.plan, bodyOf(text, code));
+    const operation = await sent(query, state.plan, bodyOf(text, code));
     Object.assign(draft, { text: "", name: "", message: "", code: [] });
     go(`#/operations/${named(operation.id)}`);
   };

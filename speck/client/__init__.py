@@ -1,0 +1,8 @@
+"""A client of the server's REST interface."""
+
+from __future__ import annotations
+
+from speck.client.client import Client
+from speck.client.transport import DEFAULT_URL, NoServer, RequestRefused
+
+__all__ = ["DEFAULT_URL", "Client", "NoServer", "RequestRefused"]

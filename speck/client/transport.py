@@ -1,0 +1,194 @@
+"""Requests to a server, and its answers: plain data, or one of SpecK's errors.
+
+Requests is imported at the first request: it takes a quarter of the start of a command that makes none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, cached_property
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from speck.core.foreign_text import one_line
+from speck.core.settings import HOST, PORT
+from speck.errors import ServerError
+
+if TYPE_CHECKING:
+    import requests
+
+DEFAULT_URL = f"http://{HOST}:{PORT}"
+CONNECT = 5.0  # s
+_READ = 60.0  # s, in addition to the time that the server was asked to wait
+
+
+class NoServer(ServerError):
+    """No server listens at the address."""
+
+
+class RequestRefused(ServerError):
+    """The server answered with a problem: its HTTP ``status``, and the ``faults`` of invalid input."""
+
+    def __init__(self, status: int, detail: str, faults: list[dict[str, Any]]) -> None:
+        self.status, self.faults = status, faults
+        super().__init__(detail)
+
+
+class _Login:
+    """Sends the token, which is read at the first request, and no other login (such as one of .netrc)."""
+
+    def __init__(self, token: Callable[[], str | None]) -> None:
+        self._token = cache(token)
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if token := self._token():
+            request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+
+class Transport:
+    """The connection to one server.
+
+    ``token`` is a bearer token, or a function that returns it; ``ca`` a PEM file of the authorities that are
+    trusted instead of the system's; ``proxy`` the URL of a proxy.  Those of the environment are not used.
+
+    Methods raise :class:`~speck.errors.ServerError` if there is no answer, and :class:`RequestRefused` if the
+    answer is an error.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        token: str | Callable[[], str | None] | None = None,
+        ca: Path | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.read_timeout = _READ
+        self._login = _Login(token if callable(token) else lambda: token)
+        self._ca = str(ca) if ca is not None else None
+        self._proxy = proxy
+
+    def one(self, method: str, path: str, **query: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self.ask(method, path, query=query)
+        return answer
+
+    def many(self, path: str, **query: Any) -> list[dict[str, Any]]:
+        answer: list[dict[str, Any]] = self.ask("GET", path, query=query)
+        return answer
+
+    def ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
+        sent = {key: value for key, value in query.items() if value is not None and value != ""}
+        wait = self.read_timeout + float(query.get("wait") or 0)
+        timeout = (min(CONNECT, wait), wait)
+        with self.translated(wait):
+            return self.body(self.send(method, path, params=sent, timeout=timeout, **kwargs))
+
+    @cached_property
+    def _session(self) -> requests.Session:
+        import requests
+
+        session = requests.Session()
+        # Proxies of the environment are for web pages: few reach a server on this machine or in a local net.
+        session.trust_env = False
+        if self._proxy is not None:
+            session.proxies = {"http": self._proxy, "https": self._proxy}
+        authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+        session.verify = authorities or True
+        session.auth = self._login
+        session.headers["X-Requested-By"] = "speck"
+        return session
+
+    def send(self, method: str, path: str, **kwargs: Any) -> requests.Response:
+        if self._ca is not None:
+            kwargs["verify"] = self._ca
+        # SpecK's server does not redirect, and another server must not receive the token.
+        return self._session.request(method, self.url + path, allow_redirects=False, **kwargs)
+
+    @contextmanager
+    def translated(self, waited: float) -> Iterator[None]:
+        import requests
+        from requests.exceptions import InvalidProxyURL, InvalidSchema, InvalidURL, MissingSchema
+        from urllib3.exceptions import LocationValueError
+
+        try:
+            yield
+        except requests.ReadTimeout as error:
+            message = f"the SpecK server at {self.url} does not respond (waited {waited:g} s)"
+            raise ServerError(message) from error
+        except requests.exceptions.SSLError as error:
+            raise ServerError(f"{self.url}: {_distrust(error)}") from error
+        except requests.exceptions.ProxyError as error:
+            message = (
+                f"the proxy {_shown(self._proxy or '')} does not connect to {self.url} (--proxy, SPECK_PROXY)"
+            )
+            raise ServerError(message) from error
+        except requests.ConnectionError as error:
+            raise NoServer(
+                f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
+            ) from error
+        except requests.JSONDecodeError as error:
+            message = f"{self.url} is not a SpecK server (its answer{self._through()} has another format)"
+            raise ServerError(message) from error
+        except InvalidProxyURL as error:
+            message = (
+                f"{_shown(self._proxy or '')!r} is not the address of a proxy (expected http://HOST:PORT)"
+            )
+            raise ServerError(message) from error
+        except (InvalidURL, InvalidSchema, MissingSchema, LocationValueError, UnicodeError) as error:
+            message = f"{self.url!r} is not the address of a server (expected http://HOST:PORT)"
+            raise ServerError(message) from error
+        except requests.RequestException as error:
+            raise ServerError(f"{self.url}: {error}") from error
+
+    def _through(self) -> str:
+        return f", through the proxy {_shown(self._proxy)}," if self._proxy else ""
+
+    def body(self, answer: requests.Response) -> Any:
+        """The data of an answer; raises its problem."""
+        try:
+            body = answer.json()
+        except ValueError as error:
+            if answer.ok and not answer.is_redirect:
+                raise
+            raise ServerError(f"{self.url} answered{self._through()} {_foreign(answer)}") from error
+        if answer.ok and not answer.is_redirect:
+            return body
+        if not isinstance(body, dict):
+            raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)")
+        detail = body.get("detail", answer.reason)
+        raise RequestRefused(answer.status_code, str(detail), list(body.get("faults", ())))
+
+
+def _foreign(answer: requests.Response) -> str:
+    """The answer of a proxy before the server, or of another program, in one line."""
+    said, location = one_line(answer.text), one_line(answer.headers.get("Location", ""))
+    status = f"HTTP {answer.status_code}{f', {said!r}' if said else ''}"
+    if answer.is_redirect and location:
+        return (
+            f"{status}, and redirects to {location} (expected the address of the server itself in --server)"
+        )
+    if answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return f"{status}, of a proxy before it (expected client_max_body_size 5m there)"
+    return f"{status}, which is not the answer of a SpecK server (of a proxy before it?)"
+
+
+def _shown(proxy: str) -> str:
+    """The address of a proxy without the login in it."""
+    return re.sub(r"//[^/\s]*@", "//***@", proxy)
+
+
+def _distrust(error: Exception) -> str:
+    """The reason for a failed TLS connection, in one line."""
+    text = str(error)
+    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
+        return "it does not use TLS (expected http:// in its address)"
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        reason = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0]
+        advice = "name its authority with --ca or SPECK_CA"
+        return f"its certificate is not accepted: {reason or 'not trusted'} ({advice})"
+    return "the TLS connection failed"

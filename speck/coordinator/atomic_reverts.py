@@ -1,0 +1,59 @@
+"""The way back after an atomic operation that was not carried out wholly: a change like any other."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from speck.apply.operation import Operation
+from speck.apply.operations import Operations
+from speck.coordinator.changes import Changes
+from speck.core.change import DeleteComposition, Request, Rollback
+from speck.core.lifecycle import OperationState, RevisionState
+from speck.errors import SpeckError
+from speck.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AtomicReverts:
+    """Reverts atomic operations."""
+
+    store: Store
+    operations: Operations
+    changes: Changes
+
+    def revert(self, operation: Operation) -> str:
+        """Go back to the revision before an atomic operation; returns the reason why not, if so."""
+        name, base, asked = operation.composition, operation.base_revision, operation.request
+        if self.operations.is_closing:  # done at the next start
+            return ""
+        if base == operation.revision:
+            return "not reverted: no earlier revision differs"
+        request = Request(
+            author=asked.author,
+            message=f"revision {operation.revision} was only partly applied",
+            base_revision=operation.revision,
+            give_up=asked.give_up and base > 0,
+        )
+        try:
+            back, _ = self.changes.carry_out(
+                Rollback(name, base) if base else DeleteComposition(name), request
+            )
+        except SpeckError as error:
+            return f"not reverted: {error}"
+        operation.replace(back.id)
+        return ""
+
+    def resume(self) -> None:
+        """Revert the atomic operations after whose end the coordinator ended too."""
+        for head in self.store.heads():
+            outcome = self.store.outcome(head.name, head.revision)
+            data = self.store.operation(outcome.operation) if outcome is not None else None
+            if outcome is None or data is None or outcome.state is RevisionState.APPLIED or head.deleting:
+                continue
+            ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
+            if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
+                error = self.revert(Operation.from_dict(data, self.operations.clock))
+                _log.info("revision %s of %r is reverted %s", data["revision"], head.name, error)

@@ -1,0 +1,87 @@
+"""The requests that change what is deployed: each is planned only, or accepted as an operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import current_app
+
+from speck.apply.operation import Operation
+from speck.apply.planned import PlannedChange
+from speck.coordinator import Services
+from speck.core.change import Change, Request
+from speck.core.plan import Plan, plan_data
+from speck.core.schedule import schedule_data
+from speck.core.split import shown_job
+from speck.errors import Fault
+from speck.schema.compositions import Loaded, load_composition
+from speck.schema.fault_report import fault_data
+from speck.server.api.submission import submission
+from speck.server.middleware.authentication import author
+
+
+def services() -> Services:
+    """The services of the application's coordinator."""
+    found: Services = current_app.extensions["services"]
+    return found
+
+
+def load(name: str) -> Loaded:
+    """The composition in the request's body; ``name`` is that of one without."""
+    coordinator = services().coordinator
+    sent = submission("composition", services().uploads)
+    return load_composition(
+        sent.text,
+        inventory=coordinator.inventory,
+        registry=coordinator.registry,
+        root=coordinator.settings.roots,
+        default_name=name,
+        format=sent.format,
+        sent=sent.sent,
+    )
+
+
+def requested(query: dict[str, Any]) -> Request:
+    """Who asks for a change, why, and at what cost, by the query of a request; the author has a token."""
+    return Request(
+        author=author(query["author"]),
+        message=query["message"],
+        base_revision=query.get("base_revision"),
+        leave_behind=tuple(query.get("leave_behind", ())),
+        give_up=query.get("give_up", False),
+        atomic=query.get("atomic", False),
+    )
+
+
+def respond(change: Change, query: dict[str, Any]) -> Any:
+    """Carry a change out, or plan it for ``dry_run``."""
+    changes, request = services().changes, requested(query)
+    if not query.get("dry_run"):
+        operation, _ = changes.carry_out(change, request)
+        return operation_response(operation, query["wait"])
+    planned = changes.inspected(changes.plan(change, request), build=query.get("build", False))
+    return plan_response(planned, query)
+
+
+def operation_response(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
+    """The answer to a request that began an operation: 200 if it ended within ``wait`` (s), else 202."""
+    ended = operation.wait(wait) if wait else operation.state != "running"
+    return operation.to_dict(), 200 if ended else 202, {"Location": f"/operations/{operation.id}"}
+
+
+def plan_response(planned: PlannedChange, query: dict[str, Any], **more: Any) -> Any:
+    """A planned change as the answer for ``dry_run``, with its steps if the query asks for them."""
+    warnings = [fault_data(each) for each in (*planned.warnings, *map(Fault, planned.plan.unbuilt))]
+    if planned.adoption is not None:
+        return current_app.json.response(planned.adoption.to_dict() | {"warnings": warnings})
+    if planned.restored:
+        more["restored"] = planned.restored
+    if query.get("steps"):
+        more["steps"] = schedule_data(services().changes.planner.steps(planned))
+    plan = planned.plan
+    return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": plan_jobs(plan)} | more)
+
+
+def plan_jobs(plan: Plan) -> list[dict[str, Any]]:
+    """Each job of a plan in its new form, or in its present one when it stops, with its addresses."""
+    return [shown_job(each.job) for each in plan.actions]
