@@ -39,10 +39,10 @@ def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:
 
 
 def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str:
-    """The number of messages that are deleted with a session, as text."""
+    """The number of messages that are deleted with a session, in words."""
     # Engines acknowledge a batch when they begin the next one: the last may be among those that wait.
     most = "" if waiting == MOST_COUNTED else "at most "
-    return f"discarded: {most}{count_text(waiting)} at {session.topic!r} of {session.broker}"
+    return f"discarded: {most}{count_text(waiting)} that waited at {session.topic!r} of {session.broker}"
 
 
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:

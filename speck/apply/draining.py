@@ -98,7 +98,7 @@ class SourceSwitch:
     def _start_once_more(self, name: str, session: SessionRecord, waiting: int) -> None:
         found = self._last_reader(name, session)
         if found is None or found[1].spe_address in self.context.left_behind:
-            raise self._refusal(name, session, waiting, "no form of it that can be started reads there")
+            raise self._refusal(name, session, waiting, "no startable form of it reads there")
         revision, form = found
         self.attempts.stop_all(name, keep_state=True, required=form.upgrade == "stateful")
         try:
@@ -252,6 +252,6 @@ def _is_still(copy: Copy, deadline: float) -> bool:
 def _timeout_text(copy: Copy, bound: float) -> str:
     return (
         f"the messages at {copy.job.source_topic!r} of {copy.job.source_broker} were not drained in "
-        f"{bound:g} s: the job keeps its old source, and messages at its new source are retained "
-        "(apply again later, or raise --drain of speck serve)"
+        f"{bound:g} s: the job keeps reading there, and messages at its next source are retained (apply "
+        "again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
     )

@@ -236,7 +236,9 @@ def delete(
     The history of a composition is kept: `speck rollback NAME` restores it, with new jobs.
     """
     if give_up and not job:
-        raise click.UsageError("--give-up is for --job (a composition is deleted with all that waits for it)")
+        raise click.UsageError(
+            "--give-up is for --job (deleting a composition deletes its unprocessed messages anyway)"
+        )
     query: dict[str, Any] = {"leave_behind": list(leave_behind), "message": message, "author": author}
     if job:
         query["give_up"] = give_up or None
@@ -263,7 +265,8 @@ def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: b
     Abandoned jobs and sessions are cleaned up when their engine or broker responds again.
 
     An orphan is a copy at an engine that the store does not name; its verdict is to terminate, adopt or
-    report it.  A forgotten copy is never stopped: if its engine returns, it continues to read and write.
+    report it.  A forgotten copy is never stopped: if its engine
+    returns, it continues to read and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
     show_data(data, [render.abandoned_table(data)], as_json)

@@ -118,7 +118,7 @@ class Transport:
         try:
             yield
         except requests.ReadTimeout as error:
-            message = f"the SpecK server at {self.url} does not answer (waited {waited:g} s)"
+            message = f"the SpecK server at {self.url} does not respond (waited {waited:g} s)"
             raise ServerError(message) from error
         except requests.exceptions.SSLError as error:
             raise ServerError(f"{self.url}: {_distrust(error)}") from error

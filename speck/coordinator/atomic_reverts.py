@@ -33,7 +33,7 @@ class AtomicReverts:
             return "not reverted: no earlier revision differs"
         request = Request(
             author=asked.author,
-            message=f"revision {operation.revision} was not applied wholly",
+            message=f"revision {operation.revision} was only partly applied",
             base_revision=operation.revision,
             give_up=asked.give_up and base > 0,
         )

@@ -51,7 +51,9 @@ class InterruptedOperations:
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         acting = [each.job.job_name for each in plan.actions if not isinstance(each, Keep)]
-        waits = dict.fromkeys(filter(self._is_early, acting), "was broken off, and waits for its next try")
+        waits = dict.fromkeys(
+            filter(self._is_early, acting), "was interrupted and waits for its next attempt"
+        )
         self.backoff.record_attempt([name for name in acting if name not in waits], self.steady())
         self.operations.resume(operation, snapshot.desired, plan, waits)
 

@@ -167,7 +167,7 @@ class RetainedPlans:
         """Raise the error of a plan that can no longer be accepted."""
         if retained.operation is not None:
             raise Conflict(
-                f"{retained.name} was accepted already, by operation {retained.operation} ({retained.remedy})"
+                f"{retained.name} was already accepted, by operation {retained.operation} ({retained.remedy})"
             )
         if self.steady() > retained.expires:
             raise Expired(f"{retained.name} has expired ({retained.remedy})")

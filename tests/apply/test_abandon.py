@@ -157,7 +157,7 @@ def test_a_crash_in_between_forgets_nothing(
 
 
 def test_what_is_left_behind_must_be_known(coordinator: Coordinator) -> None:
-    with pytest.raises(InvalidInput, match="'nowhere' is no site"):
+    with pytest.raises(InvalidInput, match="'nowhere' is not a site"):
         user.apply(coordinator, composition(A, B), leave_behind=["nowhere"])
 
 

@@ -106,7 +106,7 @@ def test_what_is_lost_is_said(coordinator: Coordinator, queries: Queries, world:
     world.broker(BROKER).backlog[named("b")] = 7
     coordinator.reconciler.round()
     last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
-    assert "at most 7 messages at 't1' of tcp://b1:1883" in last
+    assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -179,7 +179,7 @@ def test_what_was_left_stays_left_when_the_new_copy_is_refused(
 def test_jobs_that_would_use_it_are_refused_before_anything(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A, B))
     since, moved = gone(world), replace(B, spe_address=OTHER, source_broker=FAR)
-    with pytest.raises(InvalidInput, match="source_broker tcp://b1:1883 is to be left behind") as refused:
+    with pytest.raises(InvalidInput, match="source_broker tcp://b1:1883 is treated as lost") as refused:
         user.apply(coordinator, composition(A, moved), leave_behind=SITE)
     assert {(each.job, each.field) for each in refused.value.faults} == {
         ("a", "source_broker"),

@@ -130,7 +130,9 @@ def test_where_a_job_may_run_touches_no_engine_and_is_kept(
 def test_a_job_without_a_site_is_never_planned(coordinator: Coordinator, world: World) -> None:
     nowhere = replace(B, sites=("A", "D"), placed=("spe_address",), spe_address="")
     for change in (user.plan, user.apply):
-        with pytest.raises(InvalidInput, match=r"job 'b': no site can run it: A is no site here; D is no"):
+        with pytest.raises(
+            InvalidInput, match=r"job 'b': no site can run it: A is not a site of this inventory; D is no"
+        ):
             change(coordinator, composition(A, nowhere))
     assert world.changes() == []
 
@@ -385,7 +387,7 @@ def test_second_apply_to_one_composition_is_refused_while_another_works(
 
 def test_job_name_of_another_composition_is_refused(coordinator: Coordinator) -> None:
     carry_out(coordinator, composition(A))
-    with pytest.raises(InvalidInput, match="'a' is a job of composition 'traffic' already") as caught:
+    with pytest.raises(InvalidInput, match="'a' is already a job of composition 'traffic'") as caught:
         user.plan(coordinator, composition(make_job("a", "p", "q"), name="other"))
     (fault,) = caught.value.faults
     assert "to change that composition, give this one its name: 'name: traffic'" in fault.message

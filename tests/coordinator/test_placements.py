@@ -248,7 +248,7 @@ def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
     assert bench.services.retained_plans.placement(advice["id"])["state"] == "expired"
     fresh = bench.advise()
     bench.accept(fresh)
-    with pytest.raises(Conflict, match="was accepted already"):
+    with pytest.raises(Conflict, match="was already accepted"):
         bench.services.retained_plans.accept_placement(fresh["id"], Request())
     with pytest.raises(NotFound, match="there is no placement 'other'"):
         bench.services.retained_plans.accept_placement("other", Request())

@@ -218,7 +218,7 @@ def test_a_plan_is_accepted_once(bench: Bench) -> None:
     (operation,) = [each.result() for each in asked if each.exception() is None]
     assert [type(each) for each in errors if each is not None] == [Conflict] * 3
     with pytest.raises(
-        Conflict, match=f"plan '{retained.id}' was accepted already, by operation {operation.id}"
+        Conflict, match=f"plan '{retained.id}' was already accepted, by operation {operation.id}"
     ):
         bench.accept(retained)
     assert [each["id"] for each in bench.store.operations()] == [operation.id]

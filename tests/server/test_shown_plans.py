@@ -31,7 +31,7 @@ def test_it_is_carried_out_by_its_id_and_once(rest: RestServer, planned: dict[st
     assert (done.status_code, done.json()["revision"], done.json()["message"]) == (200, 2, "why")
     again = requests.post(url, timeout=60)
     assert again.status_code == 409
-    assert f"was accepted already, by operation {done.json()['id']}" in again.json()["detail"]
+    assert f"was already accepted, by operation {done.json()['id']}" in again.json()["detail"]
 
 
 def test_options_that_differ_from_the_plan_are_refused(rest: RestServer, planned: dict[str, Any]) -> None:

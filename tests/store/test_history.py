@@ -240,7 +240,7 @@ def test_a_deleted_composition_comes_back_with_new_jobs(
     plan, restored = user.plan_rollback(coordinator, "traffic")
     assert (restored, [type(each).__name__ for each in plan.actions]) == (2, ["Start", "Start"])
     (warning,) = user.rollback_warnings(coordinator, "traffic")
-    assert warning.endswith("the state that they had and the messages that waited are gone")
+    assert warning.endswith("their former state and unprocessed messages are gone")
     operation = roll_back(coordinator)
     assert (operation.state, operation.revision, operation.warnings) == ("succeeded", 3, [warning])
     assert set(world.where()) == {"a", "b"}
@@ -469,7 +469,7 @@ def test_two_applies_to_one_composition_at_once(rest: RestServer) -> None:
     accepted = [each for each in answers if isinstance(each, dict)]
     refused = [each for each in answers if isinstance(each, RequestRefused)]
     assert (len(accepted), {each.status for each in refused}) == (1, {409})
-    expected = f"operation {accepted[0]['id']} (apply, revision 1) is in progress"
+    expected = f"operation {accepted[0]['id']} (apply, revision 1) is at work"
     assert all(expected in str(each) for each in refused)
     hold.release()
     assert list(rest.client.follow(accepted[0]["id"]))[-1]["state"] == "succeeded"
@@ -494,7 +494,7 @@ def test_stale_plan_is_refused_however_many_come_with_it(rest: RestServer) -> No
     with pytest.raises(RequestRefused, match="base_revision 1 is stale, the last revision is 2"):
         rest.client.apply(yaml_of("a t0 t9").encode(), "demo", base_revision=1)
     assert ([each["state"] for each in done], len(refused)) == (["succeeded"], 3)
-    assert all("is stale" in each or "is in progress" in each for each in refused)
+    assert all("is stale" in each or "is at work" in each for each in refused)
 
 
 def test_compositions_are_worked_on_side_by_side(coordinator: Coordinator, world: World) -> None:
@@ -537,7 +537,7 @@ def test_busy_and_stale_are_told_of_a_rollback_too(coordinator: Coordinator, wor
         user.rollback(coordinator, "traffic", 1, base_revision=1)
     hold = world.hold("stop")
     operation, _ = user.rollback(coordinator, "traffic", 1, base_revision=2)
-    with pytest.raises(Busy, match=rf"operation {operation.id} \(rollback, revision 3\) is at work"):
+    with pytest.raises(Busy, match=rf"operation {operation.id} \(rollback, revision 3\) is in progress"):
         user.rollback(coordinator, "traffic", 2)
     hold.release()
     assert operation.wait(30)

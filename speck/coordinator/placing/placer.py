@@ -160,10 +160,10 @@ class Placer:
             free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
             draft = self._draft(free)
             group = next((each for each in draft.groups if name in each), (name,))
-            request = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
-            self._check(draft, request)
+            wishes = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
+            self._check(draft, wishes)
             with self.alone():
-                model = self._model(draft, request, hold=True)
+                model = self._model(draft, wishes, hold=True)
                 placement = advise(model, policy(draft.options.policy), self._budget()).placement
             composition = self.pools.assign(draft.settled(model.sites(placement), model.homes(placement)))
         jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
@@ -172,34 +172,32 @@ class Placer:
     # --- proposing
 
     def place(
-        self, composition: Composition, request: PlacementRequest, *, reserve: bool = False
+        self, composition: Composition, wishes: PlacementRequest, *, reserve: bool = False
     ) -> PlacementResult:
-        """Place all movable jobs of a composition again, as requested.
+        """Place all movable jobs of a composition anew, by the wishes of a request.
 
         ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for wrong names,
         and for a policy without an answer.
         """
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
-        chosen = policy(
-            request.policy or (composition.placement.policy if composition.placement else "speck")
-        )
+        chosen = policy(wishes.policy or (composition.placement.policy if composition.placement else "speck"))
         draft = self._draft(composition)
-        self._check(draft, request)
+        self._check(draft, wishes)
         head = self.deployments.head(composition.name)
         able = portable(
             reachable(draft, self.pool), self.deployments.snapshot(head), self.pool, self.state_limit
         )
         with self.alone():
             inputs = self.inputs()
-            model = self._model(able.draft, request, inputs=inputs)
+            model = self._model(able.draft, wishes, inputs=inputs)
             shared = [model.number[name] for name in able.shared]
             budget = self._budget()
             advice = advise(model, chosen, budget, shared)
-            asked = [model.number[name] for name in request.explain]
+            asked = [model.number[name] for name in wishes.explain]
             before = model.before(advice.placement) if any(draft.sites) else None
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
-            rows = compare(model, self._others(), budget) if request.compare else []
+            rows = compare(model, self._others(), budget) if wishes.compare else []
             settled = self._placed(draft, model, advice, reserve)
         settled = self.pools.assign(settled, reserve=reserve)
         return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
@@ -245,7 +243,7 @@ class Placer:
         return draft
 
     def _model(
-        self, draft: Draft, request: PlacementRequest, *, hold: bool = False, inputs: Inputs | None = None
+        self, draft: Draft, wishes: PlacementRequest, *, hold: bool = False, inputs: Inputs | None = None
     ) -> Model:
         inputs = self.inputs() if inputs is None else inputs
         others = self._other_compositions(draft.name)
@@ -257,10 +255,10 @@ class Placer:
             inputs=inputs,
             running=frozenset(draft.sites),
             unprofiled=frozenset(self._unprofiled(draft)),
-            pinned=frozenset(request.pins),
-            constraints={**_permitted(draft, request.forbidden), **request.constraints},
+            pinned=frozenset(wishes.pins),
+            constraints={**_permitted(draft, wishes.forbidden), **wishes.constraints},
             hold=hold,
-            homes_stay=request.homes_stay,
+            homes_stay=wishes.homes_stay,
             background=self._background(others, table, inputs),
         )
         return model_of(draft, around)
@@ -295,15 +293,15 @@ class Placer:
 
     # --- checks and bounds
 
-    def _check(self, draft: Draft, request: PlacementRequest) -> None:
+    def _check(self, draft: Draft, wishes: PlacementRequest) -> None:
         faults = [
             *(
                 _unknown_job(name, draft.jobs, field)
-                for field, name in _named(request)
+                for field, name in _named(wishes)
                 if name not in draft.jobs
             ),
-            *_wrong_constraints(draft, request.constraints),
-            *_wrong_pins(draft, request.pins),
+            *_wrong_constraints(draft, wishes.constraints),
+            *_wrong_pins(draft, wishes.pins),
         ]
         if faults:
             raise InvalidInput(faults, f"placement of {draft.name!r}")
@@ -357,10 +355,10 @@ def _homeless(draft: Draft) -> Iterator[Fault]:
             yield Fault(message, job=name, field="sites", value=", ".join(job.sites))
 
 
-def _named(request: PlacementRequest) -> Iterator[tuple[str, str]]:
-    yield from (("constraint", name) for name in request.constraints)
-    yield from (("pin", name) for name in request.pins)
-    yield from (("explain", name) for name in request.explain)
+def _named(wishes: PlacementRequest) -> Iterator[tuple[str, str]]:
+    yield from (("constraint", name) for name in wishes.constraints)
+    yield from (("pin", name) for name in wishes.pins)
+    yield from (("explain", name) for name in wishes.explain)
 
 
 def _unknown_job(name: str, jobs: Mapping[str, Job], field: str) -> Fault:

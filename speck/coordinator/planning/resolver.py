@@ -78,7 +78,7 @@ class Resolver:
         former = self.deployments.store.revision_once(name, number)
         if faults := self.artifacts.lost(former.jobs.values()):
             raise InvalidInput(faults, f"composition {name!r}")
-        gone = "its jobs start as new ones: the state that they had and the messages that waited are gone"
+        gone = "its jobs start as new jobs: their former state and unprocessed messages are gone"
         warnings = (Fault(f"composition {name!r} is deleted; {gone}"),) if is_deleted else ()
         composition = Composition(name, former.jobs, former.placement, former.declared)
         message = request.message or f"rollback to revision {number}"
