@@ -305,7 +305,7 @@ def figures(totals: Mapping[str, Result]) -> dict[str, int]:
 
 EDGE = "edge_broker_killed"
 LEFT = "session_left"
-LEFT_ADMITTED = "what `--give-up` or `--leave-behind` gives up, with its number or place"
+LEFT_ADMITTED = "what `--give-up` or `--leave-behind` discards, with its number or place"
 ALL = (*FAULTS, "site_left", "worker_killed", LEFT, EDGE, *KINDS)
 
 

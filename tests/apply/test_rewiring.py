@@ -148,7 +148,7 @@ def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Beg
         user.apply(coordinator, edited)
     assert world.broker(BROKER).backlog == {named("b"): 7}
     operation = carry_out(coordinator, edited, give_up=True)
-    reported = "discarded: at most 7 messages at 't1' of tcp://b1:1883"
+    reported = "discarded: at most 7 messages that waited at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note.endswith(reported)
     assert operation.to_dict()["actions"][1]["note"].endswith(reported)
     assert "job 'b': the messages that wait at 't1' of tcp://b1:1883" in operation.warnings[0]
@@ -188,7 +188,7 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
     assert world.broker(BROKER).backlog[named("b")] == 24118
     operation = carry_out(coordinator, composition(*desired), give_up=True)
     assert operation.actions["b"].state == "done"
-    assert "given up: at most 24118 messages" in operation.actions["b"].note
+    assert "discarded: at most 24118 messages" in operation.actions["b"].note
     assert named("b") not in world.broker(BROKER).sessions
 
 
@@ -243,7 +243,7 @@ def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world
     assert world.broker(BROKER).backlog[named("b")] == 7
     second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
     assert second.state == "succeeded"
-    assert "discarded: at most 7 messages at 't1' of tcp://b1:1883" in second.actions["b"].note
+    assert "discarded: at most 7 messages that waited at 't1' of tcp://b1:1883" in second.actions["b"].note
 
 
 def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) -> None:
@@ -321,7 +321,7 @@ def test_nothing_can_drain_where_the_engine_is_left_behind(begin: Begin, world: 
     world.down("sc://e2:1")
     world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
-    with pytest.raises(InvalidInput, match=r"7 unprocessed messages .* its engine is treated as lost"):
+    with pytest.raises(InvalidInput, match=r"7 messages wait .* its engine is treated as lost"):
         user.apply(coordinator, edited, leave_behind=["sc://e2:1"])
     operation, _ = user.apply(coordinator, edited, leave_behind=["sc://e2:1"], give_up=True)
     assert operation.wait(30)
@@ -449,6 +449,6 @@ def test_a_change_that_is_taken_back_keeps_what_was_sent_for_it(begin: Begin, wo
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
     back = carry_out(coordinator, composition(A, B), give_up=True)
     assert states(back) == {"a": "kept", "b": "kept"}
-    assert "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883" in back.actions["b"].note
+    assert "discarded: at most 3 messages that waited at 'x1' of tcp://b1:1883" in back.actions["b"].note
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
     assert [each.attempt.session for each in world.running("b")] == [named("b")]

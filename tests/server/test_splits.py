@@ -73,7 +73,7 @@ def test_a_combiner_moves_and_one_is_added_while_the_others_run(rest: RestServer
 def test_fewer_combiners_are_refused_before_anything_is_touched(rest: RestServer) -> None:
     apply(rest, hot())
     before = rest.world.changes()
-    with pytest.raises(RequestRefused, match="the split has fewer combiners: 1 in place of 2"):
+    with pytest.raises(RequestRefused, match="the split has fewer combiners: 1 instead of 2"):
         apply(rest, hot(E1))
     assert rest.world.changes() == before
     assert apply(rest, hot(E1) + "  upgrade: stateless\n")["state"] == "succeeded"

@@ -469,7 +469,7 @@ def test_two_applies_to_one_composition_at_once(rest: RestServer) -> None:
     accepted = [each for each in answers if isinstance(each, dict)]
     refused = [each for each in answers if isinstance(each, RequestRefused)]
     assert (len(accepted), {each.status for each in refused}) == (1, {409})
-    expected = f"operation {accepted[0]['id']} (apply, revision 1) is at work"
+    expected = f"operation {accepted[0]['id']} (apply, revision 1) is in progress"
     assert all(expected in str(each) for each in refused)
     hold.release()
     assert list(rest.client.follow(accepted[0]["id"]))[-1]["state"] == "succeeded"
@@ -494,7 +494,7 @@ def test_stale_plan_is_refused_however_many_come_with_it(rest: RestServer) -> No
     with pytest.raises(RequestRefused, match="base_revision 1 is stale, the last revision is 2"):
         rest.client.apply(yaml_of("a t0 t9").encode(), "demo", base_revision=1)
     assert ([each["state"] for each in done], len(refused)) == (["succeeded"], 3)
-    assert all("is stale" in each or "is at work" in each for each in refused)
+    assert all("is stale" in each or "is in progress" in each for each in refused)
 
 
 def test_compositions_are_worked_on_side_by_side(coordinator: Coordinator, world: World) -> None:
