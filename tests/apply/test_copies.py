@@ -1,4 +1,4 @@
-"""The kinds of copies, by all that tells them apart: the table of docs/operating.md, Orphans."""
+"""The kinds of copies, by all that tells them apart: the table of docs/reconciler.md, Orphans."""
 
 from __future__ import annotations
 

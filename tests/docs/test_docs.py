@@ -163,7 +163,6 @@ def test_a_wrong_command_is_found() -> None:
 # change the machine as root, need a second one, or run elsewhere, as the note beside them explains.
 NOT_RUN = [
     ("README.md", "Try it", 2),
-    ("care.md", "Upgrade", 6),
     ("demo.md", "All of it at the cloud", 6),
     ("editors.md", "Completion and checks in an editor", 2),
     ("flink.md", "Flink", 1),
@@ -175,6 +174,7 @@ NOT_RUN = [
     ("mqtt.md", "Owners", 3),
     ("mqtt.md", "A number that no coordinator gives", 1),
     ("nexmark.md", "Try it", 7),
+    ("operating.md", "Upgrade", 6),
     ("raspberry-pi.md", "What to install", 2),
     ("rest.md", "By curl", 6),
     ("rest.md", "Code", 1),
@@ -234,7 +234,7 @@ def test_settings_of_flink_are_settings_of_flink(block: Block, keys_of_flink: st
 
 
 def test_messages_that_a_reader_looks_up_are_those_of_the_program() -> None:
-    page = (ROOT / "docs" / "care.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
     quoted = re.findall(r'^\| "([^"]+)"', page, re.MULTILINE)
     assert len(quoted) > 5
     # A message is written in pieces, one a line.

@@ -21,7 +21,7 @@ from tests.support.docs_shell import Reader, rewrite
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 LAST_SECTION = "Clean up"
-IN_THE_SAME_WORLD = ("history.md", "care.md", "placement.md", "sites.md", "store.md", "workers.md")
+IN_THE_SAME_WORLD = ("history.md", "operating.md", "placement.md", "sites.md", "store.md", "workers.md")
 UPDATE = bool(os.environ.get("SPECK_DOCS_UPDATE"))
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
