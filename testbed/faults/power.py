@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -81,11 +81,16 @@ class SiteRig(Rig):
         )
 
     def lose_power(self, seconds: float) -> None:
-        """Kill engine and broker of the site at once; they are back after so many seconds."""
+        """Kill engine and broker of the site at once; they are back after so many seconds.
+
+        The apply ends the back-off of jobs that a former round has killed; the reconciler does the rest.
+        """
         site: list[RealServer] = [self.spark if self._engine == "spark" else self.flink, self.middle]
         _at_once(server.kill for server in site)
         time.sleep(seconds)
         _at_once(server.start for server in site)
+        with suppress(RuntimeError):  # an action may have to wait
+            self.apply()
 
 
 def _at_once(calls: Iterator[object] | Sequence[object]) -> None:

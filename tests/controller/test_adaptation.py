@@ -342,15 +342,15 @@ def test_a_step_that_is_planned_gives_way_to_a_user_who_came_meanwhile(bench: Be
 
         def move(self, *arguments: Any) -> Any:
             with coordinator.operations.exclusive(NAME):
-                raise_busy = pytest.raises(Busy, match="a user's request is at work")
+                raise_busy = pytest.raises(Busy, match="a user's change is in progress")
                 with raise_busy:
                     mover.move(*arguments)
-                raise Busy("a user's request is at work")
+                raise Busy("a user's change is in progress")
 
     adaptation.mover = Slow()
     bench.decide(3)
     assert bench.steps == []
-    assert "a user or a healing came first" in bench.reasons[-1]
+    assert "a user's change or a repair came first" in bench.reasons[-1]
     adaptation.mover = mover
     bench.decide(1)
     assert bench.steps == ["pending"]

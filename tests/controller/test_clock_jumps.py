@@ -161,7 +161,7 @@ MEMORY = AdaptationState(
     steps=(STEP,),
     bans=(Ban(jobs=("a",), target="B", until=5000 + limits.BAN, times=1, reason="slow"),),
     paused=5000.0 + 3600,
-    fell=5000.0 + 3600,
+    advise_only_until=5000.0 + 3600,
 )
 
 
@@ -174,4 +174,4 @@ def test_no_time_of_a_memory_is_further_ahead_than_it_may_be() -> None:
     found = limits.bounded(MEMORY, now)
     assert (found.steps[0].at, found.steps[0].due, found.steps[0].looked) == (now, *[now + LONGEST_DELAY] * 2)
     assert found.bans[0].until == now + limits.BAN
-    assert (found.paused, found.fell) == (now + 30 * limits.DAY, now + limits.DAY)
+    assert (found.paused, found.advise_only_until) == (now + 30 * limits.DAY, now + limits.DAY)

@@ -264,12 +264,14 @@ class Placer:
         return model_of(draft, around)
 
     def _other_compositions(self, name: str) -> list[Composition]:
+        # Before the store is read: what is accepted in between is found in the one or in the other.
+        chosen = self._choices.others(name)
         stored = {
             each.head.name: Composition(each.head.name, each.desired)
             for each in self.deployments.snapshots()
             if each.head.name != name and each.desired
         }
-        return list({**stored, **self._choices.others(name)}.values())
+        return list({**stored, **chosen}.values())
 
     def _background(self, others: Sequence[Composition], table: SiteTable, inputs: Inputs) -> Load:
         """The load of the other compositions as they run."""

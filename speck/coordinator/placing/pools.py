@@ -106,6 +106,8 @@ class EnginePools:
 
         The last are the names of those of its jobs that have begun there, or may have.
         """
+        # Before the store is read: what is accepted in between is found in the one or in the other.
+        chosen_elsewhere = self._choices.others(composition.name).values()
         others, own, begun = dict[str, Job](), dict[str, str](), set[str]()
         for snapshot in self.deployments.snapshots():
             running = {job.job_name: job for job, _ in snapshot.deployed()}
@@ -116,7 +118,7 @@ class EnginePools:
                 begun |= {name for name, each in snapshot.records.items() if each.attempts > first}
             else:
                 others |= found
-        for chosen in self._choices.others(composition.name).values():
+        for chosen in chosen_elsewhere:
             others |= chosen.jobs
         return list(others.values()), own, begun
 
