@@ -1,9 +1,9 @@
 """Copies: how each copy that an engine runs relates to what the store knows of its job.  Pure.
 
-The reconciler, the refusal of jobs of another store, and the adoption ask for the same kinds; each decides by
-itself what to do with them (the table is in docs/reconciler.md, Orphans).  The further evidence of an adoption
-stays there (:func:`speck.apply.adoption.decide`): it compares a copy with the sessions at a broker, which
-nobody else reads.  The reaper asks by the records of what was abandoned, and needs no list of copies.
+The reconciler, the refusal of jobs of another store, and the adoption ask for the same kinds; each decides
+by itself what to do with them (the table is in docs/reconciler.md, Orphans).  The further evidence of an
+adoption stays there (:func:`speck.apply.adoption.decide`): it compares a copy with the sessions at a broker,
+which nobody else reads.  The reaper asks by the records of what was abandoned, and needs no list of copies.
 """
 
 from __future__ import annotations
