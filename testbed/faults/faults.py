@@ -8,7 +8,7 @@ A round hurts a rig (:mod:`testbed.faults.rig`) in each of the ways of :data:`FA
 (:mod:`testbed.faults.servers`) in each of those of :data:`~testbed.faults.kinds.KINDS`.  Figures of
 each: ``messages``, ``lost``, ``doubled``, summed over the rounds; the aim is 0 for both, but at the edge
 (``edge_broker_killed``), where nobody but the device itself can send a message again.  The member ``faults``
-has them by kind, with the sentence of ``docs/guarantees.md`` that admits one which is not 0.
+has them by kind, with the sentence of ``docs/faults.md`` that admits one which is not 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kinds of harm that are done to the mixed composition (:mod:`testbed.faults.mixed`) under load.
 
 Each is done in the midst of a steady stream of messages, which goes on meanwhile; then all that was sent is
-awaited, and counted.  :attr:`Kind.admitted` is the sentence of ``docs/guarantees.md`` that admits what a kind
+awaited, and counted.  :attr:`Kind.admitted` is the sentence of ``docs/faults.md`` that admits what a kind
 loses or doubles; without one it must be nothing.
 """
 

@@ -74,6 +74,6 @@ def test_a_trial_that_ends_with_an_error_is_broken_and_the_others_go_on(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_kind_may_lose_stands_in_the_guarantees(kind: str) -> None:
-    text = " ".join((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split())
     assert KINDS[kind].admitted in text
     assert faults.LEFT_ADMITTED in text

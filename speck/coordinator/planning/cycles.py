@@ -41,5 +41,5 @@ def cycle_text(path: str) -> str:
     """The remark on the jobs of a cycle."""
     return (
         f"its results come back to it: {path}; if the sessions of these jobs fill, each waits for the next "
-        "and none continues (docs/guarantees.md, A broker that is full)"
+        "and none continues (docs/faults.md, A broker that is full)"
     )

@@ -209,5 +209,5 @@ class Doctor:
                     Finding.LOSS,
                     each.job,
                     f"{each.total} {each.reason.text}",
-                    f"speck events --job {each.job} says when; docs/guarantees.md, Loss is seen",
+                    f"speck events --job {each.job} says when; docs/faults.md, Loss is seen",
                 )

@@ -48,7 +48,7 @@ final class RetransmissionBuffer {
 
     /** The default bound, MB, in a process with a heap of so many bytes. */
     static long defaultMegabytes(long heapBytes) {
-        return heapBytes < 256L << 20 ? 8 : 16; // readers remember some 57,000 messages at least, docs/guarantees.md
+        return heapBytes < 256L << 20 ? 8 : 16; // readers remember some 57,000 messages at least, docs/faults.md
     }
 
     /** Writes the messages to disk as well, from now on. */
