@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ def test_it_runs_at_its_smallest_size(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.engine
 @needs()
+@pytest.mark.skipif(not os.environ.get("SPECK_TRIALS"), reason="a trial of two minutes (SPECK_TRIALS)")
 def test_a_hop_has_two_rounds_of_idle_jobs(tmp_path: Path) -> None:
     """The second starts jobs of the same names."""
     found = check("hop-flink", tmp_path)

@@ -98,7 +98,7 @@ def _poll(client: Client, identifier: str) -> Iterator[dict[str, Any]]:
                 raise ServerError(f"the server at {client.url} does not answer any more ({hint})") from error
         else:
             if unreachable_since is not None:
-                err.print("the server answers again", style="green")
+                err.print("the server responds again", style="green")
             unreachable_since = None
             yield operation
             if operation["state"] != "running":

@@ -354,8 +354,9 @@ class EngineContract:
 
     # -- numbers
 
-    def test_metrics(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
-        job, _, handle = shared.running(bench)
+    def test_metrics(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
         bench.feed(job)
         metrics = eventually(lambda: engine.metrics(handle), lambda found: found.batch_id is not None)
         assert isinstance(metrics, JobMetrics)

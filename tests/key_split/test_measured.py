@@ -73,12 +73,12 @@ class Run:
             self._window = None
             self._router.step(batch(ranks(number * BATCHES + each, self._z), number, *controls))
             _, payload = self._router.report(0.01, 0.01)
-            self.meter.take("speck/split/hot/report/partitioner", payload, number)
+            self.meter.add_report("speck/split/hot/report/partitioner", payload, number)
             loads += json.loads(payload[1:])["loads"]
         busy = loads / self._speeds / 1000
         for worker, (rows, seconds) in enumerate(zip(loads.tolist(), busy.tolist(), strict=True)):
             _, payload = report(str(worker), {"rows": int(rows)}, Counter(), seconds, seconds)
-            self.meter.take(f"speck/split/hot/report/{worker}", payload, number)
+            self.meter.add_report(f"speck/split/hot/report/{worker}", payload, number)
         self._window = self.meter.advance((number + 1) * SLIDE / 1e6)
         return float(loads.sum() / self._speeds.sum() / (loads / self._speeds).max())
 

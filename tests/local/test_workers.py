@@ -122,7 +122,7 @@ def alive(pid: int) -> bool:
 def test_sites_without_workers_of_their_own(directory: Path) -> None:
     light = Registry.of([dataclasses.replace(CONNECT, local=MQTT.local), MQTT])
     with local.up(directory, 1, registry=light):
-        with pytest.raises(LocalError, match="has no engine with workers of its own"):
+        with pytest.raises(LocalError, match="has no engine with workers"):
             local.scale(directory, "A", 2, registry=light)
         with pytest.raises(NotFound, match=r"no site 'B' .*it has A"):
             local.scale(directory, "B", 2, registry=light)

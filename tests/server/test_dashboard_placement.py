@@ -101,7 +101,7 @@ def test_a_stale_placement_is_refused_on_the_page(at: tuple[RestServer, Page]) -
     assert rest.client.accept(identifier, wait=60)["state"] == "succeeded"
     page.click(".plan button.main", "Accept 6 changes")
     page.click("dialog button.main", "Accept")
-    assert "accepted already" in page.one("dialog .trouble").text
+    assert "already accepted" in page.one("dialog .trouble").text
 
 
 def test_a_reader_sees_advice_and_is_offered_no_acceptance(tmp_path: Path, chrome: Chrome) -> None:

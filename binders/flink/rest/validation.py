@@ -48,7 +48,8 @@ def details(answer: dict[str, Any]) -> dict[str, Any]:
         whole(vertex["parallelism"])
     for node in (answer.get("plan") or {}).get("nodes", ()):
         text(node["id"])
-        node.get("inputs")
+        for given in node.get("inputs") or ():
+            text(given["id"])
     return answer
 
 

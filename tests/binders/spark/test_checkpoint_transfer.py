@@ -295,7 +295,7 @@ def test_a_state_over_the_limit_is_refused_while_the_job_runs_on(sites: Sites) -
         operations.settings = replace(operations.settings, state_limit=100)
         operation = sites.apply("B")
         assert "finds no checkpoint" in operation.actions["counted"].error
-        assert "is more than is carried over" in operation.actions["counted"].error
+        assert "exceeds the transfer limit" in operation.actions["counted"].error
         assert operation.calls == {}
         assert sites.handle() == before
         assert [len(sites.copies(site)) for site in "AB"] == [1, 0]
