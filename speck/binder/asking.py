@@ -29,7 +29,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[_Place, _Answer]):
-    """What the places answered: each is in ``answers`` or in ``errors``, or ``silent``."""
+    """The answers of the places: each is in ``answers`` or in ``errors``, or ``silent``."""
 
     answers: Mapping[_Place, _Answer]
     errors: Mapping[_Place, SpeckError]

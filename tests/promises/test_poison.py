@@ -95,7 +95,7 @@ class Parked(Listener):
         self.received.append((time.monotonic(), message.payload.decode("latin-1")))
 
     def counts(self) -> Counter[bytes]:
-        """How often each content was parked."""
+        """The number of times that each content was parked."""
         return Counter(text.encode("latin-1") for _, text in list(self.received))
 
 

@@ -68,7 +68,7 @@ class SiteQueries:
         return [_site_data(site, data) for site in sites]
 
     def _reached(self, place: tuple[str, str]) -> dict[str, Any]:
-        """What an engine or a broker reports of itself.  Raises :class:`~speck.errors.BinderError`."""
+        """The report of an engine or a broker on itself.  Raises :class:`~speck.errors.BinderError`."""
         role, address = place
         if role == "engine":
             return {"capacity": asdict(self.pool.engine_for(address).capacity())}

@@ -42,7 +42,7 @@ def load(name: str) -> Loaded:
 
 
 def requested(query: dict[str, Any]) -> Request:
-    """Who asks for a change, why, and at what cost, by the query of a request; the author has a token."""
+    """The author, reason and cost of a change, from the query of a request; the author is that of a token."""
     return Request(
         author=author(query["author"]),
         message=query["message"],

@@ -56,7 +56,7 @@ final class BackPressure {
         private boolean answers;
         private boolean marked;
         private long markedNanos;
-        /** What the broker had received before the last marker that was answered on this connection; -1 if unknown. */
+        /** The bytes that the broker had received before the last marker answered on this connection; -1 if unknown. */
         private long readReceived = -1;
         /** True if this process may not send it markers. */
         private boolean closedToMarkers;
