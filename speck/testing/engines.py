@@ -110,8 +110,11 @@ class EngineContract:
         return bench.binder()
 
     @pytest.fixture
-    def name(self) -> str:
-        return f"job-{uuid.uuid4().hex[:8]}"
+    def name(self, bench: EngineBench) -> Iterator[str]:
+        """The name of a job, which the test itself ends: one that is left takes room from other tests."""
+        name = f"job-{uuid.uuid4().hex[:8]}"
+        yield name
+        assert bench.running(name) == 0, f"the test left its job {name} running"
 
     # -- the life of a job
 
@@ -368,6 +371,7 @@ class EngineContract:
             measured = engine.measure([handle, unknown])
             assert isinstance(measured[handle.engine_id], JobMetrics)
             assert isinstance(measured[unknown.engine_id], Rejected)
+        engine.stop(handle, keep_state=False)
 
     def test_profile(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         if Capability.PROFILES not in engine.capabilities:
