@@ -59,9 +59,9 @@ def remove_folders(location: str) -> None:
 def newest_on_disk(savepoints: str, checkpoints: str, job: str) -> str | None:
     """The newest state of a job among the files that this machine sees; for jobs that Flink has forgotten.
 
-    Flink numbers a job's checkpoints and savepoints in one sequence, which continues in a job that starts from
-    one of them.  The times of the files are no order: after a loss of power, the clock of a machine without a
-    battery is behind.
+    Flink numbers a job's checkpoints and savepoints in one sequence, which continues in a job that starts
+    from one of them.  The times of the files are no order: after a loss of power, the clock of a machine
+    without a battery is behind.
     """
     places = [*_below(savepoints, "savepoint-*"), *_below(f"{checkpoints}/{job}", "chk-*")]
     newest = max(places, key=_number, default=None)
@@ -133,8 +133,8 @@ def _location(checkpoint: Mapping[str, Any]) -> str | None:
 def _number(place: Path) -> float:
     """The number of a checkpoint or savepoint.
 
-    A savepoint whose file is damaged counts as the newest, since it ended the job: a start from it fails, which
-    a start from an older state would not, though it loses messages.
+    A savepoint whose file is damaged counts as the newest, since it ended the job: a start from it fails,
+    which a start from an older state would not, though it loses messages.
     """
     name = place.name.removeprefix("chk-")
     if name != place.name and name.isdecimal():

@@ -460,7 +460,7 @@ def test_what_a_forgotten_job_left(tmp_path: Path) -> None:
 
 
 def test_the_newest_state_is_that_of_the_highest_number(tmp_path: Path) -> None:
-    """A board without a clock is behind after a loss of power, so the newest file may have the oldest time."""
+    """A board without a clock is behind after a loss of power: the newest file may have the oldest time."""
 
     def leave(place: str, number: int, time: int) -> str:
         folder = tmp_path / place
