@@ -144,11 +144,11 @@ class Placer:
             model = self._model(draft, PlacementRequest(), hold=True)
             advice = advise(model, policy(draft.options.policy), self._budget())
             settled = self._placed(draft, model, advice, reserve)
-        return Assignment(self._with_engines(settled, reserve), model, advice)
+        return Assignment(self.pools.assign(settled, reserve=reserve), model, advice)
 
     def _with_engines(self, composition: Composition, reserve: bool) -> Composition:
-        """A composition whose jobs have sites, with their engines; ``reserve`` notes both."""
-        if reserve:  # also sites that were chosen before: those of a step, a pin or a rollback
+        """A composition with the sites that it has: those of its file, of a step, a pin or a rollback."""
+        if reserve:
             self._choices.note(composition)
         return self.pools.assign(composition, reserve=reserve)
 
@@ -208,7 +208,7 @@ class Placer:
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
             rows = compare(model, self._others(), budget) if wishes.compare else []
             settled = self._placed(draft, model, advice, reserve)
-        settled = self._with_engines(settled, reserve)
+        settled = self.pools.assign(settled, reserve=reserve)
         return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
 
     def present(self, composition: Composition, inputs: Inputs) -> Model:
