@@ -164,7 +164,7 @@ def test_a_wrong_command_is_found() -> None:
 NOT_RUN = [
     ("README.md", "Try it", 2),
     ("agents.md", "Set up", 2),
-    ("agents.md", "Set up", 2),
+    ("agents.md", "Set up", 4),
     ("demo.md", "Everything in the cloud", 6),
     ("editors.md", "Completion and checks in an editor", 2),
     ("faults.md", "Moving off a site that does not answer", 1),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-import pyspark.sql.connect.proto as pb2
-
 from binders.spark.connect.grpc_client import ConnectClient, ServerRefused
 from binders.spark.connect.probe import ServerProbe
+from binders.spark.connect.protocol import pb2
 from binders.spark.query.options import probe_options, reach_options
 from speck.core.inventory import Inventory
 from speck.core.profile import CoreProbe, LinkProbe
