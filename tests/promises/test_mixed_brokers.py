@@ -99,9 +99,7 @@ def counts(friend: MqttFriend) -> Counter[str]:
     return latest
 
 
-def test_every_message_is_counted_once_over_kafka_whatever_is_killed(
-    tmp_path: Path, kafka: KafkaServer
-) -> None:
+def test_every_message_is_counted_once_whatever_is_killed(tmp_path: Path, kafka: KafkaServer) -> None:
     spark, flink = SparkServer(tmp_path / "spark"), FlinkServer(tmp_path / "flink")
     with MosquittoServer(tmp_path / "mosquitto") as broker, spark, flink:
         of_flink = Engine(
