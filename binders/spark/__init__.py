@@ -122,4 +122,5 @@ STANDALONE = EngineKind(
     policy_fault=policy_fault,
     output_modes=True,
     reached_code=reached,
+    lacks_brokers=("kafka",),
 )
