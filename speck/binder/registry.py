@@ -30,6 +30,17 @@ class Parameter:
     types: tuple[type, ...] = ()
 
 
+@dataclass(frozen=True)
+class QueryRunner:
+    """The code that runs the queries of SQL jobs: its file, and the class or function in it.
+
+    It takes an argument ``program``, the query in canonical form.
+    """
+
+    path: Path
+    entry_class: str
+
+
 SampleSplit = Callable[[Path, str, Mapping[str, Scalar], Sequence[str], int | None], SplitSample]
 
 
@@ -51,6 +62,7 @@ class EngineKind:
     may have the trigger :data:`speck.core.trigger.REAL_TIME`.
     ``reached_code(path, entry_class)`` returns the statements of faultless code that the job reaches, where
     they can be read (``None``: the whole file counts); a change of others restarts no job.
+    ``queries`` is the code that runs the queries of SQL jobs (``None``: the engine runs none).
     """
 
     name: str
@@ -70,6 +82,7 @@ class EngineKind:
     retains: bool = False
     real_time: bool = False
     reached_code: Callable[[Path, str], ReachedCode | None] | None = None
+    queries: QueryRunner | None = None
 
 
 @dataclass(frozen=True)
