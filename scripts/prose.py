@@ -19,7 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("speck", "speck_learned", "binders", "jars_and_apps", "benchmarks", "scripts", "testbed", "tests")
+PACKAGES = (
+    "speck",
+    "speck_baselines",
+    "binders",
+    "jars_and_apps",
+    "benchmarks",
+    "scripts",
+    "testbed",
+    "tests",
+)
 PRODUCT = ("speck", "binders")  # their strings reach users: errors, events, help, descriptions of fields
 DASHBOARD = "speck/server/dashboard/assets"
 PAGES = ("README.md", "docs/*.md")

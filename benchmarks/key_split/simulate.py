@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.common import Figure
 from benchmarks.key_split import bypass, model
 from benchmarks.key_split.stream import Run, Stream, imbalance, run
+from jars_and_apps.key_split.baselines.policy import shipped, shipped_text
 from jars_and_apps.key_split.partitioners.protocol import Partitioner
 from jars_and_apps.key_split.partitioners.table import PARTITIONERS
-from jars_and_apps.key_split.policy import shipped, shipped_text
 from testbed.results import add_output_options, published
 
 EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0)

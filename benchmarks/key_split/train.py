@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.key_split.learn import steps
-from jars_and_apps.key_split.policy import by_mean, features, packed
+from jars_and_apps.key_split.baselines.policy import by_mean, features, packed
 
 if TYPE_CHECKING:
     from benchmarks.key_split.learn.agent import Agent

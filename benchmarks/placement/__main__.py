@@ -21,7 +21,7 @@ from speck.errors import SpeckError
 from speck.placement.cost import Figures, evaluate
 from speck.placement.policies import Budget, place, policies, policy, solver_available
 from speck.placement.problem import Problem
-from speck_learned.predictor import predictors
+from speck_baselines.learned.predictor import predictors
 from testbed.placement.random_problems import make
 from testbed.results import add_output_options, published
 

@@ -34,7 +34,7 @@ from speck.local.wan.network import Link, unavailable
 from speck.placement.cost import PENALTY
 from speck.placement.problem import Weights
 from speck.placement.profile import Inputs
-from speck_learned.records import described
+from speck_baselines.learned.records import described
 from testbed.results import add_output_options, published
 
 EDGE_CORES, CLOUD_CORES = 0.3, 1.0

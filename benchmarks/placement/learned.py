@@ -15,10 +15,10 @@ from benchmarks.simulate.intervals import interval, q_error
 from speck.placement.cost import evaluate
 from speck.placement.policies import Budget, place, policy
 from speck.placement.problem import Placement, Problem
-from speck_learned.candidates import candidates
-from speck_learned.predictor import predictors
-from speck_learned.records import Record
-from speck_learned.targets import PRESSED, offered
+from speck_baselines.learned.candidates import candidates
+from speck_baselines.learned.predictor import predictors
+from speck_baselines.learned.records import Record
+from speck_baselines.learned.targets import PRESSED, offered
 from testbed.placement.random_problems import make
 from testbed.placement.training_data import SECONDS, UNSEEN, WARM, simulated, world
 from testbed.simulate.observed import mean_age, objective

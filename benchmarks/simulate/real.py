@@ -1,10 +1,10 @@
 """Simulator (b) against runs of real engines.
 
 A run is one line of JSON, as ``benchmarks.placement gates`` writes it, with the two members that
-``speck_learned.records.described`` makes of the problem and the placement: ``problem`` and ``placed``.  Its
-``measured`` has ``rate``, the messages/s that the last jobs take in, ``wan`` (bytes/s), ``p95`` (s, of the
-slowest sink) and ``cores``, the share of each site's cores in use, by name.  A figure that was not measured
-is left out.
+``speck_baselines.learned.records.described`` makes of the problem and the placement: ``problem`` and
+``placed``.  Its ``measured`` has ``rate``, the messages/s that the last jobs take in, ``wan`` (bytes/s),
+``p95`` (s, of the slowest sink) and ``cores``, the share of each site's cores in use, by name.  A figure that
+was not measured is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.simulate.intervals import q_error, summary
 from speck.placement.problem import Placement, Problem
-from speck_learned.records import problem_of
+from speck_baselines.learned.records import problem_of
 from testbed.simulate.observed import Observed
 from testbed.simulate.runs import by_messages
 

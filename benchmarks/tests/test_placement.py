@@ -13,7 +13,7 @@ def test_without_the_extra_the_benchmark_measures_nothing(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["benchmarks.placement", "--policies", "flatvec"])
     assert benchmark.main() == 1
-    assert "pip install 'speck[learned]'" in capsys.readouterr().err
+    assert "pip install 'speck[baselines]'" in capsys.readouterr().err
 
 
 def test_the_benchmark_names_an_unknown_policy(

@@ -68,7 +68,7 @@ def sample_split(
 
 def policy_fault(data: bytes) -> str | None:
     """The fault of a policy's file; see :attr:`speck.binder.EngineKind.policy_fault`."""
-    from jars_and_apps.key_split.policy import Policy
+    from jars_and_apps.key_split.baselines.policy import Policy
 
     try:
         Policy.of_bytes(data)

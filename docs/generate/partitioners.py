@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from docs.generate import tables
 from docs.generate.tables import code, sentence, table
@@ -20,12 +20,22 @@ def page() -> str:
             "# Partitioners",
             "",
             "Generated from their classes. A partitioner gives the rows of a `key_split` to its workers;",
-            "results never depend on it. Their figures are in [the benchmarks](benchmarks.md).",
+            "results never depend on it.",
             "",
-            *table(["partitioner", "rule", "with a number of combiners"], map(_row, KINDS)),
+            *_table(name for name, kind in KINDS.items() if not kind.comparison),
+            "## For comparison",
+            "",
+            "Partitioners of the literature, and a stress. They need no further package and can be named as",
+            "any other; their figures are in [the benchmarks](benchmarks.md).",
+            "",
+            *_table(name for name, kind in KINDS.items() if kind.comparison),
             *(line for name in KINDS for line in _section(name, PARTITIONERS[name])),
         ]
     )
+
+
+def _table(names: Iterable[str]) -> list[str]:
+    return table(["partitioner", "rule", "with a number of combiners"], map(_row, names))
 
 
 def _row(name: str) -> list[str]:

@@ -59,6 +59,7 @@ from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
 from speck.apply.job_state import ActionFailed
 from speck.apply.operation import Operation
+from speck.apply.planned import PlannedChange
 from speck.apply.sessions import Sessions
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.steps import Steps, former_form
@@ -72,30 +73,26 @@ from speck.core.schedule import Step, StepKey, StepKind, schedule
 from speck.core.settings import Settings
 from speck.errors import SpeckError, StoreError
 from speck.logs import about, carried
-from speck.store import JobRecord, Store
+from speck.store import Store
 
 _log = logging.getLogger(__name__)
 
 _WAITING = frozenset({StepKind.DRAIN, StepKind.AWAIT_RUNNING})
 
 
-def schedule_from(
-    store: Store,
-    plan: Plan,
-    records: Iterable[JobRecord],
-    left_behind: Collection[str] = frozenset(),
-    *,
-    delete_all: bool = False,
-) -> tuple[Step, ...]:
-    """The schedule of a plan, with what earlier operations have left to be done, as the store has it.
+def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
+    """The schedule of a planned change, with what earlier operations have left to be done.
 
-    ``records`` are those of the composition's jobs.  See :func:`~speck.core.schedule.schedule` for the rest.
+    It is read when it is shown and when it is carried out: accepting a change writes records that it depends
+    on.
     """
+    plan, left_behind = planned.due, planned.request.leave_behind
     actions = {each.job.job_name: each for each in plan.actions}
+    records = store.jobs(planned.composition)  # not one by one: they are many
     found = [(record, actions[record.name]) for record in records if record.name in actions]
     return schedule(
         plan,
-        delete_all=delete_all,
+        delete_all=not planned.desired,
         left_behind=left_behind,
         reached={
             record.name

@@ -11,11 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from speck.apply.executor import Executor, schedule_from
+from speck.apply.executor import Executor, schedule_of
 from speck.apply.operation import Operation, end_state, outcome_at_end, summary_data
 from speck.apply.planned import PlannedChange
 from speck.binder.pool import BinderPool
-from speck.core.job import Job
 from speck.core.lifecycle import (
     AUTOMATIC,
     ActionState,
@@ -26,7 +25,6 @@ from speck.core.lifecycle import (
 )
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import refuse_operation
-from speck.core.schedule import Step
 from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
@@ -188,33 +186,30 @@ class Operations:
     ) -> Operation:
         """Accept a planned change: one write of its intent and of what ``record`` adds; then it is applied.
 
-        Raises :class:`~speck.errors.Busy` for one of another generation than the composition's.
+        Of one that resumes an operation both are stored already.  Raises :class:`~speck.errors.Busy` for one
+        of another generation than the composition's.
         """
         name = planned.composition
         with self._lock:
             if planned.generation is not None and not self.is_idle_since(name, planned.generation):
                 raise Busy(f"composition {name!r}: another change has begun since this one was planned")
-            now = self.clock()
-            operation = Operation(
-                self._next_id(now), name, planned.number, planned.request, now, self.clock, list(warnings)
-            )
+            operation = planned.resumes or self._operation(planned, warnings)
             operation.plan(planned.plan)
-            with self.store.transaction() as transaction:
-                if record is not None:
-                    record(transaction, operation, planned)
-                self._put_intent(transaction, operation, planned.plan)
-            self._begin(operation, planned.desired, planned.plan)
+            for job, reason in planned.waits.items():
+                operation.finish(job, ActionState.WAITING, reason)
+            if planned.resumes is None:
+                with self.store.transaction() as transaction:
+                    if record is not None:
+                        record(transaction, operation, planned)
+                    self._put_intent(transaction, operation, planned.plan)
+            self._begin(operation, planned)
         return operation
 
-    def resume(
-        self, operation: Operation, desired: Mapping[str, Job], plan: Plan, waits: Mapping[str, str]
-    ) -> None:
-        """Go on with an interrupted operation by a new plan; ``waits`` are the reasons of jobs left out."""
-        operation.plan(plan)
-        for name, reason in waits.items():
-            operation.finish(name, ActionState.WAITING, reason)
-        due = tuple(each for each in plan.actions if each.job.job_name not in waits)
-        self._begin(operation, desired, replace(plan, actions=due))
+    def _operation(self, planned: PlannedChange, warnings: Iterable[str]) -> Operation:
+        now, name = self.clock(), planned.composition
+        return Operation(
+            self._next_id(now), name, planned.number, planned.request, now, self.clock, list(warnings)
+        )
 
     def refuse_busy(self, composition: str) -> None:
         """Raise :class:`~speck.errors.Busy` while an operation changes a composition, or at shutdown.
@@ -263,8 +258,8 @@ class Operations:
             )
         )
 
-    def _begin(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
-        """Apply a plan in a thread of its own."""
+    def _begin(self, operation: Operation, planned: PlannedChange) -> None:
+        """Apply a planned change in a thread of its own."""
         self._operations[operation.id] = operation
         self._at_work[operation.composition] = operation
         self._generations[operation.composition] += 1
@@ -272,47 +267,41 @@ class Operations:
         # A daemon: the end of the process does not wait for an engine that is silent (see :meth:`join`).
         work = threading.Thread(
             target=self._run,
-            args=(operation, desired, plan),
+            args=(operation, planned),
             name=f"operation-{operation.id}",
             daemon=True,
         )
         self._threads.append(work)
         work.start()
 
-    def _run(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
+    def _run(self, operation: Operation, planned: PlannedChange) -> None:
         with about(operation=operation.id, composition=operation.composition):
             error = ""
             try:
-                self._apply(operation, desired, plan)
+                self._apply(operation, planned)
             except Exception as problem:
                 _log.exception("operation %s", operation.id)
                 error = f"internal error: {problem!r}"
             try:
-                self._end(operation, plan, error)
+                self._end(operation, planned.due, error)
             except Exception as problem:
                 _log.exception("operation %s could not be ended", operation.id)
                 operation.end(error or f"internal error: {problem!r}")  # somebody may wait for it
 
-    def _apply(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
+    def _apply(self, operation: Operation, planned: PlannedChange) -> None:
         executor = Executor(
             self.store,
             self.pool,
             operation,
-            desired,
+            planned.desired,
             self.retention.artifacts.placed,
             self.mint,
             self.clock,
             self.settings,
         )
-        executor.run(plan, self._schedule(operation, desired, plan))
+        executor.run(planned.due, schedule_of(self.store, planned))
         for listener in self.on_applied:
             listener(operation)
-
-    def _schedule(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> tuple[Step, ...]:
-        records = self.store.jobs(operation.composition)  # not one by one: they are many
-        return schedule_from(
-            self.store, plan, records, operation.request.leave_behind, delete_all=not desired
-        )
 
     def _observe(self, operation: Operation, plan: Plan) -> None:
         """Observe the jobs that were changed: users look now, the reconciler only in a while."""

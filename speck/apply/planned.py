@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from speck.apply.adoption import AdoptionPlan
+from speck.apply.operation import Operation
 from speck.core.change import Request
 from speck.core.job import Job
 from speck.core.plan import Plan
@@ -21,7 +22,9 @@ class PlannedChange:
     ``desired`` are the jobs that the operation is to reach, ``plan`` its actions.  ``revision`` is the next
     one, ``None`` if the last one stays; ``restored`` the number of the revision that a rollback brings back.
     ``generation`` is that of the composition (:meth:`speck.apply.operations.Operations.generations`), of a
-    change by a loop that gives way to any other.
+    change by a loop that gives way to any other.  ``resumes`` is the interrupted operation that is carried
+    on: its intent and its revision are stored already.  ``waits`` has the reasons of jobs whose actions are
+    left to the reconciler.
     """
 
     request: Request
@@ -34,6 +37,8 @@ class PlannedChange:
     warnings: tuple[Fault, ...] = ()
     adoption: AdoptionPlan | None = None
     generation: int | None = None
+    resumes: Operation | None = None
+    waits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def composition(self) -> str:
@@ -44,3 +49,11 @@ class PlannedChange:
     def number(self) -> int:
         """The number of the revision that the operation is on."""
         return self.head.revision if self.revision is None else self.revision.number
+
+    @property
+    def due(self) -> Plan:
+        """The part of the plan that is carried out now."""
+        if not self.waits:
+            return self.plan
+        due = tuple(each for each in self.plan.actions if each.job.job_name not in self.waits)
+        return replace(self.plan, actions=due)

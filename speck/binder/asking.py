@@ -8,13 +8,16 @@ again and again keep their calls instead: :mod:`speck.binder.patience`.)
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from speck.errors import OutcomeUnknown, SpeckError
@@ -22,6 +25,8 @@ from speck.errors import OutcomeUnknown, SpeckError
 AT_ONCE = 16  # places that are asked at a time, for the memory and the processor of the coordinator
 GRACE = 0.5  # s without any answer, after which those who are asked leave their places to others
 CLOSING = 2.0  # s, for which the end of a part waits for its calls: what they answer is used no more
+IDLE = 32  # threads that wait for a call at most: some 100 KB each
+IDLE_SECONDS = 30.0  # longer than the period of the reconciler, which asks all engines in each round
 
 _Place = TypeVar("_Place", bound=Hashable)
 _Answer = TypeVar("_Answer")
@@ -88,5 +93,60 @@ def begin(call: Callable[[], _Answer], name: str) -> Future[_Answer]:
         except BaseException as error:  # whatever it is, who waits for the future gets it
             future.set_exception(error)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    _threads.run(run, name)
     return future
+
+
+_Work = Callable[[], None]
+
+
+class _Threads:
+    """Daemon threads, each of which makes one call after another, and ends after a time without any.
+
+    A round asks each engine and broker, and a long operation makes thousands of calls: a new thread for each
+    took a tenth of the processor time.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as in a forked process, which has none of the threads."""
+        self._idle: list[SimpleQueue[tuple[_Work, str]]] = []
+        self._guard = threading.Lock()  # only around the list: no call is made under it
+
+    def run(self, work: _Work, name: str) -> None:
+        """Do the work in an idle thread, or in a new one."""
+        with self._guard:
+            queue = self._idle.pop() if self._idle else None
+        if queue is None:
+            queue = SimpleQueue()
+            threading.Thread(target=self._work, args=(queue,), name=name, daemon=True).start()
+        queue.put((work, name))
+
+    def _work(self, queue: SimpleQueue[tuple[_Work, str]]) -> None:
+        thread = threading.current_thread()
+        while (next_work := self._next(queue)) is not None:
+            work, thread.name = next_work
+            # Nothing of one call is seen by the next, as in a thread of its own.
+            Context().run(work)
+            del work, next_work  # the call's values live no longer than it
+            thread.name = "idle"
+            with self._guard:
+                if len(self._idle) >= IDLE:
+                    return
+                self._idle.append(queue)
+
+    def _next(self, queue: SimpleQueue[tuple[_Work, str]]) -> tuple[_Work, str] | None:
+        try:
+            return queue.get(timeout=IDLE_SECONDS)
+        except Empty:
+            with self._guard:
+                if queue in self._idle:
+                    self._idle.remove(queue)
+                    return None
+        return queue.get()  # it was taken from the list just now
+
+
+_threads = _Threads()
+os.register_at_fork(after_in_child=_threads.forget)

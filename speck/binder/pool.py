@@ -7,8 +7,18 @@ import time
 from collections.abc import Callable, Collection, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, ArtifactServer, BrokerBinder, EngineBinder, Registry, scheme_of
+from speck.binder import (
+    ENGINE_OF_SCHEME,
+    ArtifactServer,
+    BrokerBinder,
+    BrokerKind,
+    EngineBinder,
+    EngineKind,
+    Registry,
+    scheme_of,
+)
 from speck.binder.asking import ask
 from speck.binder.instrumented import Call, Listener, instrumented, is_called
 from speck.binder.lane import Lane
@@ -27,6 +37,13 @@ _WAITING = "waiting"
 
 def _ignore(call: Call) -> None:
     """Ignore a call."""
+
+
+Remote = Callable[[EngineKind | BrokerKind, str], Any]
+
+
+def _no_agent(kind: EngineKind | BrokerKind, address: str) -> None:
+    """No place is reached otherwise."""
 
 
 CLOSING = 20.0  # s, for which the end waits for tasks, and then for engines and brokers to disconnect
@@ -48,6 +65,8 @@ class BinderPool:
 
     Plans may name any number of addresses, so those that are not ``in_use`` are forgotten from time to time:
     their binders are closed, and the listeners of ``on_forgotten`` get them.  ``clock`` is steady, s.
+
+    ``remote(kind, address)`` is the binder of a place that is reached otherwise than by its address.
     """
 
     registry: Registry
@@ -56,6 +75,7 @@ class BinderPool:
     listener: Listener = _ignore
     owner: str = ""
     clock: Callable[[], float] = time.monotonic
+    remote: Remote = field(default_factory=lambda: _no_agent, init=False)
     in_use: Callable[[], Set[str]] = field(default_factory=lambda: _nothing, init=False)
     on_forgotten: list[Callable[[Collection[str]], object]] = field(default_factory=list, init=False)
     _used: dict[str, float] = field(default_factory=dict, init=False)  # when each address was asked for
@@ -73,7 +93,7 @@ class BinderPool:
         self._note_use(address)
         with self._lock:
             if (engine, address) not in self._engines:
-                binder = kind.connect(address, self.inventory)
+                binder = self.remote(kind, address) or kind.connect(address, self.inventory)
                 if self.artifacts is not None:
                     binder.take_artifacts(self.artifacts)
                 self._engines[engine, address] = instrumented(binder, kind.name, address, self.listener)
@@ -95,7 +115,7 @@ class BinderPool:
         self._note_use(address)
         with self._lock:
             if address not in self._brokers:
-                binder = kind.connect(address, self.inventory)
+                binder = self.remote(kind, address) or kind.connect(address, self.inventory)
                 if self.owner:
                     binder.take_owner(self.owner)
                 self._brokers[address] = instrumented(binder, kind.name, address, self.listener)

@@ -23,6 +23,7 @@ from speck.server.tokens import token_of
 _MODULES = {
     "adaptation": ("adapt",),
     "adoption": ("adopt",),
+    "agent": ("agent",),
     "completion": ("completion",),
     "compositions": ("apply", "compositions", "delete", "left-behind", "operation", "plan"),
     "doctor": ("doctor",),
@@ -58,7 +59,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("top", "watch", "graph", "split"),
     ),
     "Operate": ("doctor", "left-behind", "adopt", "store", "token"),
-    "Sites": ("sites", "workers"),
+    "Sites": ("sites", "workers", "agent"),
     "Files": ("init", "validate", "fmt", "schema", "sql"),
     "This machine": ("local", "demo", "completion"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,11 +146,11 @@ def policies(client: Client, as_json: bool) -> None:
     try:
         data = client.policies()
     except NoServer as error:
-        from speck.placement.policies import policies as installed  # takes a while to import
+        from speck.placement.policies import catalogue  # takes a while to import
 
         err.print(f"{error}; the policies of this installation:", markup=False)
-        data = [{"name": each.name, "about": each.about} for each in installed().values()]
-    show_data(data, [render.policies_table(data)], as_json)
+        data = [asdict(each) for each in catalogue()]
+    show_data(data, render.policies_tables(data), as_json)
 
 
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Only show the plan; exits 2 with changes.")

@@ -96,4 +96,6 @@ def _served(url: str, settings: ServerSettings, inventory: Inventory) -> Iterato
     else:
         yield f"  sites  {settings.sites.absolute()} ({', '.join(inventory.sites) or 'none'})"
     yield f"  code   {', '.join(str(root.absolute()) for root in settings.coordinator.roots)}"
+    if settings.agents is not None:
+        yield f"  agents {settings.agents}"
     yield f"  store  {settings.data_dir.absolute()}"

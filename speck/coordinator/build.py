@@ -11,7 +11,7 @@ from functools import partial
 from speck.apply.adoption import Adoptions
 from speck.apply.operations import Operations
 from speck.binder import Registry
-from speck.binder.pool import BinderPool
+from speck.binder.pool import BinderPool, Remote
 from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
@@ -99,10 +99,12 @@ def build(
     clock: Callable[[], float] = time.time,
     backoff: Backoff | None = None,
     inputs: Callable[[], Inputs] | None = None,
+    remote: Remote | None = None,
 ) -> Services:
     """One coordinator of a store, not started yet.  ``mint`` makes ids, ``clock`` gives Unix time, s.
 
-    ``inputs`` gives the profiles from which jobs are placed.
+    ``inputs`` gives the profiles from which jobs are placed, ``remote`` the binders of places that are not
+    reached by their addresses.
     """
     inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
     metrics = Metrics(clock)
@@ -112,6 +114,7 @@ def build(
     artifacts = Artifacts(store.directory / "artifacts", settings.roots, sent)
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
+    pool.remote = remote or pool.remote
     history = History(store)
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
     code = CodeChanges(artifacts, registry, deployments)

@@ -81,7 +81,8 @@ class Changes:
         """
         name = planned.composition
         with self.operations.exclusive(name, planned.request.kind), self.placer.reservation(name):
-            self.placer.reserve(Composition(name, planned.desired))
+            adopts = planned.adoption is not None
+            self.placer.reserve(Composition(name, planned.desired), running=adopts)
             return self._accept(self.planner.revised(planned))
 
     def carry_out(self, change: Change, request: Request) -> tuple[Operation, PlannedChange]:

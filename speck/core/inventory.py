@@ -242,7 +242,8 @@ class Site(Broker):
 
     ``labels`` are names to choose sites by; ``tier`` is ``edge``, ``region`` or ``cloud``.  ``cores``,
     ``speed`` and ``price`` are of the machines that all engines share, as for :class:`Engine`; either the
-    site has them, or its engines do.
+    site has them, or its engines do.  ``agent``: its engines and its broker are reached through the agent
+    that runs there.
     """
 
     name: str
@@ -253,6 +254,7 @@ class Site(Broker):
     price: float | None = None
     tier: str | None = None
     labels: tuple[str, ...] = ()
+    agent: bool = False
 
     @property
     def all_cores(self) -> float | None:

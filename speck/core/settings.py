@@ -246,9 +246,10 @@ HOST, PORT = "127.0.0.1", 8180  # of the server; its clients look for it there
 class ServerSettings:
     """The settings of a server process, and those of its coordinator.
 
-    ``rate`` is in requests/s of one client (0: any number; ``None``: any on loopback, :data:`CLIENT_RATE`
-    beyond), ``ending`` in s.  ``token_file`` holds one token, ``tokens`` names several; ``tls_cert`` and
-    ``tls_key`` are PEM files.
+    ``agents`` is the address at which agents connect, ``agent_tokens`` the file with the tokens of their
+    sites.  ``rate`` is in requests/s of one client (0: any number; ``None``: any on loopback,
+    :data:`CLIENT_RATE` beyond), ``ending`` in s.  ``token_file`` holds one token, ``tokens`` names several;
+    ``tls_cert`` and ``tls_key`` are PEM files.
     """
 
     host: str = setting(HOST, "--host", "Address to listen on.")
@@ -268,6 +269,15 @@ class ServerSettings:
     tokens: Path | None = _file("--tokens", "File with named tokens and their roles (see speck token add).")
     tls_cert: Path | None = _file("--tls-cert", "TLS certificate with its chain (PEM); enables HTTPS.")
     tls_key: Path | None = _file("--tls-key", "Private key of the certificate (PEM, without a password).")
+    agents: str | None = setting(
+        None,
+        "--agents",
+        "Address at which the agents of sites connect; beyond loopback, it requires --tls-cert.",
+        unit="[HOST:]PORT",
+    )
+    agent_tokens: Path | None = _file(
+        "--agent-tokens", "File with the tokens of sites (speck token add FILE SITE); for --agents."
+    )
     allowed_hosts: tuple[str, ...] = setting(
         (),
         "--allow-host",
@@ -297,11 +307,15 @@ class ServerSettings:
     )
 
     def __post_init__(self) -> None:
-        _check(self, self._tokens_fault(), self._tls_fault())
+        _check(self, self._tokens_fault(), self._tls_fault(), self._agents_fault())
 
     def _tokens_fault(self) -> str | None:
         both = self.token_file is not None and self.tokens is not None
         return "--tokens and --token-file exclude each other (expected one of them)" if both else None
+
+    def _agents_fault(self) -> str | None:
+        one = (self.agents is None) != (self.agent_tokens is None)
+        return "--agents and --agent-tokens must be given together" if one else None
 
     def _tls_fault(self) -> str | None:
         one = (self.tls_cert is None) != (self.tls_key is None)

@@ -6,23 +6,24 @@ its own.  A probe is a message to a topic of SpecK's that is used once; it is no
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
 from speck.binder import BrokerBinder, Feed
+from speck.binder.asking import ask
 from speck.core.runtime import Complaint
 from speck.errors import BinderError
 from speck.store.deployments import Snapshot
 
 PATIENCE = 1.0  # s, in which a bridge passes a message on; over a link that is slower it is not found
-_LONGEST = 3.0  # s, for a broker to send its own probe back
+_LONGEST = 3.0  # s, for a broker to take a subscription or a probe, and to send its own probe back
 _POLL = 0.02
-_THREADS = 16
 _TOPIC = "speck/probe"
 
 BRIDGE_REMEDY = (
@@ -76,28 +77,46 @@ def _same(source: str, target: str) -> Complaint:
 def _passed_on(brokers: Mapping[str, BrokerBinder]) -> list[tuple[str, str]]:
     """The pairs of brokers of which the second gets what is published at the first."""
     run, names = uuid.uuid4().hex, sorted(brokers)
-    with ExitStack() as open_feeds:
-        feeds: dict[str, Feed] = {}
-        threads = open_feeds.enter_context(ThreadPoolExecutor(min(_THREADS, len(names))))
-        for name, feed in zip(names, threads.map(lambda each: _feed(brokers[each], run), names), strict=True):
-            if feed is not None:
-                open_feeds.callback(feed.close)
-                feeds[name] = feed
-        own = {name: str(number) for number, name in enumerate(names)}
-        list(threads.map(lambda each: _send(brokers[each], f"{_TOPIC}/{run}/{own[each]}"), names))
-        arrived = _collect(feeds, own)
+    own = {name: str(number) for number, name in enumerate(names)}
+    with _Feeds() as feeds:
+        # Of a broker that fails or is silent, its own check has the reason.
+        found = ask(
+            names, lambda name: feeds.open(brokers[name], f"{_TOPIC}/{run}/+"), _LONGEST, name="bridges"
+        ).answers
+        ask(
+            names,
+            lambda name: brokers[name].send_probe(f"{_TOPIC}/{run}/{own[name]}"),
+            _LONGEST,
+            name="bridges",
+        )
+        arrived = _collect(found, own)
     return [(names[int(number)], name) for name, numbers in arrived.items() for number in sorted(numbers)]
 
 
-def _feed(broker: BrokerBinder, run: str) -> Feed | None:
-    with suppress(BinderError):  # its own check tells
-        return broker.subscribe([f"{_TOPIC}/{run}/+"])
-    return None
+class _Feeds:
+    """Feeds that are open until the block ends; one that is opened later is closed at once."""
 
+    def __init__(self) -> None:
+        self._open: list[Feed] | None = []
+        self._lock = threading.Lock()  # a broker that was silent may answer while the block ends
 
-def _send(broker: BrokerBinder, topic: str) -> None:
-    with suppress(BinderError):
-        broker.send_probe(topic)
+    def open(self, broker: BrokerBinder, topic: str) -> Feed:
+        feed = broker.subscribe([topic])
+        with self._lock:
+            if self._open is not None:
+                self._open.append(feed)
+                return feed
+        feed.close()
+        return feed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            feeds, self._open = self._open or [], None
+        for feed in feeds:
+            feed.close()
 
 
 def _collect(feeds: Mapping[str, Feed], own: Mapping[str, str]) -> dict[str, set[str]]:

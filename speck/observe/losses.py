@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Scalar
@@ -24,7 +24,8 @@ from speck.store import Event
 
 EVENT_PERIOD = 60.0  # s between two events of one job and reason
 RECENT = 86_400.0  # s, for which a loss marks its job
-MOST_JOBS = 2000  # of which the counts are kept
+MOST_JOBS = 2000  # of which the counts are kept: those with the latest ones
+MOST_BROKERS = 2000  # the same of brokers
 
 
 class LossKind(StrEnum):
@@ -167,6 +168,12 @@ class _JobLosses:
     counts: dict[str, _Count] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _BrokerDrops:
+    last: int = 0  # the broker's last report
+    count: _Count = field(default_factory=_Count)
+
+
 @dataclass(frozen=True, slots=True)
 class LossCount:
     """The messages of one job and reason since this coordinator began."""
@@ -190,8 +197,7 @@ class LossRecorder:
     write: Callable[[list[Event]], None]
     steady: Clock = field(init=False)
     _jobs: OrderedDict[str, _JobLosses] = field(default_factory=OrderedDict, init=False)
-    _dropped: dict[str, _Count] = field(default_factory=dict, init=False)
-    _seen: dict[str, int] = field(default_factory=dict, init=False)  # the last report of each broker
+    _dropped: OrderedDict[str, _BrokerDrops] = field(default_factory=OrderedDict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _reporting: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -234,25 +240,19 @@ class LossRecorder:
         A broker does not report the session, and so not the job.
         """
         with self._lock:
-            count, grown = (
-                self._dropped.setdefault(broker, _Count()),
-                _growth(self._seen.get(broker, 0), total),
-            )
-            self._seen[broker] = total
-            self._count(count, grown)
+            known = _touched(self._dropped, broker, _BrokerDrops, MOST_BROKERS)
+            self._count(known.count, _growth(known.last, total))
+            known.last = total
         self.report()
 
     def dropped(self) -> dict[str, int]:
         """The messages that each broker has dropped as far as it has reported them, by address."""
         with self._lock:
-            return {broker: count.total for broker, count in self._dropped.items()}
+            return {broker: known.count.total for broker, known in self._dropped.items()}
 
     def _known(self, composition: str, job: str) -> _JobLosses:
-        known = self._jobs.setdefault(job, _JobLosses())
+        known = _touched(self._jobs, job, _JobLosses, MOST_JOBS)
         known.composition = composition
-        self._jobs.move_to_end(job)
-        if len(self._jobs) > MOST_JOBS:
-            self._jobs.popitem(last=False)
         return known
 
     def _add(self, known: _JobLosses, reason: str, number: int, *, reported: bool = False) -> None:
@@ -287,7 +287,8 @@ class LossRecorder:
                 if count.unreported and count.reported_at <= oldest:
                     event = _event(now, job, known.composition, REASONS[name], count)
                     yield count, count.unreported, event
-        for broker, count in self._dropped.items():
+        for broker, drops in self._dropped.items():
+            count = drops.count
             if count.unreported and count.reported_at <= oldest:
                 message = f"broker {broker}: {count.unreported} messages dropped, since a session was full"
                 yield count, count.unreported, Event(now, EventKind.LOST, message, automatic=True)
@@ -322,6 +323,20 @@ class LossRecorder:
             }
             for reason, count in sorted(counts, key=lambda each: list(LossKind).index(each[0].kind))
         ]
+
+
+_Known = TypeVar("_Known")
+
+
+def _touched(known: OrderedDict[str, _Known], name: str, new: Callable[[], _Known], most: int) -> _Known:
+    """The entry of a name, made if there is none, as the latest of at most so many."""
+    found = known.get(name)
+    if found is None:
+        found = known[name] = new()
+    known.move_to_end(name)
+    if len(known) > most:
+        known.popitem(last=False)
+    return found
 
 
 def _growth(before: int, after: int) -> int:

@@ -61,6 +61,7 @@ class ReaderWatch:
     _known: dict[str, _Attempt] = field(default_factory=dict, init=False)
     _asked: dict[str, Future[None]] = field(default_factory=dict, init=False)  # by broker
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def note(self, snapshots: Sequence[Snapshot], statuses: Mapping[str, JobStatus]) -> None:
         """Note the jobs that run, and begin to look for the readers that were not seen; does not wait."""
@@ -119,10 +120,13 @@ class ReaderWatch:
             self._asked.pop(broker, None)
 
     def close(self) -> None:
-        """Wait a moment for the looks that are under way."""
+        """Begin no further look, and wait a moment for those that are under way."""
+        self._closed = True
         wait(self._asked.values(), CLOSING)
 
     def _ask(self, address: str, attempts: Sequence[_Attempt]) -> None:
+        if self._closed:
+            return
         try:
             broker = self.pool.broker(address)
             found = broker.readers([each.record.attempt.session for each in attempts])

@@ -1,4 +1,8 @@
-"""Placement policies behind one interface, found by the entry points of the group ``speck.policies``."""
+"""Placement policies behind one interface, found by entry points.
+
+``speck`` and ``search`` are built in.  Policies of other packages are in the group ``speck.policies``, those
+that only serve for comparison in ``speck.policies.comparison``.  A policy is imported when it is first used.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
-from speck.errors import Fault, InvalidInput
-from speck.placement import baselines
+from speck.errors import Fault, InvalidInput, one_line
+from speck.placement import starts
 from speck.placement.cost import evaluate
-from speck.placement.exhaustive import exhaustive
-from speck.placement.forecast import forecast_greedy
 from speck.placement.problem import Placement, Problem, Tier
 from speck.placement.search import EPSILON, Deadline, search
 
 GROUP = "speck.policies"
+COMPARISON_GROUP = "speck.policies.comparison"
 
 # Up to this number of units one program is solved; more are solved in parts.
 WHOLE = 150
@@ -54,38 +57,26 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RulePolicy:
-    """A policy without a budget: a function of the problem."""
+class ListedPolicy:
+    """A policy in the list of those that are installed; ``comparison``: it only serves for comparison."""
 
     name: str
     about: str
-    rule: Callable[[Problem], Placement]
+    comparison: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadablePolicy:
+    """A policy whose package is installed and cannot be imported."""
+
+    name: str
+    about: str
 
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
-        """Apply the rule."""
-        return self.rule(problem)
-
-
-class Exhaustive:
-    """All placements."""
-
-    name = "exhaustive"
-    about = "every placement compared, for small compositions"
-
-    def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
-        """Compare all placements; refuses more than the budget allows."""
-        return exhaustive(problem, Deadline(budget.clock, budget.seconds).over)
-
-
-class ForecastGreedy:
-    """Steps for the rates of the near future; stands in for PredictivePPM, which has no public definition."""
-
-    name = "forecast-greedy"
-    about = "at most three moves, for the sources' rates forecast ten minutes ahead (Holt's trend)"
-
-    def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
-        """Descend from the incumbent."""
-        return forecast_greedy(problem, incumbent)
+        """Raise :class:`~speck.errors.InvalidInput` with the reason."""
+        right = "expected a package that can be imported; repair or remove it"
+        message = f"policy {self.name!r} {self.about} ({right})"
+        raise InvalidInput([Fault(message, field="policy", value=self.name)], "placement")
 
 
 class Search:
@@ -103,10 +94,10 @@ class Search:
 
 
 _STARTS: Sequence[Callable[[Problem], Placement]] = (
-    baselines.light_offload,
-    baselines.in_cloud,
-    baselines.amnis,
-    baselines.at_source,
+    starts.light_offload,
+    starts.in_cloud,
+    starts.amnis,
+    starts.at_source,
 )
 
 
@@ -174,19 +165,33 @@ def _regions(problem: Problem) -> list[int]:
     return sorted(regions, key=lambda each: -problem.sites[each].cores * problem.sites[each].speed)[:REGIONS]
 
 
+def policy_names() -> tuple[str, ...]:
+    """The names of all policies: the built-in ones, those of other packages, those for comparison."""
+    return (*_BUILT_IN, *_installed())
+
+
 def policies() -> dict[str, Policy]:
-    """All installed policies by name, the built-in ones first."""
-    return dict(_installed())
+    """All installed policies by name, in the order of :func:`policy_names`."""
+    return {name: _loaded(name) for name in policy_names()}
 
 
-# Each decision asks for them, and the records of all installed packages take some 10 ms to read.
-@cache
-def _installed() -> Mapping[str, Policy]:
-    found: dict[str, Policy] = {each.name: each for each in _BUILT_IN}
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        if entry.name not in found:
-            found[entry.name] = entry.load()
-    return found
+def is_for_comparison(name: str) -> bool:
+    """True for a policy that only serves for comparison."""
+    return name in _installed() and _installed()[name].group == COMPARISON_GROUP
+
+
+def catalogue() -> list[ListedPolicy]:
+    """All installed policies, in the order of :func:`policy_names`."""
+    found = policies().items()
+    return [ListedPolicy(name, each.about, is_for_comparison(name)) for name, each in found]
+
+
+def listed_policies() -> str:
+    """The names for a message: those for comparison after the others, and as such."""
+    names = policy_names()
+    own = [each for each in names if not is_for_comparison(each)]
+    others = [each for each in names if is_for_comparison(each)]
+    return ", ".join(own) + (f"; for comparison: {', '.join(others)}" if others else "")
 
 
 def policy(name: str) -> Policy:
@@ -194,15 +199,38 @@ def policy(name: str) -> Policy:
 
     Raises :class:`~speck.errors.InvalidInput` for a name that is not installed.
     """
-    found = policies()
-    if name not in found:
-        near = " or ".join(map(repr, get_close_matches(name, found, n=2)))
+    names = policy_names()
+    if name not in names:
+        near = " or ".join(map(repr, get_close_matches(name, names, n=2)))
         meant = f"did you mean {near}? " if near else ""
-        message = f"there is no placement policy {name!r} ({meant}expected one of: {', '.join(found)})"
+        message = f"there is no placement policy {name!r} ({meant}expected one of: {listed_policies()})"
         raise InvalidInput([Fault(message, field="policy", value=name)], "placement")
     if name == ExactSearch.name and not solver_available():
-        return found[Search.name]
-    return found[name]
+        return _BUILT_IN[Search.name]
+    return _loaded(name)
+
+
+# Each decision asks for them, and the records of all installed packages take some 10 ms to read.
+@cache
+def _installed() -> Mapping[str, EntryPoint]:
+    """The policies of other packages, in the order of groups and names; the first of a name counts."""
+    found: dict[str, EntryPoint] = {}
+    for group in (GROUP, COMPARISON_GROUP):
+        for entry in sorted(entry_points(group=group), key=lambda each: each.name):
+            if entry.name not in _BUILT_IN:
+                found.setdefault(entry.name, entry)
+    return found
+
+
+@cache
+def _loaded(name: str) -> Policy:
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    try:
+        loaded: Policy = _installed()[name].load()
+    except Exception as error:  # code of another package: the other policies stay usable
+        return UnloadablePolicy(name, f"cannot be loaded: {one_line(error)}")
+    return loaded
 
 
 def solver_available() -> bool:
@@ -228,19 +256,4 @@ def place(problem: Problem, incumbent: Placement, chosen: Policy, budget: Budget
     return placement
 
 
-_BUILT_IN: tuple[Policy, ...] = (
-    ExactSearch(),
-    Search(),
-    Exhaustive(),
-    RulePolicy("cloud", "all jobs at the cloud tier", baselines.in_cloud),
-    RulePolicy("source", "each job where most of its bytes are born", baselines.at_source),
-    RulePolicy(
-        "light-offload", "stateless jobs that shrink their data at the edges", baselines.light_offload
-    ),
-    RulePolicy("first-fit", "each job at the first site with room", baselines.first_fit),
-    RulePolicy("best-fit", "each job at the fullest site with room", baselines.best_fit),
-    RulePolicy(
-        "amnis", "each job where most of its input is, else at the nearest site with room", baselines.amnis
-    ),
-    ForecastGreedy(),
-)
+_BUILT_IN: Mapping[str, Policy] = {each.name: each for each in (ExactSearch(), Search())}

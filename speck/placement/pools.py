@@ -77,3 +77,20 @@ def choose_engines(
         engines[at] = engines[at].with_job(job, cores)
         found[job.job_name] = engines[at].engine.spe_address
     return found
+
+
+def crowded_out(
+    pool: Pool, present: Iterable[Job], chosen: Iterable[Job], cores: Cores, fit: Fit = loose_fit
+) -> list[Job]:
+    """The jobs whose engine, chosen before, has no room for them now, though another one of the pool has.
+
+    ``present`` are the jobs at the engines, ``chosen`` those that are to follow, each at its engine.
+    """
+    engines, found = filled(pool, present, cores), []
+    for job in chosen:
+        at = next(index for index, each in enumerate(engines) if each.engine.spe_address == job.spe_address)
+        full = not engines[at].has_room(job, cores, fit)
+        if full and any(each.has_room(job, cores, fit) for each in engines):
+            found.append(job)
+        engines[at] = engines[at].with_job(job, cores)
+    return found

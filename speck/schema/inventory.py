@@ -86,6 +86,7 @@ def load_inventory(
     named = [*((site.name, site) for site in sites), *brokers.items()]
     faults += _shared_brokers(named, site_data, broker_data)
     faults += _same_for_jobs(named, site_data, broker_data)
+    faults += _shared_agents(sites, brokers, site_data)
     links = tuple(_links(data, {*site_data, *broker_data}, faults)) if data.get("links") is not None else ()
     if faults:
         raise InvalidInput(by_line(faults), "inventory")
@@ -307,6 +308,26 @@ def _shared_engines(sites: Iterable[Site], entries: Mapping[str, Any]) -> Iterat
                 "(expected the same at all sites that an engine serves)"
             )
             yield Fault(message, field=name, line=line)
+
+
+def _shared_agents(
+    sites: Sequence[Site], brokers: Mapping[str, Broker], entries: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """An agent serves one site: no other entry may have one of its addresses."""
+    users: dict[str, list[str]] = {}
+    for site in sites:
+        for address in (*(each.spe_address for each in site.engines), site.broker_address):
+            users.setdefault(address, []).append(site.name)
+    for name, broker in brokers.items():
+        users.setdefault(broker.broker_address, []).append(name)
+    for site in (each for each in sites if each.agent):
+        for address in (*(each.spe_address for each in site.engines), site.broker_address):
+            if others := [each for each in users[address] if each != site.name]:
+                message = (
+                    f"site {site.name!r}: {address} is reached through its agent, and {quoted(others[0])} "
+                    "has the same address (expected a host name of the site's own, such as its machine's)"
+                )
+                yield Fault(message, field="agent", value=address, line=line_of(entries, site.name))
 
 
 def _shared_names(sites: Iterable[Site], brokers: Mapping[str, Any]) -> Iterator[Fault]:

@@ -145,6 +145,15 @@ class SiteSchema(EngineSchema, BrokerSchema):
         example=["edge", "north"],
     )
     tier = Choice("its tier; by default the most powerful site is the cloud", ["edge", "region", "cloud"])
+    agent = fields.Boolean(
+        truthy={True},
+        falsy={False},
+        error_messages={"invalid": "is not true or false (expected true, or leave it out)"},
+        metadata={
+            "description": "true: its engines and its broker are reached through the agent that runs there",
+            "example": True,
+        },
+    )
 
 
 class InventorySchema(StrictSchema):

@@ -16,7 +16,7 @@ from speck.core.job import Job
 from speck.core.placement import PlacementOptions
 from speck.core.topic import is_filter
 from speck.errors import Fault
-from speck.placement.policies import policies
+from speck.placement.policies import listed_policies, policy_names
 from speck.schema.fault_report import FaultReport, Faults, Suggestions, listed
 from speck.schema.schemas import PlacementSchema
 from speck.schema.split import part_jobs
@@ -51,10 +51,10 @@ def placement_options(data: Mapping[str, Any], report: FaultReport) -> Placement
 
 
 def _check_policy(name: str, report: FaultReport) -> None:
-    known = list(policies())
+    known = policy_names()
     if name not in known:
         near = get_close_matches(name, known, n=1)
-        right = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+        right = f"did you mean {near[0]!r}?" if near else f"expected one of: {listed_policies()}"
         report.add("policy", f"is not a placement policy ({right})")
 
 

@@ -15,7 +15,14 @@ from typing import ClassVar
 from marshmallow import fields
 
 from speck.core.names import JOB_NAME
-from speck.core.split import DEFAULT_AT_SITES, DEFAULT_IN_ONE_JOB, MOST_COMBINERS, PARTITIONERS, POLICIES
+from speck.core.split import (
+    DEFAULT_AT_SITES,
+    DEFAULT_IN_ONE_JOB,
+    MOST_COMBINERS,
+    PARTITIONERS,
+    POLICIES,
+    listed_partitioners,
+)
 from speck.core.timezone import timezone_fault
 from speck.core.topic import filter_fault, name_fault
 from speck.core.trigger import trigger_fault
@@ -89,7 +96,7 @@ def _check_partitioner(value: str) -> str | None:
     if value in PARTITIONERS:
         return None
     near = get_close_matches(value, PARTITIONERS, n=1)
-    right = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(PARTITIONERS)}"
+    right = f"did you mean {near[0]!r}?" if near else f"expected one of {listed_partitioners()}"
     return f"is not a partitioner ({right})"
 
 

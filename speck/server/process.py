@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
+from contextlib import ExitStack
 from dataclasses import replace
 
 from speck.binder import installed
@@ -19,6 +20,7 @@ from speck.core.settings import CLIENT_RATE, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema.inventory import NO_VARIABLES, read_inventory
 from speck.schema.logins import inventory_warnings
+from speck.server.agents import agents_address, agents_hub, remote_binders, start_hub
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of
 from speck.server.signals import Signals, print_error
@@ -53,14 +55,26 @@ def serve(
     inventory = read_inventory(sites, variables) if sites is not None else Inventory()
     for concern in inventory_warnings(inventory):
         _log.warning("%s: %s", sites, concern)
+    hub = agents_hub(settings, inventory, secured=certificate is not None)
     with (
         Signals() as signals,
         Store(settings.data_dir, settings.coordinator.history) as store,
         _listen(host, settings.port) as listener,
+        ExitStack() as ends,
     ):
+        if hub is not None:
+            ends.callback(hub.close)
+            agents = ends.enter_context(_listen(*agents_address(settings.agents or ""), option="--agents"))
+            start_hub(hub, agents, certificate)
         port = listener.getsockname()[1]
         advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
-        services = build(store, installed(), inventory, replace(settings.coordinator, advertise=advertise))
+        services = build(
+            store,
+            installed(),
+            inventory,
+            replace(settings.coordinator, advertise=advertise),
+            remote=None if hub is None else remote_binders(hub, inventory),
+        )
         coordinator = services.coordinator
         protection = Protection(
             tokens, _names(host, [advertise, *settings.allowed_hosts]), _client_rate(settings)
@@ -138,18 +152,20 @@ def _exit_at_once() -> None:
 
 
 _NO_PORT = {
-    errno.EADDRINUSE: "another program listens there (choose a port with --port)",
-    errno.EACCES: "this user may not (choose a port from 1024 on with --port)",
-    errno.EADDRNOTAVAIL: "this machine has no such address (choose one with --host)",
+    errno.EADDRINUSE: "another program listens there (choose a port with {port})",
+    errno.EACCES: "this user may not (choose a port from 1024 on with {port})",
+    errno.EADDRNOTAVAIL: "this machine has no such address (choose one with {host})",
 }
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, option: str = "") -> socket.socket:
+    """A socket that listens; its address is that of ``option``, or else of ``--host`` and ``--port``."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         why = _NO_PORT.get(error.errno or 0, error.strerror or str(error))
+        why = why.format(host=option or "--host", port=option or "--port")
         raise SpeckError(f"cannot listen on {host}:{port}: {why}") from error
 
 

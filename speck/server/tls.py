@@ -46,6 +46,16 @@ class Certificate:
                     self._context, self._seen = self._load(), marks
         return self._context
 
+    def renewing_context(self) -> ssl.SSLContext:
+        """A context of a listener of its own, whose connections have the present certificate."""
+        context = self._load()
+
+        def renew(connection: ssl.SSLObject, name: str | None, former: ssl.SSLContext) -> None:
+            connection.context = self.context()
+
+        context.sni_callback = renew  # is called for clients that name no server too
+        return context
+
     def _load(self) -> ssl.SSLContext:
         _refuse_public(self._key)
         _refuse_other_forms(self._certificate, self._key)

@@ -2,7 +2,7 @@
 
 Random problems, each with placements of its own: all in the cloud, all at the sources, and random ones, with
 and without ping-pong.  Each is simulated (simulator (a), ``benchmarks.simulate``), and is a line of JSON as
-:mod:`speck_learned.records` has it.  The same command writes the same file.
+:mod:`speck_baselines.learned.records` has it.  The same command writes the same file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from speck.placement.baselines import at_source
 from speck.placement.problem import Placement, Problem
-from speck_learned.candidates import candidates
-from speck_learned.records import Record
-from speck_learned.targets import offered
+from speck.placement.starts import at_source
+from speck_baselines.learned.candidates import candidates
+from speck_baselines.learned.records import Record
+from speck_baselines.learned.targets import offered
 from testbed.placement.random_problems import make
 from testbed.simulate.observed import Observed, mean_age
 from testbed.simulate.runs import by_fluid

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from speck.apply.operation import Operation
+from speck.apply.operations import Operations
+from speck.apply.planned import PlannedChange
 from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
@@ -100,6 +102,57 @@ def resumed(coordinator: Coordinator) -> Operation:
     )
     assert operation.wait(30)
     return operation
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[PlannedChange]:
+    """The planned changes that operations begin with."""
+    found: list[PlannedChange] = []
+    begin = Operations.begin
+
+    def recorded(operations: Operations, planned: PlannedChange, *others: Any) -> Operation:
+        found.append(planned)
+        return begin(operations, planned, *others)
+
+    monkeypatch.setattr(Operations, "begin", recorded)
+    return found
+
+
+def test_a_resumption_is_a_planned_change_of_the_same_request(
+    begin: Begin, world: World, begun: list[PlannedChange]
+) -> None:
+    die_in_submit(begin(), world)
+    coordinator = begin()
+    operation = resumed(coordinator)
+    accepted, planned = begun
+    assert planned.resumes is operation
+    assert (planned.request, planned.number, planned.revision) == (accepted.request, 1, None)
+    assert planned.due == planned.plan
+    kinds = [each.kind for each in coordinator.store.events(100)]
+    assert (kinds.count("accepted"), kinds.count("succeeded")) == (1, 1)
+
+
+def test_a_job_that_was_tried_just_before_a_crash_waits(
+    begin: Begin, world: World, begun: list[PlannedChange]
+) -> None:
+    die_in_submit(begin(), world)
+
+    def silent() -> None:
+        world.fail("submit", SILENCE, name="a", times=None)
+        world.fail("find", SILENCE, name="a", times=None)
+
+    coordinator = begin(silent)
+    operation = resumed(coordinator)
+    with coordinator.store.transaction() as transaction:  # as if it had died of this try
+        transaction.put_operation(operation.id, operation.to_dict() | {"state": "running"})
+    again = resumed(begin())
+    assert begun[-1].waits.keys() == {"a"}
+    assert begun[-1].due.actions == ()
+    assert (again.state, again.actions["a"].error) == (
+        "waiting",
+        "was interrupted and waits for its next attempt",
+    )
+    assert world.running("a") == []
 
 
 def test_request_that_an_engine_gets_to_late_starts_nothing_twice(begin: Begin, world: World) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 import pytest
 
-from speck.binder.asking import ask
+from speck.binder.asking import ask, begin
 from speck.errors import OutcomeUnknown, Unreachable
 
 GONE = Unreachable("nobody listens", address="c")
@@ -98,3 +100,32 @@ def test_what_waits_is_a_daemon(gate: threading.Event) -> None:
     ask(["a"], lambda _: gate.wait(60), 0.05, name="trial")
     waiting = [each for each in threading.enumerate() if each.name == "trial"]
     assert [each.daemon for each in waiting] == [True]
+
+
+def test_a_thread_makes_one_call_after_another() -> None:
+    """A new thread for each of the thousands of calls of a long operation would cost more than the calls."""
+    threads = {begin(threading.current_thread, "trial").result() for _ in range(200)}
+    assert len(threads) < 20
+
+
+def test_calls_in_one_thread_share_no_context() -> None:
+    seen: ContextVar[int] = ContextVar("seen", default=0)
+
+    def call() -> int:
+        before = seen.get()
+        seen.set(before + 1)
+        return before
+
+    assert {begin(call, "trial").result() for _ in range(50)} == {0}
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    begin(int, "trial").result()
+    time.sleep(0.01)  # its thread is idle now
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(begin(lambda: 7, "trial").result(5))
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

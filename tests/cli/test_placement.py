@@ -195,8 +195,12 @@ def test_mistakes_are_named(speck: Speck, cloudy: str, arguments: tuple[str, ...
 
 
 def test_compare_has_a_row_for_each_policy(speck: Speck, cloudy: str) -> None:
-    names = [line.split()[0] for line in speck("policies").out.splitlines()[1:]]
-    assert {"speck", "search", "cloud", "source", "amnis", "forecast-greedy", "exhaustive"} <= set(names)
+    own, others = speck("policies").out.split("\n\n")
+    heads = [text.splitlines()[0].split("  ")[0] for text in (own, others)]
+    assert heads == ["POLICY", "FOR COMPARISON"]
+    names = [line.split()[0] for text in (own, others) for line in text.splitlines()[1:]]
+    assert names[:2] == ["speck", "search"] == [line.split()[0] for line in own.splitlines()[1:]]
+    assert {"cloud", "source", "amnis", "forecast-greedy", "exhaustive"} <= set(names)
     lines = speck("advise", "--compare").out.splitlines()
     table = lines[next(index for index, line in enumerate(lines) if line.startswith("POLICY")) :]
     assert [line.split()[0] for line in table[1:-1]] == names

@@ -222,6 +222,7 @@ NOT_ASKING = frozenset(
         ),
         *("local up", "local down", "local status", "local prepare", "local workers"),
         *("token add", "token list", "token remove"),
+        *("agent init", "agent run", "agent status"),
     )
 )
 
@@ -302,6 +303,8 @@ def test_many_jobs_leave_room_for_changes(width: int, height: int) -> None:
 # Commands without data for other programs.
 WITHOUT_JSON = frozenset(
     (
+        "agent init",
+        "agent run",
         "serve",
         "local down",
         "local prepare",

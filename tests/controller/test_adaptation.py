@@ -17,6 +17,7 @@ from speck.errors import Busy, NoCapacity, NotFound
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
+from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.placement import broker_at, engine_at, road_traffic
 
 GROUP = {"clean-a", "count-a"}
@@ -322,6 +323,19 @@ def test_a_users_apply_while_a_step_is_at_work_waits_for_it(bench: Bench) -> Non
     assert bench.steps == ["superseded"]
     assert bench.memory.streak is None
     assert bench.memory.bans == ()
+
+
+def test_compositions_that_are_deleted_are_forgotten(bench: Bench) -> None:
+    adaptation, coordinator = bench.services.adaptation, bench.services.coordinator
+    other = composition(make_job("aside", "a", "b", spe_address=engine_at("D"), engine="flink"), name="other")
+    operation, _ = user.apply(coordinator, other)
+    assert operation.wait(30)
+    adaptation._healed["other"] = 0.0
+    bench.round()
+    assert "other" in adaptation._healed
+    assert user.delete_composition(coordinator, "other").wait(30)
+    bench.round()
+    assert {"other"}.isdisjoint(adaptation._healed.keys() | adaptation._applied)
 
 
 def test_a_step_gives_way_to_a_user_who_waits(bench: Bench) -> None:

@@ -96,3 +96,12 @@ def test_a_silent_engine_is_named_with_its_reason() -> None:
     assert data["message"] == f"{SECOND}: cannot be reached"
     found.fail(FIRST, "cannot be reached")
     assert found.data(10.0)["state"] == "silent"
+
+
+def test_the_cores_of_former_code_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.controller.workers.pool.MOST_CODES", 2)
+    found = pool()
+    loads = [load(number, 0.2, at=number, code_hash=code) for number, code in enumerate("abac")]
+    for each in loads:
+        found.learn([each])
+    assert [found.cores_of(each.job) is not None for each in loads] == [True, False, True, True]

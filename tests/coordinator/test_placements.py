@@ -13,7 +13,7 @@ import pytest
 from speck.coordinator import Services, build
 from speck.coordinator.placing.placer import PlacementRequest
 from speck.coordinator.retained_plans import LIFETIME
-from speck.core.change import Apply, Pin, Request
+from speck.core.change import Apply, Change, Pin, Place, Request
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import State
@@ -337,6 +337,32 @@ def test_compositions_at_once_do_not_count_on_the_same_cores(bench: Bench) -> No
         paused.release()
         first.result(60)
     assert planned == [each.job.site for each in user.plan(bench.services.coordinator, two).actions] != ["A"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [Place("one", frozenset({"clean-a"}), "A"), Pin("clean-a", site="A")],
+    ids=["step", "pin"],
+)
+def test_a_site_chosen_before_counts_until_the_change_is_accepted(bench: Bench, change: Change) -> None:
+    """The job is about to move to A, and its move is not accepted yet, when the second one is placed."""
+    bench.profiler.cost = 3 / bench.profiler.rate  # three of the four cores of an edge
+    one = composition(movable("clean-a", "sensors", "clean/a", source="A", sink="A"), name="one")
+    two = composition(movable("clean-b", "others", "clean/b", source="A", sink="A"), name="two")
+    placed = bench.propose(one, PlacementRequest(constraints={"clean-a": ["D"]}))
+    bench.accept(placed)
+    coordinator = bench.services.coordinator
+    assert [each.job.site for each in user.plan(coordinator, two).actions] == ["A"]
+    paused = bench.world.hold("build_job")
+    with ThreadPoolExecutor(1) as threads:
+        step = threads.submit(coordinator.changes.carry_out, change, Request())
+        assert paused.reached.wait(30)
+        planned = [each.job.site for each in user.plan(coordinator, two).actions]
+        paused.release()
+        operation, _ = step.result(60)
+    assert operation.wait(30)
+    assert bench.world.where()["clean-a"] == engine_at("A")
+    assert planned != ["A"]
 
 
 def test_policy_with_another_aim_may_make_it_worse_and_says_so(bench: Bench) -> None:

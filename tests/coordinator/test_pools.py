@@ -14,10 +14,11 @@ import pytest
 from speck.binder import Capability
 from speck.controller.workers.group import JobLoad
 from speck.coordinator import Services, build
+from speck.core.change import Apply, Request
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job
 from speck.core.settings import Quotas, Settings
-from speck.errors import Conflict
+from speck.errors import Conflict, StalePlan
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
@@ -202,6 +203,32 @@ def test_two_compositions_at_once_do_not_get_the_same_room(bench: Bench) -> None
     paused.release()
     first.join()
     assert bench.numbers() == [8, 8, 0]
+
+
+def test_a_plan_whose_engine_was_filled_meanwhile_is_stale(bench: Bench) -> None:
+    """Two compositions were planned for the same free room; the engine of the second is full by then."""
+    plans = bench.services.retained_plans
+    shown = {
+        name: plans.show(Apply(composition(*pooled(*numbers), name=name)), Request())
+        for name, numbers in (("one", range(6)), ("two", range(20, 23)), ("three", range(30, 32)))
+    }
+    for name in ("one", "three"):  # eight, which are the slots of the first engine
+        assert plans.accept(shown[name].id, Request()).wait(30)
+    with pytest.raises(StalePlan, match=f"{FIRST} has no room left for job 'job-20'; .*plan again"):
+        plans.accept(shown["two"].id, Request())
+    assert bench.numbers() == [8, 0, 0]
+    again = plans.show(Apply(composition(*pooled(*range(20, 23)), name="two")), Request())
+    assert plans.accept(again.id, Request()).wait(30)
+    assert bench.numbers() == [8, 3, 0]
+
+
+def test_a_plan_for_engines_that_are_all_full_is_accepted(bench: Bench) -> None:
+    bench.apply(*pooled(*range(24)))
+    plans = bench.services.retained_plans
+    shown = plans.show(Apply(composition(*pooled(30), name="other")), Request())
+    operation = plans.accept(shown.id, Request())
+    assert operation.wait(30)
+    assert (operation.state, bench.numbers()) == ("waiting", [8, 8, 8])  # for a slot
 
 
 def test_room_that_a_refused_composition_had_chosen_is_free_again(bench: Bench) -> None:

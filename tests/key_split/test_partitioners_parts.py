@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from jars_and_apps.key_split.baselines.choices import second
+from jars_and_apps.key_split.baselines.loads import Loads
 from jars_and_apps.key_split.hashing import homes, mix64
-from jars_and_apps.key_split.partitioners.choices import second
 from jars_and_apps.key_split.partitioners.counts import Counts
 from jars_and_apps.key_split.partitioners.fill import deficit, fill
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.keytable import KeyTable
-from jars_and_apps.key_split.partitioners.loads import Loads
 from jars_and_apps.key_split.partitioners.protocol import Setting
 from jars_and_apps.key_split.partitioners.sketch import Sketch
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from jars_and_apps.key_split.baselines.dagreedy import DaGreedy
+from jars_and_apps.key_split.baselines.dalton_original import DaltonOriginal
 from jars_and_apps.key_split.hashing import homes, mix64
-from jars_and_apps.key_split.partitioners.dagreedy import DaGreedy
-from jars_and_apps.key_split.partitioners.dalton_original import DaltonOriginal
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
 from testbed.key_split.sequential import SequentialDaGreedy, SequentialDalton
 

@@ -14,11 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from binders.spark import policy_fault
-from jars_and_apps.key_split import policy as policies
+from jars_and_apps.key_split.baselines import policy as policies
+from jars_and_apps.key_split.baselines.policy import FEATURES, LARGEST, Policy, packed, shipped, shipped_text
 from jars_and_apps.key_split.hashing import mix64
 from jars_and_apps.key_split.partitioners.protocol import MetricsWindow, Partitioner, Setting
 from jars_and_apps.key_split.partitioners.table import PARTITIONERS
-from jars_and_apps.key_split.policy import FEATURES, LARGEST, Policy, packed, shipped, shipped_text
 from jars_and_apps.key_split.router import Router
 from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows

@@ -16,7 +16,7 @@ from speck.core.runtime import Complaint
 from speck.observe.between import BRIDGE_REMEDY, Edge, bridge_complaints, packet_complaints
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import InMemoryBroker, World
+from testbed.doubles.binders import InMemoryBroker, InMemoryFeed, World
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
 from tests.fixtures.speck_command import Speck
@@ -58,6 +58,23 @@ def test_one_broker_is_not_compared() -> None:
     world = World()
     assert bridge_complaints({A: InMemoryBroker(world, A)}) == {}
     assert world.calls == []
+
+
+def test_a_silent_broker_holds_up_no_other_and_its_feed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.observe.between._LONGEST", 0.3)
+    monkeypatch.setattr("speck.observe.between.PATIENCE", 0.05)
+    world = World()
+    world.bridges = {A: [B]}
+    brokers = {each: InMemoryBroker(world, each) for each in (A, B, C)}
+    silent = world.hold("subscribe", address=C)
+    closed: list[str] = []
+    monkeypatch.setattr(InMemoryFeed, "close", lambda feed: closed.append(feed.address))
+    found = bridge_complaints(brokers)
+    assert list(found) == [B]
+    assert f"from {A}" in found[B][0].message
+    assert closed == [A, B]
+    silent.release()
+    eventually(lambda: closed, lambda each: each == [A, B, C], 5)
 
 
 EDGES = [Edge("x", A, B), Edge("y", A, B), Edge("z", B, A), Edge("own", A, A)]

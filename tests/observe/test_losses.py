@@ -79,6 +79,13 @@ def test_messages_that_a_broker_dropped_are_an_event_a_minute(bench: Bench) -> N
     assert {each.kind for each in bench.events} == {"lost"}
 
 
+def test_brokers_that_are_no_longer_used_are_forgotten(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.observe.losses.MOST_BROKERS", 2)
+    for broker in ("a", "b", "a", "c"):
+        bench.recorder.record_dropped(broker, 1)
+    assert bench.recorder.dropped() == {"a": 1, "c": 1}
+
+
 def test_a_gap_of_messages_at_qos_0_is_told_once_for_each_replacement(bench: Bench) -> None:
     bench.take({"receivedQos0": 7})
     bench.take({"receivedQos0": 9})

@@ -95,6 +95,14 @@ def test_another_copy_has_its_own_time(bench: Bench, unread: set[str]) -> None:
     assert reported(bench) == [("not reading", "a")]
 
 
+def test_a_closed_watch_begins_no_look(bench: Bench, unread: set[str]) -> None:
+    """The end of a coordinator does not wait for answers that nobody uses."""
+    bench.apply(A)
+    bench.services.queries.readers.close()
+    go_round(bench, 3)
+    assert reported(bench) == []
+
+
 def test_a_reader_without_a_claim_is_seen_by_its_connection(
     bench: Bench, world: World, unread: set[str]
 ) -> None:

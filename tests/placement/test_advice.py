@@ -1,4 +1,4 @@
-"""Steps, costs of moves, forecasts and reasons: properties over random problems, and small cases by hand."""
+"""Steps, costs of moves and reasons: properties over random problems, and small cases by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from speck.placement.cost import evaluate, load_of
 from speck.placement.explain import busiest, verdicts
-from speck.placement.forecast import AHEAD, forecast, forecast_greedy, holt
 from speck.placement.groups import groups, steps
 from speck.placement.move import REWIRING, STANDSTILL, MoveCost, break_even, move_cost
 from speck.placement.policies import Budget, place, policies, policy
@@ -31,7 +30,7 @@ problems = st.builds(
 )
 
 
-def _line(**job: float) -> Problem:
+def line(**job: float) -> Problem:
     """Two jobs in a row from an edge to the cloud: 1,000 messages/s, of which a tenth goes on."""
     sites = [
         SiteModel(name="edge", cores=2.0, up=250e3, down=250e3, latency=0.04),
@@ -106,7 +105,7 @@ def test_many_groups_are_ordered_too() -> None:
 
 
 def test_standstill_and_catch_up_by_hand() -> None:
-    problem = _line(cost=100e-6)
+    problem = line(cost=100e-6)
     cloud, edge = Placement((1, 1), (0, 1, 1)), Placement((0, 1), (0, 1, 1))
     figures = evaluate(problem, edge)
     cost = move_cost(problem, cloud, edge, figures)
@@ -119,7 +118,7 @@ def test_standstill_and_catch_up_by_hand() -> None:
 
 def test_late_results_are_those_of_a_queue_that_fills_and_drains() -> None:
     rate, service, standstill = 1000.0, 5000.0, 0.3
-    problem = _line(cost=1 / service)
+    problem = line(cost=1 / service)
     before, after = Placement((1, 1), (0, 1, 1)), Placement((0, 1), (0, 1, 1))
     figures = evaluate(problem, after)
     assert figures.multiplier == pytest.approx(service / rate)
@@ -132,7 +131,7 @@ def test_late_results_are_those_of_a_queue_that_fills_and_drains() -> None:
 
 
 def test_reader_of_a_topic_with_another_home_stands_still_too() -> None:
-    problem = _line()
+    problem = line()
     before = Placement((1, 1), (0, 1, 1))
     after = Placement((1, 1), (0, 0, 1))
     cost = move_cost(problem, before, after, evaluate(problem, after))
@@ -140,7 +139,7 @@ def test_reader_of_a_topic_with_another_home_stands_still_too() -> None:
 
 
 def test_state_is_carried_over_both_links_unless_both_sites_see_it() -> None:
-    problem = _line(state=1e6)
+    problem = line(state=1e6)
     problem = replace(problem, jobs=[replace(problem.jobs[0], stateful=True), problem.jobs[1]])
     before, after = problem.all_in_cloud, problem.placement((0, 1))
     figures = evaluate(problem, after)
@@ -151,7 +150,7 @@ def test_state_is_carried_over_both_links_unless_both_sites_see_it() -> None:
 
 
 def test_move_to_a_site_that_cannot_keep_up_never_pays() -> None:
-    problem = _line(cost=3e-3)
+    problem = line(cost=3e-3)
     after = problem.placement((0, 1))
     cost = move_cost(problem, problem.all_in_cloud, after, evaluate(problem, after))
     assert math.isinf(cost.catch_up)
@@ -160,38 +159,11 @@ def test_move_to_a_site_that_cannot_keep_up_never_pays() -> None:
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100))
 def test_break_even_falls_with_the_gain_and_grows_with_the_cost(late: float, gain: float) -> None:
-    problem = _line()
+    problem = line()
     once = break_even(problem, MoveCost(jobs=1, late=late), gain)
     assert break_even(problem, MoveCost(jobs=1, late=2 * late), gain) == pytest.approx(2 * once)
     assert break_even(problem, MoveCost(jobs=1, late=late), 2 * gain) == pytest.approx(once / 2)
     assert break_even(problem, MoveCost(), gain) == 0.0
-
-
-# --- forecasts
-
-
-@given(st.floats(0, 1e5), st.integers(1, 60), st.floats(0, 100))
-def test_forecast_of_a_constant_rate_is_the_rate(rate: float, count: int, ahead: float) -> None:
-    assert holt([rate] * count, ahead) == pytest.approx(rate)
-
-
-def test_forecast_follows_a_trend() -> None:
-    rising = [100.0 + 2 * tick for tick in range(300)]
-    assert holt(rising, 60) == pytest.approx(rising[-1] + 120, rel=0.01)
-    assert holt(rising[::-1], 1000) == 0.0
-
-
-def test_forecast_greedy_moves_before_the_rate_has_risen() -> None:
-    rising = [20.0 + tick for tick in range(60)]
-    problem = replace(
-        _line(), channels=[replace(_line().channels[0], rate=rising[-1]), *_line().channels[1:]]
-    )
-    heavy = replace(problem, sites=[replace(problem.sites[0], up=30e3, latency=0.0005), problem.sites[1]])
-    expected = forecast(replace(heavy, history=[rising, (), ()]))
-    assert expected.channels[0].rate == pytest.approx(rising[-1] + AHEAD / 10, rel=0.1)
-    assert forecast(heavy).channels[0].rate == rising[-1]
-    found = forecast_greedy(replace(heavy, history=[rising, (), ()]), heavy.all_in_cloud)
-    assert found.sites[0] == 0
 
 
 # --- other load
@@ -241,7 +213,7 @@ def test_bound_holds_beside_other_load(problem: Problem) -> None:
 
 
 def test_reasons_of_a_small_placement() -> None:
-    problem = _line()
+    problem = line()
     before, after = problem.all_in_cloud, problem.placement((0, 1))
     moved, _ = verdicts(problem, before, after, {})
     assert (moved.before, moved.after) == (1, 0)
@@ -253,14 +225,14 @@ def test_reasons_of_a_small_placement() -> None:
 
 
 def test_job_that_does_not_fit_elsewhere_says_where_and_by_how_much() -> None:
-    problem = _line(cost=2e-3)
+    problem = line(cost=2e-3)
     first, _ = verdicts(problem, None, problem.all_in_cloud, {})
     assert first.why == "edge would be 1.44 times its target (cores)"
 
 
 def test_better_site_that_a_policy_does_not_regard_is_said() -> None:
     slow = SiteModel(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002)
-    problem = replace(_line(), sites=[replace(_line().sites[0], up=2.5e6), slow])
+    problem = replace(line(), sites=[replace(line().sites[0], up=2.5e6), slow])
     clean, _ = verdicts(problem, None, problem.all_in_cloud, {})
     assert clean.why == "at edge: -184 kB/s of WAN traffic, which this policy does not regard"
 

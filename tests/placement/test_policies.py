@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from speck.errors import InvalidInput
+from speck.placement import policies as placement_policies
 from speck.placement.cost import evaluate
-from speck.placement.exhaustive import exhaustive, gray_code
-from speck.placement.policies import Budget, Policy, place, policies, policy, solver_available
+from speck.placement.policies import (
+    COMPARISON_GROUP,
+    GROUP,
+    Budget,
+    Policy,
+    Search,
+    catalogue,
+    place,
+    policies,
+    policy,
+    solver_available,
+)
 from speck.placement.problem import Channel, PlacedJob, Placement, Problem, SiteModel, Tier
 from speck.placement.state import SearchState
+from speck_baselines.exhaustive import exhaustive
 from testbed.placement.random_problems import make
 from tests.support.properties import tries
 
@@ -144,6 +160,73 @@ def test_packages_are_searched_once_for_policies(monkeypatch: pytest.MonkeyPatch
     assert policies() == found
 
 
+class Own:
+    """A policy of another package."""
+
+    name, about = "own", "all at the first site that is allowed"
+
+    def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
+        return problem.placement([each.allowed[0] for each in problem.jobs])
+
+
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[EntryPoint]]]:
+    """The entry points of other packages, by group."""
+    found: dict[str, list[EntryPoint]] = {}
+    monkeypatch.setattr("speck.placement.policies.entry_points", lambda group: found.get(group, []))
+    _forget()
+    yield found
+    _forget()
+
+
+def _forget() -> None:
+    placement_policies._installed.cache_clear()
+    placement_policies._loaded.cache_clear()
+
+
+def test_policies_of_other_packages_come_before_those_for_comparison(
+    packages: dict[str, list[EntryPoint]],
+) -> None:
+    own = f"{__name__}:Own"
+    packages[COMPARISON_GROUP] = [EntryPoint(name, own, COMPARISON_GROUP) for name in ("b", "a", "own")]
+    packages[GROUP] = [EntryPoint(name, own, GROUP) for name in ("own", "search")]
+    assert [(each.name, each.comparison) for each in catalogue()] == [
+        ("speck", False),
+        ("search", False),
+        ("own", False),
+        ("a", True),
+        ("b", True),
+    ]
+    assert policies()["search"].about == Search.about
+    with pytest.raises(InvalidInput, match=r"expected one of: speck, search, own; for comparison: a, b\)"):
+        policy("fastest")
+
+
+def test_a_policy_that_cannot_be_imported_leaves_the_others_alone(
+    packages: dict[str, list[EntryPoint]],
+) -> None:
+    packages[GROUP] = [EntryPoint("broken", "no_such_package:POLICY", GROUP)]
+    packages[COMPARISON_GROUP] = [EntryPoint("own", f"{__name__}:Own", COMPARISON_GROUP)]
+    problem = _line(rate=1.0)
+    assert not problem.faults(place(problem, problem.all_in_cloud, policy("speck"), Budget()).sites)
+    assert catalogue()[2].about == "cannot be loaded: No module named 'no_such_package'"
+    with pytest.raises(
+        InvalidInput, match=r"policy 'broken' cannot be loaded: No module .* \(expected a pack"
+    ):
+        place(problem, problem.all_in_cloud, policy("broken"), Budget())
+
+
+def test_policies_for_comparison_are_imported_when_they_are_used() -> None:
+    code = (
+        "import sys; import speck.schema; import speck.placement.advice as _; "
+        "from speck.placement.policies import policy, policy_names; policy('speck'); policy_names(); "
+        "before = [each for each in sys.modules if each.startswith('speck_baselines')]; policy('first-fit'); "
+        "print(before, 'speck_baselines.policies' in sys.modules, 'speck_baselines.learned' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "[] True False"
+
+
 def test_filter_moves_to_the_data_when_the_link_is_slow() -> None:
     problem = _line(rate=1000.0)
     found = _best(problem)
@@ -179,12 +262,6 @@ def test_unknown_policy_is_refused_with_the_names() -> None:
         policy("fastest")
 
 
-def test_exhaustive_refuses_too_many_placements() -> None:
-    problem = make(1, jobs=12)
-    with pytest.raises(InvalidInput, match="16,777,216 placements"):
-        exhaustive(problem)
-
-
 def test_policy_that_answers_with_a_forbidden_site_is_named() -> None:
     class Rogue:
         name, about = "rogue", "ignores the allowed sites"
@@ -196,13 +273,3 @@ def test_policy_that_answers_with_a_forbidden_site_is_named() -> None:
     problem = _line(allowed=(1,))
     with pytest.raises(InvalidInput, match=r"policy 'rogue': job 'clean' is not allowed at site 'edge'"):
         place(problem, problem.all_in_cloud, rogue, Budget())
-
-
-def test_gray_code_visits_every_number_once_and_changes_one_digit() -> None:
-    bases, seen, digits = [3, 1, 2, 4], set(), [0, 0, 0, 0]
-    for position, digit in gray_code(bases):
-        if position >= 0:
-            assert abs(digits[position] - digit) == 1
-            digits[position] = digit
-        seen.add(tuple(digits))
-    assert len(seen) == 24

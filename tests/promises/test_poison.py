@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +25,7 @@ import paho.mqtt.client as paho
 import pytest
 
 from speck.binder import installed
+from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Composition
@@ -34,9 +35,10 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.flow import Listener, client
-from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
+from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
 from tests.support.requirements import NEEDS_RIG
 from tests.support.trials import trial
 
@@ -44,12 +46,14 @@ pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 KILLS = 2
 
+Server = SparkServer | FlinkServer
+
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of engine, the code of its two jobs, and the beginning of a message that the first fails on."""
 
-    server: Callable[[Path], FlinkServer]
+    server: Callable[[Path], Server]
     code: str
     entries: tuple[str, str]
     poison: bytes
@@ -75,6 +79,7 @@ FLINK = Kind(
     20,
     "{site: A}",
 )
+SPARK = Kind(SparkServer, SPARK_CODE, ("read_in_python", "count"), b"poison-", 200, 50)
 
 
 class Results(Listener):
@@ -119,6 +124,7 @@ class Line:
                 installed(),
                 Inventory({"A": site}),
                 settings,
+                backoff=Backoff(lambda tries: 2.0),  # on Spark a failure ends the job several times
             ).coordinator
             stack.callback(self.coordinator.close)
             self.coordinator.start()
@@ -133,11 +139,12 @@ class Line:
         self._stack.close()
 
     def _known(self) -> Engine:
+        known = Engine(spe_address=self.engine.address, checkpoint_dir=str(self.directory / "checkpoints"))
+        if isinstance(self.engine, SparkServer):
+            return known
         places = self.engine.cluster
-        return Engine(
-            spe_address=self.engine.address,
-            checkpoint_dir=places.checkpoints.as_uri(),
-            savepoint_dir=places.savepoints.as_uri(),
+        return replace(
+            known, checkpoint_dir=places.checkpoints.as_uri(), savepoint_dir=places.savepoints.as_uri()
         )
 
     def _composition(self) -> Composition:
@@ -175,7 +182,9 @@ def line_fixture(
 
 @pytest.mark.timeout(900)
 @trial("test_contents_that_are_no_text of tests/binders/flink/test_engine.py")
-@pytest.mark.parametrize("line", [pytest.param(FLINK, id="flink")], indirect=True)
+@pytest.mark.parametrize(
+    "line", [pytest.param(FLINK, id="flink"), pytest.param(SPARK, id="spark-connect")], indirect=True
+)
 def test_sound_messages_come_once_and_others_are_parked_while_the_engine_is_killed(line: Line) -> None:
     numbers, sent = range(line.kind.messages), list[int]()
     sound = {line.kind.contents(each).decode() for each in numbers if not line.kind.is_poisonous(each)}

@@ -14,7 +14,7 @@ from speck.schema.address import BadAddress, canonical
 TABLE = (
     Path(__file__)
     .parents[2]
-    .joinpath("jars_and_apps/connectors/mqtt-core/src/test/resources/io/speck/mqtt/addresses.tsv")
+    .joinpath("jars_and_apps/connectors/core/src/test/resources/io/speck/mqtt/addresses.tsv")
 )
 
 

@@ -332,7 +332,10 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
             "policy: spec",
             "line 2: placement: policy 'spec' is not a placement policy (did you mean 'speck'?)",
         ),
-        ("policy: magic", "policy 'magic' is not a placement policy (known: "),
+        (
+            "policy: magic",
+            "policy 'magic' is not a placement policy (expected one of: speck, search; for comparison: ",
+        ),
         ("polcy: speck", "placement: unknown field 'polcy' (did you mean 'policy'?)"),
         ("weights: {latency: -1}", "placement: weights.latency -1 is not a valid quantity"),
         (

@@ -12,7 +12,7 @@ import pytest
 from binders.common.aggregation import aggregation_faults
 from binders.common.signature import parameters_of
 from binders.spark import policy_fault
-from jars_and_apps.key_split.policy import FEATURES, Policy, packed
+from jars_and_apps.key_split.baselines.policy import FEATURES, Policy, packed
 from speck.binder import Registry
 from speck.core.graph import Graph
 from speck.core.inventory import Engine, Inventory, Site
@@ -311,7 +311,10 @@ FAULTS: list[tuple[str, str]] = [
         "partitioner: balancd",
         "partitioner 'balancd' is not a partitioner (did you mean 'balanced'?)",
     ),
-    ("partitioner: x", "partitioner 'x' is not a partitioner (expected one of balanced, cam,"),
+    (
+        "partitioner: x",
+        "partitioner 'x' is not a partitioner (expected one of balanced, hash, shuffle; for comparison: cam,",
+    ),
     (
         "options: {tolerence: 0.1}",
         "options.tolerence 0.1 is no option of partitioner 'balanced' (did you mean 'tolerance'?)",
@@ -381,7 +384,7 @@ def test_faults_of_the_block(root: Path, lines: str, fault: str) -> None:
         (
             "partitioner: dalton-original",
             "partitioner 'dalton-original' learns across batches (expected combiners as sites, or one "
-            "of balanced, cam, dagreedy, drifting-key, hash, shuffle, two-choices)",
+            "of balanced, hash, shuffle, cam, dagreedy, drifting-key, two-choices)",
         ),
         (
             "weights: measured",

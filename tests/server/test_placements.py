@@ -119,5 +119,6 @@ def test_apply_places_new_jobs_or_all(bench: Bench) -> None:
 
 
 def test_policies_are_listed(bench: Bench) -> None:
-    found = {each["name"]: each["about"] for each in bench.ask("GET", "/policies", "read").json()}
-    assert found["amnis"].startswith("each job where most of its input is")
+    found = {each["name"]: each for each in bench.ask("GET", "/policies", "read").json()}
+    assert found["amnis"]["about"].startswith("each job where most of its input is")
+    assert [name for name, each in found.items() if not each["comparison"]] == ["speck", "search"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.key_split.learn import losses, networks
 from benchmarks.key_split.learn.losses import Batch
-from jars_and_apps.key_split.policy import BOUND
+from jars_and_apps.key_split.baselines.policy import BOUND
 
 Array = Any  # jax.Array: JAX is not there where types are checked
 Layers = tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]

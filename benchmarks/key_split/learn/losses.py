@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.key_split.learn import networks
-from jars_and_apps.key_split.policy import BOUND
+from jars_and_apps.key_split.baselines.policy import BOUND
 
 Array = Any  # jax.Array: JAX is not there where types are checked
 DRAWS = 2  # actions of each kind for the conservative term

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jars_and_apps.key_split.policy import BOUND, FEATURES
+from jars_and_apps.key_split.baselines.policy import BOUND, FEATURES
 
 Array = Any  # jax.Array: JAX is not there where types are checked
 Layers = list[tuple[Array, Array]]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.key_split.stream import Stream
+from jars_and_apps.key_split.baselines.saspartitioner import SasPartitioner
 from jars_and_apps.key_split.partitioners.protocol import MetricsWindow, Partitioner, Setting
-from jars_and_apps.key_split.partitioners.saspartitioner import SasPartitioner
 from speck.core.split.metrics import Work, WorkWindow
 
 Floats = NDArray[np.float64]

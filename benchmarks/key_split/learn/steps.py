@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.key_split.learn.simulator import PROFILES, Episode, Simulated, Steered
+from jars_and_apps.key_split.baselines.dalton_offline import DaltonOffline
+from jars_and_apps.key_split.baselines.policy import by_mean, features
 from jars_and_apps.key_split.partitioners.balanced import Balanced
-from jars_and_apps.key_split.partitioners.dalton_offline import DaltonOffline
-from jars_and_apps.key_split.policy import by_mean, features
 from speck.core.split.metrics import transition
 
 Floats = NDArray[np.float64]
@@ -28,8 +28,9 @@ LEAST_SHARE = 0.01  # of an action's share over the mean, where its logarithm is
 class Steps(NamedTuple):
     """Steps of splits of one number of workers (float32).
 
-    ``features`` and ``following``: (steps, workers, 4), see :func:`~jars_and_apps.key_split.policy.features`;
-    ``shares``: (steps, workers), logarithms of the action's shares over their mean; ``rewards``: (steps).
+    ``features`` and ``following``: (steps, workers, 4), see
+    :func:`~jars_and_apps.key_split.baselines.policy.features`; ``shares``: (steps, workers), logarithms of
+    the action's shares over their mean; ``rewards``: (steps).
     """
 
     features: Singles

@@ -14,7 +14,7 @@ from benchmarks.key_split.learn.agent import Agent, Rates, State
 from benchmarks.key_split.learn.losses import Batch
 from benchmarks.key_split.learn.simulator import PROFILES, Episode, Steered
 from benchmarks.key_split.learn.steps import Steps, by_workers, inputs, logs
-from jars_and_apps.key_split.policy import Policy, packed
+from jars_and_apps.key_split.baselines.policy import Policy, packed
 from speck.core.split.metrics import reward, transition
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.key_split import train
 from benchmarks.key_split.learn.simulator import PROFILES, Episode, Steered
 from benchmarks.key_split.learn.steps import FIELDS, by_workers, inputs, read, simulated, write
-from jars_and_apps.key_split.policy import FEATURES, Policy, by_mean, features, packed
+from jars_and_apps.key_split.baselines.policy import FEATURES, Policy, by_mean, features, packed
 from speck.core.split.metrics import transition
 
 if TYPE_CHECKING:

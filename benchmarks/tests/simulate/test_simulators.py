@@ -16,7 +16,7 @@ from benchmarks.simulate.agreement import AIM
 from benchmarks.simulate.intervals import interval, q_error, spearman
 from speck.placement.cost import evaluate
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, SiteModel
-from speck_learned.records import described, problem_of
+from speck_baselines.learned.records import described, problem_of
 from testbed.simulate import engines
 from testbed.simulate.conditions import changing, steady
 from testbed.simulate.fluid import Fluid

@@ -55,7 +55,7 @@ _JVM_OPTIONS = (
 # The connector, where the build puts it and where the wheel carries it.  Flink loads a jar's classes anew for
 # each job: with the connector in the cluster itself all jobs share its classes, compiled code, and threads.
 CONNECTOR = Path(__file__).resolve().parents[2] / "jars" / "flink-mqtt.jar"
-_CONNECTOR_PACKAGES = ("io.speck.mqtt.", "io.speck.flink.mqtt.", "io.speck.shaded.")
+_CONNECTOR_PACKAGES = ("io.speck.connector.", "io.speck.mqtt.", "io.speck.flink.mqtt.", "io.speck.shaded.")
 
 _LOG_CONFIGURATION = Path(__file__).resolve().parent / "log4j2.properties"
 

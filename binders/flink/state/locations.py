@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,9 @@ from urllib.parse import unquote, urlsplit
 from speck.core.runtime import State
 
 _METADATA = "_metadata"
+# The head of that file: a magic number, its version, and the checkpoint's number (Flink's Checkpoints class
+# and MetadataV2V3SerializerBase, big-endian).
+_HEAD, _MAGIC = struct.Struct(">iiq"), 0x4960672D
 _STOP = "SYNC_SAVEPOINT"  # the kind of savepoint that ends a job
 
 
@@ -53,9 +57,14 @@ def remove_folders(location: str) -> None:
 
 
 def newest_on_disk(savepoints: str, checkpoints: str, job: str) -> str | None:
-    """The newest state of a job among the files that this machine sees; for jobs that Flink has forgotten."""
+    """The newest state of a job among the files that this machine sees; for jobs that Flink has forgotten.
+
+    Flink numbers a job's checkpoints and savepoints in one sequence, which continues in a job that starts
+    from one of them.  The times of the files are no order: after a loss of power, the clock of a machine
+    without a battery is behind.
+    """
     places = [*_below(savepoints, "savepoint-*"), *_below(f"{checkpoints}/{job}", "chk-*")]
-    newest = max(places, key=lambda path: (path / _METADATA).stat().st_mtime_ns, default=None)
+    newest = max(places, key=_number, default=None)
     return f"file:{newest}" if newest is not None else None
 
 
@@ -119,6 +128,23 @@ def _location(checkpoint: Mapping[str, Any]) -> str | None:
     path = str(checkpoint.get("external_path") or "")
     # Without a checkpoint directory, Flink keeps checkpoints in memory; their path is a text in "<>".
     return path if path and not path.startswith("<") and not checkpoint.get("discarded") else None
+
+
+def _number(place: Path) -> float:
+    """The number of a checkpoint or savepoint.
+
+    A savepoint whose file is damaged counts as the newest, since it ended the job: a start from it fails,
+    which a start from an older state would not, though it loses messages.
+    """
+    name = place.name.removeprefix("chk-")
+    if name != place.name and name.isdecimal():
+        return int(name)
+    with (place / _METADATA).open("rb") as file:
+        head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return float("inf")
+    magic, _, number = _HEAD.unpack(head)
+    return int(number) if magic == _MAGIC else float("inf")
 
 
 def _below(location: str, pattern: str) -> Iterator[Path]:

@@ -30,7 +30,7 @@ from speck.cli.render.placements import (
     figure_lines,
     offer,
     placement_lines,
-    policies_table,
+    policies_tables,
 )
 from speck.cli.render.plans import (
     action_line,
@@ -87,7 +87,7 @@ __all__ = [
     "operations_table",
     "placement_lines",
     "plan_lines",
-    "policies_table",
+    "policies_tables",
     "problems_first",
     "profile_table",
     "rates_table",

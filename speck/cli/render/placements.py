@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -238,6 +239,10 @@ def _policy_row(row: Data) -> tuple[str, ...]:
     )
 
 
-def policies_table(policies: Iterable[Data]) -> Table:
-    """A row for each policy."""
-    return table(("POLICY", "DESCRIPTION"), ((each["name"], each["about"]) for each in policies))
+def policies_tables(policies: Iterable[Data]) -> list[RenderableType]:
+    """A row for each policy: those to place jobs with, then those that only serve for comparison."""
+    rows: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
+    for each in policies:
+        rows[each.get("comparison", False)].append((each["name"], each["about"]))
+    tables: list[RenderableType] = [table(("POLICY", "DESCRIPTION"), rows[False])]
+    return [*tables, "", table(("FOR COMPARISON", "DESCRIPTION"), rows[True])] if rows[True] else tables

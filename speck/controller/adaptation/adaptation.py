@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -173,7 +173,9 @@ class Adaptation:
 
     def round(self) -> None:
         """Look at each composition with the mode ``auto`` once, and decide where that is due."""
-        heads = [each for each in self.store.heads() if self._options(each).mode == "auto"]
+        deployed = list(self.store.heads())
+        self._forget_others({each.name for each in deployed})
+        heads = [each for each in deployed if self._options(each).mode == "auto"]
         if heads:
             self.sampler.measure(ATTENTION)
         self._note_silence()
@@ -182,6 +184,13 @@ class Adaptation:
                 self._round_of(head.name)
         for name in self._observations.keys() - {each.name for each in heads}:
             del self._observations[name]
+
+    def _forget_others(self, names: Set[str]) -> None:
+        """Forget the heals and applies of compositions that are no longer there."""
+        for name in list(self._healed):  # a copy: operations end in threads of their own
+            if name not in names:
+                self._healed.pop(name, None)
+        self._applied.intersection_update(names)
 
     def _round_of(self, name: str) -> None:
         """Look at one composition; its trouble keeps no other one from being looked at."""

@@ -18,6 +18,7 @@ from speck.core.runtime import Worker
 from speck.placement.packing import Average
 from speck.placement.pools import Filled, filled, instances
 
+MOST_CODES = 1000  # of which the cores are kept: those measured last
 READINGS = 5  # of an engine with the same jobs, from which its processor time counts
 
 Number = TypeVar("Number", int, float)
@@ -110,7 +111,9 @@ class EnginePool:
             if factor is not None and load.cores is not None and load.measured != self._measured.get(name):
                 self._measured[name] = load.measured
                 sample = load.cores * factor / instances(load.job)
-                self._cores[code] = _with(self._cores.get(code), sample)
+                self._cores[code] = _with(self._cores.pop(code, None), sample)  # the latest comes last
+        for code in list(self._cores)[: max(0, len(self._cores) - MOST_CODES)]:
+            del self._cores[code]
         names = {each.job.job_name for each in found}
         self._measured = {name: at for name, at in self._measured.items() if name in names}
         self.engines = filled(self.pool, (each.job for each in found), self.cores_of)

@@ -109,10 +109,13 @@ class Placer:
             self._choices.forget(name)
             self.pools.release(name)
 
-    def reserve(self, composition: Composition) -> None:
-        """Reserve the places that a composition was given before."""
+    def reserve(self, composition: Composition, *, running: bool = False) -> None:
+        """Reserve the places that a composition was given before; ``running``: it runs there already.
+
+        Raises :class:`~speck.errors.StalePlan` if an engine of a pool has no room for a job by now.
+        """
         self._choices.note(composition)
-        self.pools.reserve(composition)
+        self.pools.reserve(composition, running=running)
 
     def assign(
         self, composition: Composition, place: str = PLACE_NEW, *, reserve: bool = False
@@ -128,14 +131,14 @@ class Placer:
             placed = self.place(composition, PlacementRequest(), reserve=reserve)
             return Assignment(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
-            return Assignment(self.pools.assign(composition, reserve=reserve))
+            return Assignment(self._with_engines(composition, reserve))
         draft = self._draft(composition)
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
         if missing and place == PLACE_NONE:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
-            return Assignment(self.pools.assign(draft.settled(sites, homes), reserve=reserve))
+            return Assignment(self._with_engines(draft.settled(sites, homes), reserve))
         draft = reachable(draft, self.pool)
         with self.alone():
             model = self._model(draft, PlacementRequest(), hold=True)
@@ -143,10 +146,16 @@ class Placer:
             settled = self._placed(draft, model, advice, reserve)
         return Assignment(self.pools.assign(settled, reserve=reserve), model, advice)
 
+    def _with_engines(self, composition: Composition, reserve: bool) -> Composition:
+        """A composition with the sites that it has: those of its file, of a step, a pin or a rollback."""
+        if reserve:
+            self._choices.note(composition)
+        return self.pools.assign(composition, reserve=reserve)
+
     def _placed(self, draft: Draft, model: Model, advice: Advice, reserve: bool) -> Composition:
         """The composition of a draft with the sites and homes of an advice."""
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
-        if reserve:
+        if reserve:  # while no other placement is computed
             self._choices.note(settled)
         return settled
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from speck.coordinator.placing.choices import Choices
 from speck.core.inventory import Inventory, Pool
 from speck.core.job import Composition, Job
+from speck.errors import StalePlan
 from speck.placement.packing import Fit, loose_fit
-from speck.placement.pools import Cores, choose_engines
+from speck.placement.pools import Cores, choose_engines, crowded_out
 from speck.store.deployments import Deployments
 
 
@@ -60,9 +61,35 @@ class EnginePools:
                 self._choices.note(chosen)
         return chosen
 
-    def reserve(self, composition: Composition) -> None:
-        """Reserve the engines that the jobs of a composition have, until :meth:`release`."""
-        self._choices.note(composition)
+    def reserve(self, composition: Composition, *, running: bool = False) -> None:
+        """Reserve the engines that a composition was given before, until :meth:`release`.
+
+        Raises :class:`~speck.errors.StalePlan` if one has no room for a new job by now, and another of its
+        pool has; of a composition that runs there already (``running``) nothing is checked.
+        """
+        with self._choosing:
+            if not running and (crowded := self._crowded_out(composition)):
+                reasons = [
+                    f"{each.spe_address} has no room left for job {each.job_name!r}" for each in crowded
+                ]
+                raise StalePlan(composition.name, reasons)
+            self._choices.note(composition)
+
+    def _crowded_out(self, composition: Composition) -> list[Job]:
+        asked = {name: pool for name, job in composition.jobs.items() if (pool := self._pool(job))}
+        if not asked:
+            return []
+        elsewhere, own, _ = self._present(composition)
+        jobs = composition.jobs
+        new = [name for name in asked if own.get(name) != jobs[name].spe_address]
+        present = [*elsewhere, *(job for name, job in jobs.items() if name not in new)]
+        return [
+            job
+            for pool in dict.fromkeys(asked[name] for name in new)
+            for job in crowded_out(
+                pool, present, [jobs[name] for name in new if asked[name] is pool], self.cores, self.fit
+            )
+        ]
 
     def release(self, name: str) -> None:
         """End the reservation of a composition's engines."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.executor import schedule_from
+from speck.apply.executor import schedule_of
 from speck.apply.foreign import ForeignJobs
 from speck.apply.planned import PlannedChange
 from speck.apply.qos0 import qos0_notes
@@ -170,9 +170,7 @@ class Planner:
 
     def steps(self, planned: PlannedChange) -> tuple[Step, ...]:
         """The steps of a planned change, with what earlier operations have left."""
-        plan, records = planned.plan, self.store.jobs(planned.composition)
-        left_behind = planned.request.leave_behind
-        return schedule_from(self.store, plan, records, left_behind, delete_all=not planned.desired)
+        return schedule_of(self.store, planned)
 
     def _observed(
         self, snapshot: Snapshot, left_behind: Collection[str], patience: float = PLAN_PATIENCE

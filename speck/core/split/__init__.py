@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from speck.core.split.partitioners import MOST_COMBINERS, MOST_POLICY, PARTITIONERS, POLICIES, Option
+from speck.core.split.partitioners import (
+    MOST_COMBINERS,
+    MOST_POLICY,
+    PARTITIONERS,
+    POLICIES,
+    Option,
+    listed_partitioners,
+)
 from speck.core.split.parts import (
     DEFAULT_AT_SITES,
     DEFAULT_IN_ONE_JOB,
@@ -46,6 +53,7 @@ __all__ = [
     "control_topic",
     "expand",
     "groups",
+    "listed_partitioners",
     "part_name",
     "part_names",
     "part_of",

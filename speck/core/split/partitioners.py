@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 MOST_COMBINERS = 1000  # the partitioners were measured with up to as many
 
@@ -26,7 +26,7 @@ class PartitionerKind:
     ``learns``: its tables grow across batches, so it runs as a job of its own only.  ``weighs``: it can take
     measured speeds for the combiners' weights.  ``metered``: it needs the measured work of the combiners.
     ``policy``: it takes a trained policy, which needs that as well; ``chooses``: it chooses among those that
-    ship.
+    ship.  ``comparison``: it only serves for comparison with the others.
     """
 
     about: str
@@ -36,6 +36,7 @@ class PartitionerKind:
     metered: bool = False
     policy: bool = False
     chooses: bool = False
+    comparison: bool = False
 
 
 SAS_OPTIONS: Mapping[str, Option] = {
@@ -44,7 +45,7 @@ SAS_OPTIONS: Mapping[str, Option] = {
     "spread": Option("workers of each of them; 0: by the rule", 0, 0, MOST_COMBINERS, whole=True),
 }
 
-PARTITIONERS: Mapping[str, PartitionerKind] = {
+_OWN: Mapping[str, PartitionerKind] = {
     "balanced": PartitionerKind(
         "levels each batch with the least fan-out",
         {
@@ -58,6 +59,11 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
         },
         weighs=True,
     ),
+    "hash": PartitionerKind("each key at its home"),
+    "shuffle": PartitionerKind("weighted round robin"),
+}
+
+_BASELINES: Mapping[str, PartitionerKind] = {
     "cam": PartitionerKind("the worker that has the key, else the lower of two"),
     "dagreedy": PartitionerKind(
         "hot keys by fan-out against load",
@@ -102,7 +108,6 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
         "one key to the first worker, the others to the rest: a stress",
         {"key": Option("rank of that key at the start, 0: the hottest", 0, 0, 1_000_000, whole=True)},
     ),
-    "hash": PartitionerKind("each key at its home"),
     "saspartitioner": PartitionerKind(
         "shares of the hottest keys, set each slide, by a trained policy if there is one",
         SAS_OPTIONS,
@@ -116,9 +121,20 @@ PARTITIONERS: Mapping[str, PartitionerKind] = {
         metered=True,
         chooses=True,
     ),
-    "shuffle": PartitionerKind("weighted round robin"),
     "two-choices": PartitionerKind("the lower of the key's two homes"),
 }
+
+# Those for comparison come after the others wherever they are listed.
+PARTITIONERS: Mapping[str, PartitionerKind] = {
+    **_OWN,
+    **{name: replace(kind, comparison=True) for name, kind in _BASELINES.items()},
+}
+
+
+def listed_partitioners() -> str:
+    """The names for a message: those for comparison after the others, and as such."""
+    return f"{', '.join(_OWN)}; for comparison: {', '.join(_BASELINES)}"
+
 
 POLICIES = ("zipf-0.5", "zipf-1", "zipf-1.5", "zipf-2")
 """The trained policies that ship, by name."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import struct
 import zipfile
 from pathlib import Path
 
@@ -455,6 +457,30 @@ def test_what_a_forgotten_job_left(tmp_path: Path) -> None:
     savepoint = leave("s/clean/1/savepoint-abc-1")
     assert newest_on_disk(*at) == f"file:{savepoint}"
     assert newest_on_disk("s3://s/clean/1", "s3://c", "abc") is None
+
+
+def test_the_newest_state_is_that_of_the_highest_number(tmp_path: Path) -> None:
+    """A board without a clock is behind after a loss of power: the newest file may have the oldest time."""
+
+    def leave(place: str, number: int, time: int) -> str:
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        (folder / "_metadata").write_bytes(struct.pack(">iiq", 0x4960672D, 4, number) + b"state")
+        os.utime(folder / "_metadata", (time, time))
+        return f"file:{folder}"
+
+    at = (f"file://{tmp_path}/s/clean/1", f"file://{tmp_path}/c", "abc")
+    leave("c/abc/chk-9", 9, 8000)
+    tenth = leave("c/abc/chk-10", 10, 5000)
+    assert newest_on_disk(*at) == tenth
+    leave("s/clean/1/savepoint-abc-1", 8, 9000)  # Flink wrote it, and the job ran on
+    assert newest_on_disk(*at) == tenth
+    last = leave("s/clean/1/savepoint-abc-2", 11, 4000)
+    assert newest_on_disk(*at) == last
+    torn = tmp_path / "s/clean/1/savepoint-abc-3"
+    torn.mkdir()
+    (torn / "_metadata").write_bytes(b"\x49")
+    assert newest_on_disk(*at) == f"file:{torn}"
 
 
 def test_states_that_are_missing(tmp_path: Path) -> None:

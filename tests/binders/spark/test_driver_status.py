@@ -322,7 +322,7 @@ def test_the_bundle_has_exactly_the_modules_that_the_driver_imports() -> None:
 def test_the_policies_are_read_from_the_bundle(tmp_path: Path) -> None:
     (tmp_path / "bundle.zip").write_bytes(bundle())
     code = (
-        "from jars_and_apps.key_split.policy import Policy, __file__, shipped, shipped_text\n"
+        "from jars_and_apps.key_split.baselines.policy import Policy, __file__, shipped, shipped_text\n"
         "print(__file__)\n"
         "print(*(Policy.of_text(shipped_text(name)).name for name in shipped()))"
     )

@@ -22,8 +22,8 @@ from binders.spark.query.split.rerouting import RoutedRouter
 from binders.spark.query.split.sample import rows_of_a_call
 from binders.spark.query.split.steps import ORDER, batch_of, combining, stateful_step
 from jars_and_apps.key_split.aggregation import Aggregation
+from jars_and_apps.key_split.baselines.policy import shipped_text
 from jars_and_apps.key_split.collector import Collector, combine
-from jars_and_apps.key_split.policy import shipped_text
 from jars_and_apps.key_split.settings import ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from speck.core.split import POLICIES, Part, split_topic

@@ -39,11 +39,11 @@ from binders.spark.query.split.user_class import Rows, instance_of, rows_of
 from binders.spark.query.user_code import JobFault
 from jars_and_apps.key_split import frames
 from jars_and_apps.key_split.aggregation import Aggregation
+from jars_and_apps.key_split.baselines.policy import shipped, shipped_text
 from jars_and_apps.key_split.collector import Collector
 from jars_and_apps.key_split.combiner import Combiner
 from jars_and_apps.key_split.partitioners.protocol import Partitioner, Setting
 from jars_and_apps.key_split.partitioners.table import PARTITIONERS
-from jars_and_apps.key_split.policy import shipped, shipped_text
 from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.settings import CombinerSetting, ReducerSetting, RouterSetting
 from jars_and_apps.key_split.slides import Windows

@@ -8,7 +8,7 @@ from flask import request
 
 from speck.coordinator.placing.placer import PlacementRequest
 from speck.core.change import Apply, Pin
-from speck.placement.policies import policies
+from speck.placement.policies import catalogue
 from speck.server.api import parameters, schemas
 from speck.server.api.changes import load, operation_response, requested, respond, services
 from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsSchema
@@ -80,7 +80,7 @@ def accept_placement(query: dict[str, Any], identifier: str) -> Any:
 @blueprint.response(200, PolicySchema(many=True))
 def list_policies() -> Any:
     """The placement policies"""
-    return [{"name": each.name, "about": each.about} for each in policies().values()]
+    return catalogue()
 
 
 @blueprint.route("/jobs/<name>/pin", methods=["POST"])

@@ -144,3 +144,6 @@ class PolicySchema(Schema):
 
     name = text("its name")
     about = text("a description in one line")
+    comparison = fields.Boolean(
+        metadata={"description": "true if it only serves for comparison with the others"}
+    )

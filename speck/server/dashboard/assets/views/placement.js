@@ -227,6 +227,9 @@ const Proposal = ({ proposal, go }) => {
 
 // --- the view
 
+const options = (policies) =>
+  policies.map((each) => html`<option value=${each.name}>${each.name}: ${each.about}</option>`);
+
 const Advice = ({ name, go }) => {
   const policies = useAnswer(() => read("/policies"), []).data ?? [];
   const [policy, setPolicy] = useState("");
@@ -252,7 +255,8 @@ const Advice = ({ name, go }) => {
           <label><span>Policy</span>
             <select value=${policy} onChange=${(event) => setPolicy(event.target.value)}>
               <option value="">the composition's policy (${DEFAULT} by default)</option>
-              ${policies.map((each) => html`<option value=${each.name}>${each.name}: ${each.about}</option>`)}
+              ${options(policies.filter((each) => !each.comparison))}
+              <optgroup label="For comparison">${options(policies.filter((each) => each.comparison))}</optgroup>
             </select>
           </label>
           <label class="check"><input type="checkbox" checked=${compare} onChange=${(event) => setCompare(event.target.checked)} /> compare all policies</label>

@@ -1,6 +1,6 @@
 package io.speck.mqtt;
 
-import io.speck.mqtt.reader.BatchJournal;
+import io.speck.connector.reader.BatchJournal;
 import java.util.SortedMap;
 import java.util.TreeMap;
 

@@ -2,12 +2,12 @@ package io.speck.mqtt;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.speck.connector.writer.SinkMetrics;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.failure.OnError;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
-import io.speck.mqtt.writer.SinkMetrics;
 import io.speck.mqtt.writer.WriterProcess;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -1,11 +1,11 @@
 package io.speck.mqtt;
 
+import io.speck.connector.reader.BatchJournal;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Session;
-import io.speck.mqtt.reader.BatchJournal;
-import io.speck.mqtt.reader.Message;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;

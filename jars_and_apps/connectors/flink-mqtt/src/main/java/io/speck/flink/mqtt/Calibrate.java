@@ -1,6 +1,6 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.probe.CoreProbe;
+import io.speck.connector.probe.CoreProbe;
 import org.apache.flink.api.common.accumulators.DoubleCounter;
 import org.apache.flink.api.common.functions.RichMapFunction;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;

@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.Brokers;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
@@ -7,7 +8,6 @@ import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.failure.OnError;
 import io.speck.mqtt.failure.OnErrorSink;
-import io.speck.mqtt.writer.MqttSink;
 import java.time.Duration;
 import java.util.regex.Pattern;
 import org.apache.flink.api.common.JobID;
@@ -163,7 +163,7 @@ public final class FlinkMqttSinkBuilder<T> {
         if (topicOf == null) {
             faults.required("topic", topic, "the topic of the messages");
         }
-        faults.check("topic", topic, FlinkMqttSinkBuilder::topicName);
+        faults.check("topic", topic, Brokers.of(login)::checkTopic);
         faults.check("job", job, SinkSettings::job);
         faults.check("incarnation", incarnation, SinkSettings::incarnation);
         faults.check("origin", origin, FlinkMqttSinkBuilder::jobId);
@@ -184,11 +184,6 @@ public final class FlinkMqttSinkBuilder<T> {
         if (!JOB_ID.matcher(text).matches()) {
             throw new InvalidSettingException("'" + text + "' is not the id of a job (expected 32 hexadecimal digits)");
         }
-        return text;
-    }
-
-    private static String topicName(String text) {
-        MqttSink.encodeTopic(text);
         return text;
     }
 }

@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.Brokers;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
@@ -139,7 +140,7 @@ public final class FlinkMqttSourceBuilder<T> {
         Faults faults = new Faults("source");
         Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls));
         faults.check("topic", faults.required("topic", topic, "the topic or topic filter to read"),
-                SourceSettings::filter);
+                Brokers.of(login)::checkFilter);
         faults.check("clientId", faults.required("clientId", clientId, "the name of the persistent session; one a job"),
                 SourceSettings::clientId);
         faults.range("receiveMaximum", receiveMaximum, 1, SourceSettings.LARGEST_RECEIVE_MAXIMUM);

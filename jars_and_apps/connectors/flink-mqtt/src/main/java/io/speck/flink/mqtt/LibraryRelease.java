@@ -1,6 +1,6 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.net.Runtime;
+import io.speck.connector.Brokers;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.util.UserCodeClassLoader;
 
@@ -14,9 +14,9 @@ final class LibraryRelease {
     private LibraryRelease() {}
 
     static void register(UserCodeClassLoader loader) {
-        boolean ownedByJob = Runtime.class.getClassLoader() != SourceReader.class.getClassLoader();
+        boolean ownedByJob = Brokers.class.getClassLoader() != SourceReader.class.getClassLoader();
         if (ownedByJob) {
-            loader.registerReleaseHookIfAbsent("speck-mqtt", Runtime::stop);
+            loader.registerReleaseHookIfAbsent("speck-mqtt", Brokers::stop);
         }
     }
 }

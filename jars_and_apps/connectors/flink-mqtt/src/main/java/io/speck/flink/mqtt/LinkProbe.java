@@ -11,7 +11,7 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
 /**
  * Measures the link from a task to the sink broker by messages to the sink topic ({@link
- * io.speck.mqtt.probe.LinkProbe}); with the argument {@code reach true}, it sends one byte only. The results are accumulators: {@code rttMillis}, {@code bytesPerSecond} and {@code
+ * io.speck.connector.probe.LinkProbe}); with the argument {@code reach true}, it sends one byte only. The results are accumulators: {@code rttMillis}, {@code bytesPerSecond} and {@code
  * probeBytes}.
  */
 public final class LinkProbe {
@@ -42,8 +42,8 @@ public final class LinkProbe {
 
         @Override
         public String map(String topic) throws Exception {
-            var found = onlyReach ? io.speck.mqtt.probe.LinkProbe.reach(settings, topic)
-                    : io.speck.mqtt.probe.LinkProbe.measure(settings, topic);
+            var found = onlyReach ? io.speck.connector.probe.LinkProbe.reach(settings, topic)
+                    : io.speck.connector.probe.LinkProbe.measure(settings, topic);
             LongCounter bytes = new LongCounter();
             bytes.add(found.probeBytes());
             getRuntimeContext().addAccumulator("rttMillis", new DoubleCounter(found.rttMillis()));

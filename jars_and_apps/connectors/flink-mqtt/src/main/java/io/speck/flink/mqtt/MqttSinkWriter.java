@@ -1,9 +1,9 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.writer.AckMetrics;
+import io.speck.connector.writer.SinkMetrics;
 import io.speck.mqtt.Utf8;
 import io.speck.mqtt.failure.OnErrorSink;
-import io.speck.mqtt.writer.AckMetrics;
-import io.speck.mqtt.writer.SinkMetrics;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.function.ToLongFunction;

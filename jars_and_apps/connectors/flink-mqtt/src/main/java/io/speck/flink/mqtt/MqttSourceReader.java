@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
@@ -9,7 +10,6 @@ import io.speck.mqtt.failure.FailedMessageException;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.failure.OnError;
 import io.speck.mqtt.failure.Suspects;
-import io.speck.mqtt.reader.SourceMetrics;
 import io.speck.mqtt.stamp.CurrentInput;
 import java.io.IOException;
 import java.util.List;

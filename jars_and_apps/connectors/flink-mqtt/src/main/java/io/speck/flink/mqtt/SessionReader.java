@@ -1,13 +1,14 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.Brokers;
+import io.speck.connector.MessageSource;
+import io.speck.connector.reader.BatchJournal;
+import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.MqttException;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
-import io.speck.mqtt.reader.BatchJournal;
-import io.speck.mqtt.reader.MqttSource;
-import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.util.Collections;
 import java.util.Iterator;
@@ -28,7 +29,7 @@ final class SessionReader implements AutoCloseable {
 
     private final SourceSettings settings;
     private final Journal journal;
-    private final MqttSource source;
+    private final MessageSource source;
     private final Thread opener;
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final NavigableMap<Long, Long> positions = new TreeMap<>();
@@ -41,7 +42,7 @@ final class SessionReader implements AutoCloseable {
     SessionReader(SourceSettings settings, MqttSplit split) {
         this.settings = settings;
         this.journal = new Journal(split.records());
-        this.source = MqttSource.streaming(settings, journal);
+        this.source = Brokers.of(settings.login()).streaming(settings, journal);
         this.position = split.position();
         this.recorded = position;
         this.committed = position;

@@ -1,6 +1,7 @@
 package io.speck.mqtt.reader;
 
 import io.netty.buffer.ByteBuf;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.net.Connection;
 import java.util.ArrayDeque;
 import java.util.Collection;

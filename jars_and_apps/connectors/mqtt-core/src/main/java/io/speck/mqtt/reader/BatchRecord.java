@@ -1,5 +1,7 @@
 package io.speck.mqtt.reader;
 
+import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.stamp.SeenStamps;
 import io.speck.mqtt.stamp.Varint;
 import java.io.ByteArrayInputStream;

@@ -4,6 +4,7 @@ import io.netty.buffer.Unpooled;
 import io.netty.handler.codec.mqtt.MqttMessageBuilders;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.netty.handler.codec.mqtt.MqttQoS;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.net.Connection;
 import java.util.List;

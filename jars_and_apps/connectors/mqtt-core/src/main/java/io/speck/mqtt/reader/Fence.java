@@ -1,6 +1,7 @@
 package io.speck.mqtt.reader;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.connector.reader.FenceText;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;

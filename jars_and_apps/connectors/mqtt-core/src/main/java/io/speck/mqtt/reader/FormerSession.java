@@ -1,5 +1,8 @@
 package io.speck.mqtt.reader;
 
+import io.speck.connector.reader.BatchJournal;
+import io.speck.connector.reader.Losses;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.Login;

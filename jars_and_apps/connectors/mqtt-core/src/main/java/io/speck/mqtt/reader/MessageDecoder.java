@@ -1,10 +1,12 @@
 package io.speck.mqtt.reader;
 
 import io.netty.buffer.ByteBufUtil;
-import io.netty.handler.codec.mqtt.MqttProperties;
 import io.netty.handler.codec.mqtt.MqttProperties.MqttProperty;
 import io.netty.handler.codec.mqtt.MqttProperties.StringPair;
+import io.netty.handler.codec.mqtt.MqttProperties;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.Stamp;

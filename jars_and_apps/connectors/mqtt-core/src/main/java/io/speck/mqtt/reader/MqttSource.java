@@ -2,6 +2,15 @@ package io.speck.mqtt.reader;
 
 import io.netty.handler.codec.mqtt.MqttFixedHeader;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.connector.MessageSource;
+import io.speck.connector.reader.BatchJournal;
+import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Losses;
+import io.speck.connector.reader.Message;
+import io.speck.connector.reader.ReaderCounts;
+import io.speck.connector.reader.ReceiveBuffer;
+import io.speck.connector.reader.Repetitions;
+import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.Received;
@@ -19,21 +28,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
-/**
- * Reads one topic through a persistent session, and returns its messages under increasing offsets.
- *
- * <p>A message is acknowledged once the engine has committed its batch, never before. Each batch is recorded in the
- * engine's own state before its end offset is returned to the engine, so that after a crash the same batch is returned
- * again, and committed messages are not. A lost connection is re-established for as long as the reader is open.
- *
- * <p>An engine that works in batches calls {@link #await} and {@link #messages}, repeatedly if need be; one that works
- * on a stream uses {@link #streaming}, {@link #whenAvailable} or {@link #await}, and {@link #take}, and closes the
- * messages taken between two of its checkpoints as one batch.
- *
- * <p>One thread of the engine at a time calls {@link #open}, {@link #await}, {@link #close(long, long, int)},
- * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
- */
-public final class MqttSource implements AutoCloseable {
+/** Reads one topic through a persistent session of MQTT 5, whose broker redelivers what is not acknowledged. */
+public final class MqttSource implements MessageSource {
     private static final long PROBE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
 
@@ -94,15 +90,7 @@ public final class MqttSource implements AutoCloseable {
         return new MqttSource(settings, journal, false, losses);
     }
 
-    /**
-     * Continues at the engine's position, and connects.
-     *
-     * @param committedOffset all below it is committed
-     * @param uncommittedEnd end of the batch that the engine will request again; the same offset if there is none
-     * @throws BrokerException if the broker cannot be reached in time, or refuses the client
-     * @throws DataLossException if the broker cannot have messages that are still needed
-     * @throws TakenOverException if a newer attempt reads the session
-     */
+    @Override
     public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
         committed = committedOffset;
         RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
@@ -148,7 +136,7 @@ public final class MqttSource implements AutoCloseable {
         @Override
         public void checkFence(Duration timeout) throws InterruptedException {
             fence.check(timeout);
-            repetitions.lookUp(fence, timeout);
+            repetitions.lookUp(() -> fence.retained(KnownWriters.topic(settings), timeout));
         }
 
         @Override
@@ -317,7 +305,7 @@ public final class MqttSource implements AutoCloseable {
 
     // ---- calls of an engine that works on a stream ----
 
-    /** Calls {@code callback} once, in any thread, when {@link #take} can return a message, or throws. */
+    @Override
     public void whenAvailable(Runnable callback) {
         lock.lock();
         try {
@@ -330,7 +318,7 @@ public final class MqttSource implements AutoCloseable {
         }
     }
 
-    /** Takes the next messages, {@code limit} at most; an empty list if there are none. */
+    @Override
     public List<Received> take(int limit) {
         lock.lock();
         try {
@@ -349,6 +337,7 @@ public final class MqttSource implements AutoCloseable {
      * True if messages taken should be committed soon: a drain marker waits for the commit of those below the offset, or
      * they, and the repetitions among them, fill the half of the window that a batch may take, with nothing behind them.
      */
+    @Override
     public boolean commitIsDue(long offset) {
         lock.lock();
         try {
@@ -361,11 +350,7 @@ public final class MqttSource implements AutoCloseable {
 
     // ---- calls of an engine that works in batches ----
 
-    /**
-     * Waits until the messages up to an offset are there, or the time is over.
-     *
-     * @return the offset after the last available message
-     */
+    @Override
     public long await(long targetEnd, long nanos) throws InterruptedException {
         lock.lockInterruptibly();
         try {
@@ -409,6 +394,7 @@ public final class MqttSource implements AutoCloseable {
      * @throws DataLossException if the broker does not send its next message within the connect time-out, during which
      *     it answers: a broker that is away or stalls may have the message yet
      */
+    @Override
     public void awaitWhole() throws IOException, InterruptedException {
         if (former != null) {
             former.awaitWhole();
@@ -454,12 +440,7 @@ public final class MqttSource implements AutoCloseable {
         }
     }
 
-    /**
-     * Records the batch [start, end) so that it can be returned again after a crash; called before its end is returned
-     * to the engine.
-     *
-     * @param partitions number of parts that the engine will split it into
-     */
+    @Override
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
         SeenStamps seen;
@@ -473,12 +454,12 @@ public final class MqttSource implements AutoCloseable {
         records.write(start, end, partitions, messages, seen, repetitions.writers());
     }
 
-    /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
+    @Override
     public int recordedPartitions(long start) {
         return records.partitions(start);
     }
 
-    /** Returns the messages of a batch, in order. */
+    @Override
     public List<Message> messages(long start, long end) {
         if (former != null) {
             return former.messages(start, end);
@@ -491,7 +472,7 @@ public final class MqttSource implements AutoCloseable {
         }
     }
 
-    /** Acknowledges all messages below the offset, in order, once the engine has committed them. */
+    @Override
     public void commit(long offset) throws IOException {
         if (former != null && former.commit(offset)) {
             former = null;
@@ -522,10 +503,12 @@ public final class MqttSource implements AutoCloseable {
         }
     }
 
+    @Override
     public SourceMetrics metrics() {
         lock.lock();
         try {
-            return counts.metrics(committed, buffer.next(), repetitions.counts(), losses, keeper);
+            return counts.metrics(committed, buffer.next(), repetitions.counts(), losses, keeper.reconnections(),
+                    keeper.connected());
         } finally {
             lock.unlock();
         }

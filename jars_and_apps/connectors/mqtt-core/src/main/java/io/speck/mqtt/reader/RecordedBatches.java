@@ -1,5 +1,9 @@
 package io.speck.mqtt.reader;
 
+import io.speck.connector.reader.BatchJournal;
+import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Losses;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;

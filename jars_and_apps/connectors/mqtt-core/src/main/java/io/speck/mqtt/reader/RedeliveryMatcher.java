@@ -1,5 +1,6 @@
 package io.speck.mqtt.reader;
 
+import io.speck.connector.reader.Message;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;

@@ -1,5 +1,6 @@
 package io.speck.mqtt.writer;
 
+import io.speck.connector.writer.RefusedMessage;
 import io.speck.mqtt.MqttException;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,5 +1,7 @@
 package io.speck.mqtt.writer;
 
+import io.speck.connector.writer.AckMetrics;
+import io.speck.connector.writer.AckTimes;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;

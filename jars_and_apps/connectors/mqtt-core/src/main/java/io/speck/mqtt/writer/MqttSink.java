@@ -1,5 +1,8 @@
 package io.speck.mqtt.writer;
 
+import io.speck.connector.MessageSink;
+import io.speck.connector.writer.AckMetrics;
+import io.speck.connector.writer.RefusedMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.InvalidTextException;
@@ -16,7 +19,7 @@ import java.util.Map;
  *
  * <p>Not thread-safe.
  */
-public final class MqttSink implements AutoCloseable {
+public final class MqttSink implements MessageSink {
     private static final int LONGEST_STRING = 65535;
 
     private final SinkSettings settings;
@@ -56,23 +59,14 @@ public final class MqttSink implements AutoCloseable {
         }
     }
 
-    /**
-     * Queues a message; waits while the queue is full, and while a session that receives it has no room.
-     *
-     * @param key null for none
-     * @param job name of the writing job; null for a message without a stamp
-     * @param sequence the rest of the stamp, see {@link Stamp}
-     * @return the size of topic and payload, in bytes
-     * @throws InvalidSettingException for an invalid topic name, or a key that is too long
-     * @throws BrokerException if the broker rejected an earlier message
-     */
+    @Override
     public int send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
             throws InterruptedException {
         publisher.publish(message(topic, payload, key, job, sequence), settings.flushTimeout());
         return lastTopicBytes.length + payload.length;
     }
 
-    /** As {@link #send}, but returns -1, without the message queued, if a session that receives it has no room. */
+    @Override
     public int offer(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
             throws InterruptedException {
         boolean room = publisher.offer(message(topic, payload, key, job, sequence), settings.flushTimeout());
@@ -106,14 +100,7 @@ public final class MqttSink implements AutoCloseable {
         }
     }
 
-    /**
-     * Queues a message without a stamp, with user properties of its own; waits while the queue is full. A broker that may
-     * have lost it gets it again, as one with a stamp, so it may come twice.
-     *
-     * @param key null for none
-     * @throws InvalidSettingException for an invalid topic name
-     * @throws BrokerException if the broker rejected an earlier message
-     */
+    @Override
     public void send(String topic, byte[] payload, byte[] key, Map<String, String> properties)
             throws InterruptedException {
         OutgoingMessage.UserProperty[] more = properties.entrySet().stream()
@@ -126,17 +113,17 @@ public final class MqttSink implements AutoCloseable {
         publisher.publish(message, settings.flushTimeout());
     }
 
-    /** True if {@link #takeRefused} has messages. */
+    @Override
     public boolean hasRefused() {
         return delivery.hasRefused;
     }
 
-    /** Returns the messages of a lenient writer that the broker never accepts, as far as that is known by now. */
+    @Override
     public List<RefusedMessage> takeRefused() {
         return publisher.takeRefused(delivery);
     }
 
-    /** Sends queued messages within a millisecond, without waiting for a full write or a flush. */
+    @Override
     public void sendSoon() {
         publisher.pumpSoon();
     }
@@ -162,16 +149,12 @@ public final class MqttSink implements AutoCloseable {
         return bytes;
     }
 
-    /**
-     * Waits until the broker has acknowledged all messages of this writer.
-     *
-     * @throws BrokerException if it rejected a message, or did not acknowledge all within the flush time-out
-     */
+    @Override
     public void flush() throws InterruptedException {
         publisher.flush(delivery, settings.flushTimeout());
     }
 
-    /** The acknowledgements of the broker to all writers of this process and login. */
+    @Override
     public AckMetrics acks() {
         return publisher.acks();
     }

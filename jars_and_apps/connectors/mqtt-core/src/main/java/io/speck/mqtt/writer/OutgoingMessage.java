@@ -2,6 +2,7 @@ package io.speck.mqtt.writer;
 
 import io.netty.buffer.ByteBuf;
 import io.netty.buffer.ByteBufUtil;
+import io.speck.connector.writer.RefusedMessage;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;

@@ -2,6 +2,9 @@ package io.speck.mqtt.writer;
 
 import io.netty.buffer.ByteBuf;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.connector.writer.AckMetrics;
+import io.speck.connector.writer.RefusedMessage;
+import io.speck.connector.writer.SinkMetrics;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Connection;
@@ -145,7 +148,7 @@ final class Publisher implements WriterConnection.Owner {
     private void resend(List<OutgoingMessage> messages) {
         if (!messages.isEmpty()) {
             LOG.info("broker {}: sends {} messages again, which the broker may have lost", login, messages.size());
-            messages.forEach(message -> SinkMetrics.counters(message).resent.increment());
+            messages.forEach(message -> SinkMetrics.counters(message.job).resent.increment());
             outbox.addFirst(messages);
             schedulePump();
         }
@@ -278,7 +281,7 @@ final class Publisher implements WriterConnection.Owner {
         sendMarkers(message.topic);
         schedulePump();
         changed.awaitNanos(TimeUnit.SECONDS.toNanos(1));
-        SinkMetrics.counters(message).throttledNanos.add(System.nanoTime() - begin);
+        SinkMetrics.counters(message.job).throttledNanos.add(System.nanoTime() - begin);
     }
 
     private void sendMarkers(String topic) {

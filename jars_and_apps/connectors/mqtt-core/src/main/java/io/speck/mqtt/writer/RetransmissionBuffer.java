@@ -1,5 +1,6 @@
 package io.speck.mqtt.writer;
 
+import io.speck.connector.writer.SinkMetrics;
 import io.speck.mqtt.net.LiveTime;
 import io.speck.mqtt.net.ResendRequest;
 import java.util.ArrayDeque;
@@ -119,7 +120,7 @@ final class RetransmissionBuffer {
             spool.append(message, lastNumber);
         }
         while (bytes > maximumBytes) {
-            SinkMetrics.counters(messages.peek()).retainedDropped.increment();
+            SinkMetrics.counters(messages.peek().job).retainedDropped.increment();
             dropOldest();
         }
     }

@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.speck.mqtt.stamp.SeenStamps;
+import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.stamp.SeenStamps.Verdict;
+import io.speck.mqtt.stamp.SeenStamps;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -2,6 +2,7 @@ package io.speck.mqtt.reader;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.connector.reader.FenceText;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.CuttingProxy;

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.reader.Message;
+import io.speck.connector.reader.ReceiveBuffer;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
 import io.speck.mqtt.Mosquitto;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.reader.KnownWriters;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;

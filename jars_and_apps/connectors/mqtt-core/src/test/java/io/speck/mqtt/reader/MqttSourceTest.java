@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.CuttingProxy;

@@ -2,6 +2,7 @@ package io.speck.mqtt.reader;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.reader.KnownWriters;
 import io.speck.mqtt.stamp.SeenStamps;
 import io.speck.mqtt.stamp.Stamp;
 import java.util.List;

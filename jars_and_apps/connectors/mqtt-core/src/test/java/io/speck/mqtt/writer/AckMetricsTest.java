@@ -3,6 +3,7 @@ package io.speck.mqtt.writer;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.writer.AckMetrics;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.CuttingProxy;

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.CuttingProxy;
@@ -14,7 +15,6 @@ import io.speck.mqtt.MemoryJournal;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
-import io.speck.mqtt.reader.Message;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;

@@ -1,8 +1,8 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.failure.Cause;
 import io.speck.mqtt.failure.LeftOut;
-import io.speck.mqtt.reader.Message;
 import io.speck.spark.mqtt.FailedRanges.Range;
 import java.io.IOException;
 import java.util.ArrayList;

@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.reader.BatchJournal;
+import io.speck.connector.reader.BatchJournal;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;

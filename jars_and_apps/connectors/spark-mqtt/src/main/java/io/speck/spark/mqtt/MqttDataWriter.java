@@ -1,10 +1,10 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.writer.AckMetrics;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
-import io.speck.mqtt.writer.AckMetrics;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;

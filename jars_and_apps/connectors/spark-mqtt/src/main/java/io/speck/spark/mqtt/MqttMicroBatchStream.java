@@ -1,13 +1,15 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.BrokerProvider;
+import io.speck.connector.Brokers;
+import io.speck.connector.MessageSource;
+import io.speck.connector.reader.Message;
+import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Utf8;
 import io.speck.mqtt.failure.LeftOut;
-import io.speck.mqtt.reader.Message;
-import io.speck.mqtt.reader.MqttSource;
-import io.speck.mqtt.reader.SourceMetrics;
 import io.speck.sql.SqlProgram;
 import io.speck.sql.UnparsableMessageException;
 import java.io.IOException;
@@ -55,7 +57,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private final ReadOptions options;
     private final int number;
     private final HadoopBatchJournal journal;
-    private MqttSource source;
+    private MessageSource source;
     private final CheckpointSync checkpoint;
     private final CommitLog commits;
     /** Null if the query fails with its first error. */
@@ -91,7 +93,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         try {
             Configuration configuration = spark.sessionState().newHadoopConf();
             this.journal = new HadoopBatchJournal(checkpointLocation, configuration);
-            this.source = new MqttSource(options.source(), journal);
+            this.source = brokers().batches(options.source(), journal);
             this.checkpoint = journal.checkpoint();
             this.commits = new CommitLog(checkpointLocation, configuration);
             this.failed = options.onError().fails() ? null : new FailedMessages(
@@ -100,6 +102,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    private BrokerProvider brokers() {
+        return Brokers.of(options.source().login());
     }
 
     private static SinkSettings parking(SourceSettings source, String spool) {
@@ -136,7 +142,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             return null;
         });
         source.close();
-        source = MqttSource.streaming(options.source(), journal);
+        source = brokers().streaming(options.source(), journal);
         lastPartitions = options.partitions() > 0 ? options.partitions() : 1;
         feed = RealTimeFeeds.add(source, run, options.maxRows(), lastPartitions);
     }

@@ -1,10 +1,10 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.Brokers;
+import io.speck.connector.probe.CoreProbe;
+import io.speck.connector.probe.LinkProbe;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.probe.CoreProbe;
-import io.speck.mqtt.probe.LinkProbe;
-import io.speck.mqtt.writer.MqttSink;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.Arrays;
@@ -68,7 +68,7 @@ public final class MqttProbe implements TableProvider, DataSourceRegister {
             boolean onlyReach = reader.flag("reach", false);
             reader.done();
             if (topic != null) {
-                MqttSink.encodeTopic(topic);
+                Brokers.of(login).checkTopic(topic);
             }
             return new Probe(topic == null ? null : new SinkSettings(login, TIMEOUT), topic, onlyReach);
         }

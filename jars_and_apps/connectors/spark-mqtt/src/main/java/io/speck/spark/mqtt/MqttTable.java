@@ -1,10 +1,10 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.Brokers;
+import io.speck.connector.writer.SinkMetrics;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.failure.OnErrorSink;
-import io.speck.mqtt.writer.MqttSink;
-import io.speck.mqtt.writer.SinkMetrics;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
@@ -93,9 +93,10 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
         }
         try {
             OnErrorSink.Settings sink = WriteOptions.parse(options, spark.conf()).spool(spool(spark)).sink();
-            MqttSink.takeOver(sink.sink());
+            Brokers.of(sink.sink().login()).takeOver(sink.sink());
             if (sink.parking() != null) {
-                MqttSink.takeOver(new SinkSettings(sink.parking(), sink.sink().flushTimeout()).withSpool(spool(spark)));
+                Brokers.of(sink.parking())
+                        .takeOver(new SinkSettings(sink.parking(), sink.sink().flushTimeout()).withSpool(spool(spark)));
             }
         } catch (InvalidSettingException e) {
             LOG.debug("{}", e.getMessage()); // the query fails with it when it writes

@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.Brokers;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.failure.OnError;
@@ -64,7 +65,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
         return new SourceSettings(
                 login,
                 reader.parsed("clientId", SourceSettings::clientId, null),
-                reader.parsed("topic", SourceSettings::filter, null),
+                reader.parsed("topic", Brokers.of(login)::checkFilter, null),
                 (int) reader.number("receiveMaximum", SourceSettings.LARGEST_RECEIVE_MAXIMUM, 1,
                         SourceSettings.LARGEST_RECEIVE_MAXIMUM),
                 reader.number("bufferMegabytes", 32, 1, 4096) * MEBIBYTE,

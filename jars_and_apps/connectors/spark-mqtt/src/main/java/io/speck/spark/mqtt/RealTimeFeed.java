@@ -1,7 +1,7 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.MessageSource;
 import io.speck.mqtt.Received;
-import io.speck.mqtt.reader.MqttSource;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.TimeUnit;
@@ -15,7 +15,7 @@ import java.util.concurrent.locks.ReentrantLock;
  * task stays here, for the next batch: a reader has no messages of its own.
  *
  * <p>A batch ends earlier, by the answer that there is no more, when it holds as many rows as a batch may have, when a
- * commit is due ({@link MqttSource#commitIsDue}), and by an order. The first batch of a query ends with the first pause,
+ * commit is due ({@link MessageSource#commitIsDue}), and by an order. The first batch of a query ends with the first pause,
  * as evidence that the query works.
  */
 final class RealTimeFeed {
@@ -26,7 +26,7 @@ final class RealTimeFeed {
     private static final long HOLD_NANOS = TimeUnit.SECONDS.toNanos(60);
 
     private final String key;
-    private final MqttSource source;
+    private final MessageSource source;
     private final long maxRows;
     private final int partitions;
     private final ReentrantLock turn = new ReentrantLock();
@@ -43,7 +43,7 @@ final class RealTimeFeed {
     private volatile boolean begunSinceHold;
 
     /** @param key its name among those of this process */
-    RealTimeFeed(String key, MqttSource source, long maxRows, int partitions) {
+    RealTimeFeed(String key, MessageSource source, long maxRows, int partitions) {
         this.partitions = partitions;
         this.key = key;
         this.source = source;

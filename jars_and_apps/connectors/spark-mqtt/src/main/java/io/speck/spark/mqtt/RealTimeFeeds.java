@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.reader.MqttSource;
+import io.speck.connector.MessageSource;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
@@ -19,7 +19,7 @@ public final class RealTimeFeeds {
     private RealTimeFeeds() {}
 
     /** @param run the run of the query; null if it is not known */
-    static RealTimeFeed add(MqttSource source, String run, long maxRows, int partitions) {
+    static RealTimeFeed add(MessageSource source, String run, long maxRows, int partitions) {
         RealTimeFeed feed = new RealTimeFeed(run + "/" + UUID.randomUUID(), source, maxRows, partitions);
         FEEDS.put(feed.key(), feed);
         return feed;

@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.reader.Message;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;

@@ -1,8 +1,8 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.InvalidTextException;
 import io.speck.mqtt.Utf8;
-import io.speck.mqtt.reader.Message;
 import java.util.List;
 
 /** Messages whose contents a query uses as text. */

@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.writer.AckMetrics;
+import io.speck.connector.writer.AckMetrics;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;

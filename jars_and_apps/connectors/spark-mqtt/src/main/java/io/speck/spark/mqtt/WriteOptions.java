@@ -1,10 +1,10 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.Brokers;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.failure.OnError;
 import io.speck.mqtt.failure.OnErrorSink;
-import io.speck.mqtt.writer.MqttSink;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.HashSet;
@@ -49,7 +49,7 @@ record WriteOptions(OnErrorSink.Settings sink, String topic, String job, String 
         Login parking = onError.parkTopic() == null ? null : reader.parkingLogin();
         WriteOptions parsed = new WriteOptions(
                 new OnErrorSink.Settings(sink, onError, parking),
-                reader.parsed("topic", WriteOptions::topic, null),
+                reader.parsed("topic", Brokers.of(sink.login())::checkTopic, null),
                 reader.parsed("job", SinkSettings::job, null),
                 reader.parsed("incarnation", SinkSettings::incarnation, null),
                 reader.number("incarnationNumber", number(session, "spark.speck.incarnation"), 0, Long.MAX_VALUE),
@@ -70,8 +70,4 @@ record WriteOptions(OnErrorSink.Settings sink, String topic, String job, String 
         return Long.parseLong(session.get(setting, "0"));
     }
 
-    private static String topic(String text) {
-        MqttSink.encodeTopic(text);
-        return text;
-    }
 }

@@ -1,7 +1,7 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.writer.AckMetrics;
 import io.speck.mqtt.failure.OnErrorSink;
-import io.speck.mqtt.writer.AckMetrics;
 import java.util.List;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 

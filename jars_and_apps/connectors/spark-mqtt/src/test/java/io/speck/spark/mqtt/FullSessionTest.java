@@ -3,10 +3,10 @@ package io.speck.spark.mqtt;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.writer.SinkMetrics;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.Topic;
-import io.speck.mqtt.writer.SinkMetrics;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;

@@ -1,0 +1,70 @@
+package io.speck.connector.reader;
+
+import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.stamp.SeenStamps;
+
+/**
+ * Detects messages that repeat an earlier one: by their stamps, of the writers that the coordinator named.
+ *
+ * <p>Guarded by the reader's lock, but for {@link #writers} and {@link #lookUp}.
+ */
+public final class Repetitions {
+    private final SourceSettings settings;
+    private final StampCounts counts;
+    private volatile KnownWriters writers = KnownWriters.all();
+    private boolean lookedUp;
+
+    public Repetitions(SourceSettings settings) {
+        this.settings = settings;
+        this.counts = new StampCounts(settings);
+    }
+
+    public StampCounts counts() {
+        return counts;
+    }
+
+    public KnownWriters writers() {
+        return writers;
+    }
+
+    public void restore(KnownWriters recorded) {
+        writers = recorded;
+    }
+
+    /** Reads the list of the writers from the broker, with the first connection. */
+    public void lookUp(KnownWriters.Lookup lookup) throws InterruptedException {
+        if (!lookedUp) {
+            writers = writers.lookedUp(lookup, settings);
+            lookedUp = true;
+        }
+    }
+
+    /** Takes the writers from a message of the coordinator, if it is their list. */
+    public void update(Message message) {
+        if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
+            replace(message.marker);
+        }
+    }
+
+    /** Takes the writers from a list of the coordinator. */
+    public void replace(byte[] list) {
+        writers = writers.updated(list, settings);
+    }
+
+    /** True if the message is to be dropped; counts it, and takes a stamp from it that is not believed. */
+    public boolean drops(Message message, ReceiveBuffer buffer) {
+        if (message.stamp != null && !writers.believes(message.stamp)) {
+            message.disbelieve();
+        }
+        if (message.badStamp || !message.believed) {
+            counts.addBad();
+        }
+        if (message.stamp == null) {
+            return false;
+        }
+        SeenStamps.Verdict verdict = buffer.see(message);
+        boolean dropped = counts.drops(message.stamp, verdict);
+        message.collides = !dropped && verdict == SeenStamps.Verdict.COLLISION;
+        return dropped;
+    }
+}

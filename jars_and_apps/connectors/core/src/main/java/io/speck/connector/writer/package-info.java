@@ -1,0 +1,2 @@
+/** The figures of a writer, and messages that a broker does not accept. */
+package io.speck.connector.writer;

@@ -1,0 +1,130 @@
+package io.speck.mqtt.failure;
+
+import io.speck.connector.Brokers;
+import io.speck.connector.MessageSink;
+import io.speck.connector.writer.AckMetrics;
+import io.speck.connector.writer.RefusedMessage;
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.SinkSettings;
+import java.io.Serializable;
+import java.util.Map;
+
+/**
+ * A writer that leaves out what cannot be written, if the job is not to fail: a message that is too large for the broker
+ * or has a content, key or topic which is never accepted. A refusal of a whole topic, as for a missing right, fails the
+ * job with any treatment: all further results would be left out too.
+ *
+ * <p>Not thread-safe.
+ */
+public final class OnErrorSink implements AutoCloseable {
+    /**
+     * The settings of the writer.
+     *
+     * @param sink broker, login and time-out of the results
+     * @param onError treatment of a result that cannot be written
+     * @param parking login at the broker of the parking topic; null unless results are parked
+     */
+    public record Settings(SinkSettings sink, OnError onError, Login parking) implements Serializable {
+        /** Settings with which the job fails. */
+        public static Settings failing(SinkSettings sink) {
+            return new Settings(sink, OnError.FAIL, null);
+        }
+    }
+
+    private final Settings settings;
+    private final MessageSink sink;
+    private final LeftOut leftOut;
+
+    /**
+     * @throws io.speck.mqtt.BrokerException if the broker cannot be reached within the flush time-out, or refuses the
+     *     client
+     */
+    public OnErrorSink(Settings settings) throws InterruptedException {
+        this.settings = settings;
+        this.sink = Brokers.of(settings.sink().login()).sink(settings.sink(), !settings.onError().fails());
+        this.leftOut = new LeftOut(settings.onError(),
+                new SinkSettings(settings.parking(), settings.sink().flushTimeout()).withSpool(settings.sink().spool()));
+    }
+
+    private interface Sending {
+        int run() throws InterruptedException;
+    }
+
+    /** As {@link MessageSink#send(String, byte[], byte[], byte[], byte[])}; 0 for a message that is left out at once. */
+    public int send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence) throws InterruptedException {
+        return treated(topic, payload, key, () -> sink.send(topic, payload, key, job, sequence));
+    }
+
+    /** As {@link MessageSink#offer}; 0 for a message that is left out at once. */
+    public int offer(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
+            throws InterruptedException {
+        return treated(topic, payload, key, () -> sink.offer(topic, payload, key, job, sequence));
+    }
+
+    private int treated(String topic, byte[] payload, byte[] key, Sending sending) throws InterruptedException {
+        int size = 0;
+        try {
+            size = sending.run();
+        } catch (InvalidSettingException e) {
+            leaveOut(topic, payload, key, e);
+        }
+        leaveOutRefused();
+        return size;
+    }
+
+    /** Leaves out a message that no broker accepts, by the rules of the protocol. */
+    private void leaveOut(String topic, byte[] payload, byte[] key, InvalidSettingException fault)
+            throws InterruptedException {
+        if (settings.onError().fails()) {
+            throw fault;
+        }
+        leftOut.addResult(new RefusedMessage(topic, payload, key, Map.of(), -1, fault.getMessage()));
+    }
+
+    /** Leaves out what the broker has refused by now, so that it does not collect in memory until the flush. */
+    private void leaveOutRefused() throws InterruptedException {
+        if (sink.hasRefused()) {
+            for (RefusedMessage each : sink.takeRefused()) {
+                leftOut.addResult(each);
+            }
+        }
+    }
+
+    /** See {@link MessageSink#sendSoon}. */
+    public void sendSoon() {
+        sink.sendSoon();
+    }
+
+    /**
+     * Waits until the broker has acknowledged all messages, or they are left out, and parked.
+     *
+     * @throws io.speck.mqtt.BrokerException if it did not within the flush time-out, or refuses a topic
+     */
+    public void flush() throws InterruptedException {
+        sink.flush();
+        leaveOutRefused();
+        leftOut.flush();
+    }
+
+    /** See {@link MessageSink#acks}. */
+    public AckMetrics acks() {
+        return sink.acks();
+    }
+
+    /** The results left out and not parked, since this writer was made. */
+    public long skipped() {
+        return leftOut.skipped();
+    }
+
+    /** The results left out and parked, since this writer was made. */
+    public long parked() {
+        return leftOut.parked();
+    }
+
+    @Override
+    public void close() {
+        leftOut.close();
+        sink.close();
+    }
+}

@@ -1,2 +1,0 @@
-/** Measurements on request: of the link to a broker, and of a core. */
-package io.speck.mqtt.probe;

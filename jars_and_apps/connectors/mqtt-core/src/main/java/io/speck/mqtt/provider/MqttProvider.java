@@ -1,0 +1,56 @@
+package io.speck.mqtt.provider;
+
+import io.speck.connector.BrokerProvider;
+import io.speck.connector.MessageSink;
+import io.speck.connector.MessageSource;
+import io.speck.connector.reader.BatchJournal;
+import io.speck.mqtt.BrokerAddress;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.net.Runtime;
+import io.speck.mqtt.reader.MqttSource;
+import io.speck.mqtt.writer.MqttSink;
+
+/** Brokers with MQTT 5. */
+public final class MqttProvider implements BrokerProvider {
+    @Override
+    public boolean serves(BrokerAddress address) {
+        return true;
+    }
+
+    @Override
+    public MessageSource batches(SourceSettings settings, BatchJournal journal) {
+        return new MqttSource(settings, journal);
+    }
+
+    @Override
+    public MessageSource streaming(SourceSettings settings, BatchJournal journal) {
+        return MqttSource.streaming(settings, journal);
+    }
+
+    @Override
+    public MessageSink sink(SinkSettings settings, boolean lenient) throws InterruptedException {
+        return new MqttSink(settings, lenient);
+    }
+
+    @Override
+    public void takeOver(SinkSettings settings) {
+        MqttSink.takeOver(settings);
+    }
+
+    @Override
+    public String checkTopic(String name) {
+        MqttSink.encodeTopic(name);
+        return name;
+    }
+
+    @Override
+    public String checkFilter(String filter) {
+        return SourceSettings.filter(filter);
+    }
+
+    @Override
+    public void stop() {
+        Runtime.stop();
+    }
+}

@@ -1,0 +1,196 @@
+"""The agent of one site: wires its parts, and runs until it is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import speck
+from speck.agent.attempt_files import AttemptFiles, replace_file
+from speck.agent.attempts import Attempts
+from speck.agent.calls import Calls
+from speck.agent.code_store import CodeStore
+from speck.agent.durable_engine import DurableEngine
+from speck.agent.places import SiteInventory
+from speck.agent.site_file import SiteFile
+from speck.agent.supervisor import Supervisor
+from speck.agent.turns import Turns
+from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineBinder, Registry, scheme_of
+from speck.core.inventory import Engine
+from speck.errors import Fault, InvalidInput
+from speck.link.dial import Dialler
+from speck.link.frames import PROTOCOL
+from speck.link.hello import Hello
+from speck.loop import Loop
+
+_MACHINE = Path("/etc/machine-id")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Agent:
+    """``machine`` identifies the computer: with the disk of another one, nothing starts before a contact."""
+
+    described: SiteFile
+    directory: Path
+    registry: Registry
+    machine: str = ""
+    _brokers: dict[tuple[str, str], BrokerBinder] = field(default_factory=dict, init=False)
+    _making: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _connected: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
+        """Wire the parts.  Raises :class:`~speck.errors.InvalidInput` for an engine that cannot be used."""
+        site, turns = self.described.site, Turns()
+        self.machine = self.machine or _machine()
+        self._state = _read_state(self.directory / "state.json")
+        self.inventory = SiteInventory(site, self.directory)
+        self.code = CodeStore(self.directory / "code")
+        self.attempts = Attempts(AttemptFiles(self.directory / "attempts"))
+        self.code.prune([each.job.job_path for each in self.attempts.all()])
+        engines = {each.spe_address: self._durable(each) for each in site.engines}
+        self.supervisors = [
+            Supervisor(
+                each, turns, self._broker, site.broker_address, self._may_start, self._connected.is_set
+            )
+            for each in engines.values()
+        ]
+        self._loops = [Loop("supervisor", "a look", each.round) for each in self.supervisors]
+        self.calls = Calls(
+            site.name, engines, site.broker_address, self._broker, self.inventory, self.code, turns
+        )
+        self.dialler = Dialler(
+            self.described.coordinator,
+            self.described.token.reveal,
+            self._hello,
+            self.calls.answer,
+            self._note_contact,
+            _context(self.described),
+        )
+
+    def run(self) -> None:
+        """Run until :meth:`close`.  Raises :class:`~speck.errors.InvalidInput` if another agent runs here."""
+        with _locked(self.directory / "lock"):
+            for loop in self._loops:
+                loop.start()
+            self.dialler.run()
+
+    def close(self) -> None:
+        """End the connection and the supervision; the jobs run on."""
+        self.dialler.close()
+        for loop in self._loops:
+            loop.close(5)
+        self.calls.close_feeds()
+
+    # --- parts
+
+    def _durable(self, engine: Engine) -> DurableEngine:
+        address = engine.spe_address
+        kind = self.registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+        if kind is None:
+            raise _wrong(f"engine {address}: no installed binder serves it")
+        binder = kind.connect(address, self.inventory)
+        if type(binder).take_artifacts is not EngineBinder.take_artifacts:
+            raise _wrong(f"engine {address}: engines of kind {kind.name!r} cannot be used through an agent")
+        return DurableEngine(binder, address, self.attempts)
+
+    def _broker(self, address: str, owner: str) -> BrokerBinder:
+        with self._making:
+            if (address, owner) not in self._brokers:
+                kind = self.registry.broker_kind(address)
+                if kind is None:
+                    raise _wrong(f"broker {address}: no installed binder serves it")
+                binder = kind.connect(address, self.inventory)
+                if owner:
+                    binder.take_owner(owner)
+                self._brokers[address, owner] = binder
+            return self._brokers[address, owner]
+
+    def _hello(self) -> Hello:
+        site = self.described.site
+        return Hello(
+            protocol=PROTOCOL,
+            version=speck.__version__,
+            site=site.name,
+            engines=tuple(each.spe_address for each in site.engines),
+            broker=site.broker_address,
+            machine=self.machine,
+            code=self.code.hashes(),
+        )
+
+    # --- contact
+
+    def _may_start(self) -> bool:
+        """True on the computer on which the attempts were accepted, and after any contact."""
+        return bool(self._state.get("machine", self.machine) == self.machine)
+
+    def _note_contact(self, reason: str) -> None:
+        if not reason:
+            self._connected.set()
+            _log.info("connected to %s", self.described.coordinator)
+        else:
+            if self._connected.is_set() or reason != self._state.get("reason"):
+                _log.warning("no contact: %s", reason)
+            self._connected.clear()
+            self.calls.close_feeds()
+        if self._connected.is_set() or reason != self._state.get("reason"):
+            machine = self.machine if not reason else self._state.get("machine", self.machine)
+            self._state = {
+                "connected": not reason,
+                "since": time.time(),
+                "reason": reason,
+                "machine": machine,
+            }
+            with contextlib.suppress(OSError):  # it is for display, and for a copied disk
+                replace_file(self.directory / "state.json", json.dumps(self._state).encode())
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise _wrong(f"another agent runs in {path.parent} (expected one a directory)") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _machine() -> str:
+    with contextlib.suppress(OSError):
+        return _MACHINE.read_text().strip()
+    return ""
+
+
+def _context(described: SiteFile) -> ssl.SSLContext | None:
+    if described.coordinator.startswith("ws:"):
+        return None
+    try:
+        return ssl.create_default_context(cafile=described.ca_file)
+    except OSError as error:
+        raise _wrong(f"ca_file {described.ca_file!r} cannot be used: {error.strerror or error}") from error
+
+
+def _wrong(message: str) -> InvalidInput:
+    return InvalidInput([Fault(message)], "agent")

@@ -1,0 +1,116 @@
+"""The records of attempts on disk: a file each, synced and replaced in one step.
+
+A file that cannot be read, or has a later format, is left alone and reported: nothing is started from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from speck.agent.run_state import Phase, Record
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, State
+from speck.errors import BinderError
+from speck.link.codec import Malformed, decode, encode
+
+FORMAT = 1
+
+_log = logging.getLogger(__name__)
+
+
+class AttemptFiles:
+    """The files of a directory, which is made if it is not there."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def read(self) -> Iterator[Record]:
+        """All records."""
+        for path in sorted(self._directory.glob("*.json")):
+            try:
+                yield _record(json.loads(path.read_bytes()))
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                _log.error("%s is left alone: %s", path, error)
+
+    def write(self, record: Record) -> None:
+        """Store a record durably.  Raises :class:`~speck.errors.BinderError`."""
+        try:
+            replace_file(self._path(record.attempt), json.dumps(_data(record)).encode())
+        except OSError as error:
+            what = f"{record.address}: the agent cannot store job {record.attempt.job_name!r}"
+            raise BinderError(f"{what}: {error.strerror}", address=record.address) from error
+
+    def delete(self, record: Record) -> None:
+        """Delete a record; no error if there is none."""
+        self._path(record.attempt).unlink(missing_ok=True)
+        sync_directory(self._directory)
+
+    def _path(self, attempt: Attempt) -> Path:
+        if not attempt.id.isalnum():
+            raise BinderError(f"attempt id {attempt.id!r} is not valid (expected hexadecimal digits)")
+        return self._directory / f"{attempt.id}.json"
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file so that a loss of power leaves the old content or the new; readable by its owner."""
+    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(scratch).replace(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            Path(scratch).unlink()
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _data(record: Record) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "job": record.job.to_dict(),
+        "attempt": encode(record.attempt),
+        "address": record.address,
+        "phase": record.phase.value,
+        "handle": encode(record.handle),
+        "run_handle": encode(record.run_handle),
+        "runs": record.runs,
+        "state": encode(record.state),
+        "reason": record.reason,
+        "ended": record.ended,
+    }
+
+
+def _record(data: Mapping[str, Any]) -> Record:
+    if data["format"] != FORMAT:
+        raise Malformed(f"format is {data['format']!r} (expected {FORMAT})")
+    return Record(
+        job=Job.from_dict(data["job"]),
+        attempt=decode(Attempt, data["attempt"], "attempt"),
+        address=data["address"],
+        phase=Phase(data["phase"]),
+        handle=decode(Handle | None, data["handle"], "handle"),
+        run_handle=decode(Handle | None, data["run_handle"], "run_handle"),
+        runs=data["runs"],
+        state=decode(State | None, data["state"], "state"),
+        reason=data["reason"],
+        ended=data["ended"],
+    )

@@ -1,0 +1,143 @@
+"""Calls of the coordinator, carried out at the engines and the broker of the site."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from speck.agent.code_store import CodeStore
+from speck.agent.durable_engine import DurableEngine
+from speck.agent.places import SiteInventory
+from speck.agent.turns import Turns
+from speck.binder import BrokerBinder, EngineBinder, Feed
+from speck.binder.deadline import within
+from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError
+from speck.link.codec import Malformed, decode, encode
+from speck.link.errors import error_data
+from speck.link.methods import decode_arguments
+from speck.link.places import PlaceOfJobs
+from speck.link.remote import END_FEED, RECEIVE, STORE
+
+MOST_FEEDS = 64
+_LONGEST = 900.0  # s, for a call that names no limit
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Calls:
+    """``broker(address, owner)`` is the binder of a broker that acts for this owner."""
+
+    site: str
+    engines: Mapping[str, DurableEngine]
+    broker_address: str
+    broker: Callable[[str, str], BrokerBinder]
+    inventory: SiteInventory
+    code: CodeStore
+    turns: Turns
+    _feeds: dict[int, Feed] = field(default_factory=dict, init=False)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def answer(self, call: dict[str, Any], is_open: Callable[[], bool]) -> dict[str, Any]:
+        """The answer to a call; a call that has not begun when its connection ends is dropped."""
+        try:
+            seconds = decode(float, call.get("t", _LONGEST), "t")
+            with within(min(_LONGEST, seconds)):
+                return {"r": self._answer(call, is_open)}
+        except Malformed as error:
+            text = f"{error} (update the agent of site {self.site!r}, or the coordinator)"
+            return {"x": error_data(Rejected(text, address=str(call.get("e", ""))))}
+        except SpeckError as error:
+            return {"x": error_data(error)}
+        except Exception as error:  # a defect in one call must not end the agent
+            _log.exception("call %r failed", call.get("m"))
+            return {"x": error_data(error)}
+
+    def close_feeds(self) -> None:
+        """End all subscriptions, whose reader is gone."""
+        with self._lock:
+            ending, self._feeds = list(self._feeds.values()), {}
+        for each in ending:
+            each.close()
+
+    def _answer(self, call: dict[str, Any], is_open: Callable[[], bool]) -> Any:
+        method, address = str(call.get("m")), str(call.get("e"))
+        given = call.get("a")
+        arguments: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        if method == STORE:
+            return self._store(str(arguments.get("hash")), decode(bytes, arguments.get("content"), "content"))
+        if method in (RECEIVE, END_FEED):
+            return self._of_feed(method, arguments, address)
+        if address in self.engines:
+            return self._of_engine(
+                self.engines[address], method, self._arguments(call, method, arguments), is_open
+            )
+        if address == self.broker_address:
+            return self._of_broker(
+                method, decode_arguments(BrokerBinder, method, arguments), str(call.get("o", ""))
+            )
+        raise Rejected(
+            f"{address} is neither an engine nor the broker of site {self.site!r}", address=address
+        )
+
+    def _store(self, sha256: str, content: bytes) -> list[str]:
+        """Store a file of jobs; returns the hashes of those that are there now."""
+        self.code.put(sha256, content)
+        records = (each for engine in self.engines.values() for each in engine.attempts.all())
+        self.code.prune([each.job.job_path for each in records])
+        return list(self.code.hashes())
+
+    def _arguments(self, call: dict[str, Any], method: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = decode_arguments(EngineBinder, method, data)
+        if "job" in arguments:
+            self.inventory.learn(decode(list[PlaceOfJobs], call.get("b", []), "b"))
+            if (file := call.get("f")) is not None:
+                path = self.code.path(str(file["hash"]), str(file["name"]))
+                arguments["job"] = replace(arguments["job"], job_path=str(path))
+        return arguments
+
+    def _of_engine(
+        self, engine: DurableEngine, method: str, arguments: dict[str, Any], is_open: Callable[[], bool]
+    ) -> Any:
+        key = engine.key(method, arguments)
+        if key is None:
+            return encode(engine.call(method, arguments))
+        with self.turns.take(key):
+            if not is_open():
+                raise OutcomeUnknown(f"{engine.address}: the connection ended before the call began")
+            return encode(engine.call(method, arguments))
+
+    # --- the broker
+
+    def _of_broker(self, method: str, arguments: dict[str, Any], owner: str) -> Any:
+        binder = self.broker(self.broker_address, owner)
+        if method == "subscribe":
+            return self._begin_feed(binder, arguments)
+        return encode(getattr(binder, method)(**arguments))
+
+    def _begin_feed(self, binder: BrokerBinder, arguments: dict[str, Any]) -> int:
+        if len(self._feeds) >= MOST_FEEDS:
+            raise BinderError(
+                f"{self.broker_address}: {MOST_FEEDS} subscriptions are open", address=self.broker_address
+            )
+        feed, number = binder.subscribe(**arguments), next(self._numbers)
+        with self._lock:
+            self._feeds[number] = feed
+        return number
+
+    def _of_feed(self, method: str, arguments: Mapping[str, Any], address: str) -> Any:
+        number = arguments.get("feed")
+        with self._lock:
+            feed = self._feeds.get(number) if isinstance(number, int) else None
+            if feed is not None and method == END_FEED:
+                del self._feeds[number]  # type: ignore[arg-type]
+        if feed is None:
+            raise OutcomeUnknown(f"{address}: the subscription has ended", address=address)
+        if method == RECEIVE:
+            return [[topic, encode(payload)] for topic, payload in feed.receive()]
+        return feed.close()

@@ -1,0 +1,62 @@
+"""The files of jobs at a site, by the SHA-256 of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from speck.agent.attempt_files import replace_file
+from speck.errors import BinderError, Rejected
+
+KEPT = 256  # files that no attempt needs, the newest: a job is checked before it is submitted
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class CodeStore:
+    """A directory with a folder for each content."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def hashes(self) -> tuple[str, ...]:
+        """The contents that are there."""
+        found = (each.parent.name for each in self._directory.glob("*/content"))
+        return tuple(sorted(filter(_SHA256.fullmatch, found)))
+
+    def put(self, sha256: str, content: bytes) -> None:
+        """Store a content durably.  Raises :class:`~speck.errors.BinderError`."""
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise Rejected(
+                f"the content of a job's file is not that of {sha256[:12]!r} (it was damaged on the way)"
+            )
+        folder = self._directory / sha256
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            replace_file(folder / "content", content)
+        except OSError as error:
+            raise BinderError(f"the agent cannot store a job's file: {error.strerror}") from error
+
+    def path(self, sha256: str, name: str) -> Path:
+        """The path of a content under a file's name.  Raises :class:`~speck.errors.Rejected`."""
+        content = self._directory / sha256 / "content"
+        if not _SHA256.fullmatch(sha256) or name != Path(name).name or name in ("", "content"):
+            raise Rejected(f"{name!r} with the hash {sha256[:12]!r} is not a job's file")
+        if not content.is_file():
+            raise Rejected(f"the agent does not have {name!r} with the hash {sha256[:12]!r}")
+        path = content.parent / name
+        if not path.exists():
+            path.hardlink_to(content)
+        return path
+
+    def prune(self, used: Collection[str]) -> None:
+        """Delete what no path in ``used`` needs, but for the newest."""
+        needed = {Path(each).parent.name for each in used}
+        folders = [each for each in self._directory.iterdir() if each.is_dir() and each.name not in needed]
+        folders.sort(key=lambda folder: folder.stat().st_mtime_ns)
+        for folder in folders[: max(0, len(folders) - KEPT)]:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,82 @@
+"""The decisions of the agent on an attempt: pure functions of its record and of observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from speck.agent.run_state import Phase, Record
+from speck.core.runtime import JobState
+
+LOOK_AGAIN = 2.0  # s, after which an engine that does not have a job is asked once more
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0  # s between two starts that fail
+MOST_REFUSALS = 3  # by the engine, while the coordinator is there to find another way
+
+
+class Step(Enum):
+    """The next step with an attempt."""
+
+    KEEP = "keep"
+    CONFIRM = "confirm"  # its engine has it: note that
+    START = "start"  # its engine does not have it: prepare its next run
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The time (monotonic, s) since which an engine does not have a job, and the one of the next start.
+
+    ``tries`` is the number of starts that failed.
+    """
+
+    since: float
+    next_try: float = 0.0
+    tries: int = 0
+
+    def failed(self, now: float) -> Missed:
+        """After a start that failed: the next one has to wait."""
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self.tries)
+        return Missed(self.since, now + pause, self.tries + 1)
+
+
+def decide(record: Record, seen: JobState, missed: Missed | None, now: float) -> Step:
+    """The next step with an attempt that its engine reports as ``seen``.
+
+    An engine that does not answer is never a reason to start anything, and one look that does not find the
+    job is not enough: an engine that starts may list its jobs late.
+    """
+    if not record.phase.permitted:
+        return Step.KEEP
+    if seen in (JobState.RUNNING, JobState.STARTING, JobState.PENDING):
+        return Step.KEEP if record.phase is Phase.RUNNING else Step.CONFIRM
+    if seen is not JobState.LOST or record.job.restart != "always" or missed is None:
+        return Step.KEEP
+    return Step.START if now >= max(missed.since + LOOK_AGAIN, missed.next_try) else Step.KEEP
+
+
+def superseded(record: Record, fenced: int) -> str:
+    """The reason why an attempt ends for good: a later one, or a deletion, has its place; empty: none has.
+
+    ``fenced`` is the highest attempt that the fence at the source broker has named, or that is known here.
+    """
+    if fenced <= record.attempt.number:
+        return ""
+    return f"attempt {record.attempt.number} was replaced by attempt {fenced}, or the job was deleted"
+
+
+def given_up(missed: Missed | None, *, in_contact: bool) -> bool:
+    """True if the coordinator is to find another way for an attempt that its engine refuses to start."""
+    return in_contact and missed is not None and missed.tries >= MOST_REFUSALS
+
+
+def shown(record: Record, seen: JobState, message: str, *, durable: bool = True) -> tuple[JobState, str]:
+    """The state of an attempt for the coordinator, and its message.
+
+    ``durable``: the agent starts the jobs of this engine again.
+    """
+    if record.phase is Phase.ENDED and seen is JobState.LOST:
+        return JobState.FAILED, record.reason
+    restarts = durable and record.phase.permitted and record.job.restart == "always"
+    if restarts and seen is JobState.LOST:
+        why = record.reason or "its engine has lost it"
+        return JobState.STARTING, f"the agent starts it again: {why}"
+    return seen, message

@@ -1,0 +1,73 @@
+"""The description of a site at its agent: ``site.json`` in the agent's directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from speck.agent.attempt_files import replace_file
+from speck.core.inventory import Secret, Site, is_loopback
+from speck.errors import Fault, InvalidInput
+from speck.link.codec import Malformed, decode, encode
+
+FORMAT = 1
+NAME = "site.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFile:
+    """The site, the ``coordinator``'s address (``wss://HOST:PORT``), and a reference to the site's token.
+
+    ``ca_file`` is the authority of the coordinator's certificate (PEM); ``None``: those of the system.
+    """
+
+    site: Site
+    coordinator: str
+    token: Secret
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the address.  Raises :class:`~speck.errors.InvalidInput`."""
+        parts = urlsplit(self.coordinator)
+        if parts.scheme not in ("ws", "wss") or not parts.hostname or parts.port is None or parts.path:
+            raise _wrong(f"coordinator {self.coordinator!r} is not an address (expected wss://HOST:PORT)")
+        if parts.scheme == "ws" and not is_loopback(parts.hostname):
+            text = f"coordinator {self.coordinator!r} would be reached without TLS (expected wss://HOST:PORT)"
+            raise _wrong(text)
+
+
+def read_site_file(directory: Path) -> SiteFile:
+    """The description in an agent's directory.  Raises :class:`~speck.errors.InvalidInput`."""
+    path = directory / NAME
+    try:
+        data = json.loads(path.read_bytes())
+        if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+            raise Malformed(f"format is {data.get('format') if isinstance(data, Mapping) else None!r}")
+        given: dict[str, Any] = {key: value for key, value in data.items() if key != "format"}
+        found: SiteFile = decode(SiteFile, given, "site.json")
+    except FileNotFoundError:
+        raise _wrong(f"{path} does not exist (make it with: speck agent init)") from None
+    except OSError as error:
+        raise _wrong(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise _wrong(
+            f"{path} is not the description of a site: {error} (expected format {FORMAT})"
+        ) from error
+    return found
+
+
+def write_site_file(directory: Path, found: SiteFile) -> Path:
+    """Write the description, whose pools and scaling are the coordinator's alone; returns its path."""
+    engines = tuple(replace(each, scale=None) for each in found.site.engines)
+    data = {"format": FORMAT, **encode(replace(found, site=replace(found.site, engines=engines)))}
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(directory / NAME, (json.dumps(data, indent=2) + "\n").encode())
+    return directory / NAME
+
+
+def _wrong(message: str) -> InvalidInput:
+    return InvalidInput([Fault(message)], "agent")

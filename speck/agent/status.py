@@ -1,0 +1,46 @@
+"""The state of an agent's site by its files: for people at the site, without a coordinator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from speck.agent.attempt_files import AttemptFiles
+from speck.agent.site_file import read_site_file
+
+
+def status(directory: Path) -> dict[str, Any]:
+    """The site, its contact, and its attempts as plain data.  Raises :class:`~speck.errors.InvalidInput`."""
+    described = read_site_file(directory)
+    records = sorted(AttemptFiles(directory / "attempts").read(), key=lambda each: each.attempt.job_name)
+    return {
+        "site": described.site.name,
+        "coordinator": described.coordinator,
+        "contact": contact(directory),
+        "attempts": [
+            {
+                "job_name": each.attempt.job_name,
+                "attempt": each.attempt.number,
+                "engine": each.address,
+                "phase": each.phase.value,
+                "starts": each.runs,
+                "reason": each.reason,
+            }
+            for each in records
+        ],
+    }
+
+
+def contact(directory: Path) -> dict[str, Any]:
+    """The agent's last note of its contact: ``connected``, ``since`` (Unix time, s), ``reason``."""
+    try:
+        found = json.loads((directory / "state.json").read_bytes())
+    except (OSError, ValueError):
+        found = {}
+    known = found if isinstance(found, dict) else {}
+    return {
+        "connected": bool(known.get("connected", False)),
+        "since": known.get("since"),
+        "reason": str(known.get("reason", "the agent has not been started")),
+    }

@@ -1,0 +1,197 @@
+"""The supervisor of an engine: looks at its attempts, and starts those again that it has lost."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from speck.agent.decide import Missed, Step, decide, given_up, superseded
+from speck.agent.durable_engine import DurableEngine
+from speck.agent.run_state import Phase, Record
+from speck.agent.turns import Turns
+from speck.binder import BrokerBinder
+from speck.binder.deadline import within
+from speck.core.runtime import JobState, State
+from speck.errors import BinderError, Rejected, SpeckError, StateLost, one_line
+
+LOOK = 3.0  # s between two looks
+_STARTING = 180.0  # s, for one start
+_PREPARING = 30.0  # s, for the questions to a broker about one job
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Supervisor:
+    """One engine's.  ``broker(address, owner)`` is the binder of a broker of jobs that acts for an owner.
+
+    ``own_broker`` is the address of the site's broker.
+
+    ``may_start()`` is false while nothing may be started here (a copied disk), ``in_contact()`` true while
+    the coordinator is connected.  ``clock`` is steady, s.
+    """
+
+    engine: DurableEngine
+    turns: Turns
+    broker: Callable[[str, str], BrokerBinder]
+    own_broker: str
+    may_start: Callable[[], bool] = lambda: True
+    in_contact: Callable[[], bool] = lambda: False
+    clock: Callable[[], float] = time.monotonic
+    _missed: dict[str, Missed] = field(default_factory=dict, init=False)
+
+    def round(self) -> float:
+        """Look at all attempts once; returns the time until the next round, s."""
+        records = self.engine.attempts.permitted(self.engine.address)
+        self._missed = {
+            key: self._missed[key] for key in self._missed.keys() & {r.attempt.id for r in records}
+        }
+        seen = {each.attempt.id: state for each, state in self._look(records)}
+        lost = []
+        for record in records:
+            if self.turns.is_taken(record.attempt.job_name):
+                continue  # a stop may take minutes, and must not hold up the other jobs
+            step = self._step(record, seen[record.attempt.id])
+            if step is Step.CONFIRM:
+                self._confirm(record)
+            elif step is Step.START:
+                lost.append(record)
+        if lost and self.engine.durable and self.may_start():
+            self._start(lost)
+        return LOOK if not self._missed else min(LOOK, 1.0)
+
+    def _look(self, records: Iterable[Record]) -> Iterable[tuple[Record, JobState]]:
+        """The states of the last runs; of one that was never confirmed, by its attempt."""
+        listed = list(records)
+        runs = [each.run_handle for each in listed if each.run_handle is not None]
+        binder = self.engine.binder
+        with within(_PREPARING):
+            statuses = binder.statuses(runs) if runs else {}
+            for each in listed:
+                if each.run_handle is not None:
+                    yield each, statuses[each.run_handle.engine_id].state
+                else:
+                    yield each, self._found(each)
+
+    def _found(self, record: Record) -> JobState:
+        try:
+            found = self.engine.binder.find(record.run)
+            return JobState.LOST if found is None else self.engine.binder.status(found).state
+        except BinderError:
+            return JobState.UNKNOWN
+
+    def _step(self, record: Record, seen: JobState) -> Step:
+        now = self.clock()
+        if seen is JobState.LOST:
+            self._missed.setdefault(record.attempt.id, Missed(now))
+        elif seen is not JobState.UNKNOWN:
+            self._missed.pop(record.attempt.id, None)
+        return decide(record, seen, self._missed.get(record.attempt.id), now)
+
+    def _confirm(self, record: Record) -> None:
+        with self._turn(record) as now, contextlib.suppress(BinderError):
+            if now is None or not now.phase.permitted or now.phase is Phase.RUNNING:
+                return
+            handle = now.run_handle or self.engine.binder.find(now.run)
+            if handle is not None:
+                self.engine.attempts.put(now.confirmed(handle))
+
+    @contextlib.contextmanager
+    def _turn(self, record: Record) -> Iterator[Record | None]:
+        with self.turns.take(record.attempt.job_name):
+            yield self.engine.attempts.get(record.attempt.id)
+
+    # --- starting again
+
+    def _start(self, lost: list[Record]) -> None:
+        """Prepare the sessions of all jobs that were lost, then start them.
+
+        A job that writes to a broker starts after the sessions there that the others read through: what it
+        writes would reach nobody.
+        """
+        ready = [each for each in lost if self._prepare(each)]
+        waiting = [each for each in lost if each not in ready and not self._is_over(each)]
+        unsafe = {each.job.source_broker for each in waiting}
+        for record in ready:
+            if record.job.sink_broker in unsafe:
+                self._wait(record, f"broker {record.job.sink_broker} lacks the sessions of other jobs")
+            else:
+                self._rerun(record)
+
+    def _is_over(self, record: Record) -> bool:
+        now = self.engine.attempts.get(record.attempt.id)
+        return now is None or not now.phase.permitted
+
+    def _prepare(self, record: Record) -> bool:
+        """Ask the source broker, and have the session there; true if the job may be started."""
+        with self._turn(record) as now, within(_PREPARING):
+            if now is None or not now.phase.permitted:
+                return False
+            try:
+                broker = self.broker(now.job.source_broker, now.attempt.owner)
+                newest = max(broker.fenced(now.attempt.session), self.engine.attempts.newest(now.attempt))
+                if why := superseded(now, newest):
+                    self._end(now, why)
+                    return False
+                if now.job.source_broker == self.own_broker:
+                    broker.claim_session(now.attempt.session, now.job.source_topic)
+                    broker.restore_session(now.attempt.session, now.job.source_topic)
+            except SpeckError as error:
+                self._wait(now, one_line(error))
+                return False
+            if now.phase is not Phase.GONE:
+                self.engine.attempts.put(now.to(Phase.GONE, "its engine has lost it"))
+            return True
+
+    def _rerun(self, record: Record) -> None:
+        with self._turn(record) as now, within(_STARTING):
+            if now is None or now.phase is not Phase.GONE:
+                return
+            try:
+                state = self._state(now)
+                self.engine.binder.check(now.job, state)
+                now = self.engine.attempts.put(now.next_run(state))
+                handle = self.engine.binder.submit(now.job, now.run)
+                self.engine.attempts.put(now.confirmed(handle))
+            except StateLost as error:
+                self._end(now, one_line(error))
+            except SpeckError as error:
+                refused = isinstance(error, Rejected)
+                missed = self._missed.get(now.attempt.id)
+                if refused and given_up(missed, in_contact=self.in_contact()):
+                    self._end(now, one_line(error))
+                else:
+                    self._wait(now, one_line(error))
+            else:
+                self._missed.pop(now.attempt.id, None)
+                _log.warning("job %r was started again (run %d)", now.attempt.job_name, now.runs)
+
+    def _state(self, record: Record) -> State | None:
+        """The state from which the next run starts.  Raises :class:`~speck.errors.StateLost`."""
+        binder = self.engine.binder
+        if record.run_handle is None:
+            return record.state  # the engine has never confirmed it
+        state = binder.left_state(record.run_handle)
+        fault = binder.state_fault(state) if state is not None else None
+        if fault is not None:
+            raise StateLost(f"{self.engine.address}: {fault}", address=self.engine.address)
+        return state
+
+    def _wait(self, record: Record, why: str) -> None:
+        """Note why a job is not started yet, and try again later."""
+        missed = self._missed.get(record.attempt.id, Missed(self.clock()))
+        self._missed[record.attempt.id] = missed.failed(self.clock())
+        now = self.engine.attempts.get(record.attempt.id)
+        if now is not None and (now.phase is not Phase.GONE or now.reason != why) and now.phase.permitted:
+            with contextlib.suppress(BinderError):  # a full disk: the reason is not shown then
+                self.engine.attempts.put(now.to(Phase.GONE, why))
+        _log.info("job %r waits: %s", record.attempt.job_name, why)
+
+    def _end(self, record: Record, why: str) -> None:
+        """End the attempt for good at this site."""
+        _log.warning("job %r is not started again: %s", record.attempt.job_name, why)
+        gone = record if record.phase in (Phase.GONE, Phase.ACCEPTED) else record.to(Phase.GONE, why)
+        self.engine.attempts.put(gone.to(Phase.ENDED, why))

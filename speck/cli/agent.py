@@ -1,0 +1,121 @@
+"""The commands for the agent of a site, which run at the site."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speck.cli.options import default_sites, file_path, json_option, show_data
+from speck.cli.render.tables import table
+from speck.cli.render.values import clock
+from speck.cli.terminal import err
+from speck.cli.variables import values, variables_options
+from speck.errors import Fault, InvalidInput
+
+DIRECTORY = Path("/var/lib/speck-agent")
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DIRECTORY,
+    show_default=True,
+    help="Directory of the agent.",
+)
+
+
+@click.group()
+def agent() -> None:
+    """Run the agent of a site, at the site."""
+
+
+@agent.command()
+@click.argument("site")
+@click.option("--sites", "inventory", type=file_path, help="Site inventory with the site's entry.")
+@click.option(
+    "--coordinator",
+    required=True,
+    metavar="URL",
+    help="Address of `speck serve --agents`: wss://HOST:PORT, or ws:// on loopback.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="File with the token of the site (speck token add).",
+)
+@click.option("--ca-file", type=file_path, help="Authority of the server's certificate (PEM).")
+@_directory
+@variables_options
+def init(
+    site: str,
+    inventory: Path | None,
+    coordinator: str,
+    token_file: Path,
+    ca_file: Path | None,
+    directory: Path,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Write the description of SITE, from its entry in the inventory, for `speck agent run`."""
+    from speck.agent.site_file import SiteFile, write_site_file
+    from speck.core.inventory import Secret
+    from speck.schema.inventory import read_inventory
+
+    path = inventory or default_sites()
+    if path is None:
+        raise click.UsageError("Missing option '--sites'.")
+    sites = read_inventory(path, values(env_files, settings, path)).sites
+    if site not in sites:
+        message = f"site {site!r} is not in {path} (known: {', '.join(sorted(sites)) or 'none'})"
+        raise InvalidInput([Fault(message)], "site")
+    described = SiteFile(
+        site=sites[site],
+        coordinator=coordinator.rstrip("/"),
+        token=Secret(f"file:{token_file.absolute()}"),
+        ca_file=None if ca_file is None else str(ca_file.absolute()),
+    )
+    written = write_site_file(directory, described)
+    err.print(f"{written} is written (start the agent with: speck agent run)", markup=False)
+
+
+@agent.command()
+@_directory
+def run(directory: Path) -> None:
+    """Run the agent until it is interrupted.  Jobs continue when it ends."""
+    if find_spec("websockets") is None:
+        raise InvalidInput([Fault("the agent needs websockets (pip install 'speck[agent]')")], "agent")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "speck.agent", str(directory.absolute())])  # noqa: S606
+
+
+@agent.command()
+@_directory
+@json_option
+def status(directory: Path, as_json: bool) -> None:
+    """Show the contact with the server, and the attempts at the site.  Needs no server."""
+    from speck.agent.status import status as found_status
+
+    found = found_status(directory)
+    show_data(found, [*_contact_lines(found), _attempts_table(found)], as_json)
+
+
+def _contact_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    contact = found["contact"]
+    since = f" since {clock(contact['since'])}" if contact["since"] else ""
+    text = "connected" if contact["connected"] else f"no contact ({contact['reason']})"
+    yield f"site {found['site']}: {text}{since}, server {found['coordinator']}"
+
+
+def _attempts_table(found: Mapping[str, Any]) -> Any:
+    rows = (
+        (each["job_name"], each["attempt"], each["engine"], each["phase"], each["starts"], each["reason"])
+        for each in found["attempts"]
+    )
+    return table(("JOB", "ATTEMPT", "ENGINE", "PHASE", "STARTS", "REASON"), rows)

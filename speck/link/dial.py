@@ -1,0 +1,145 @@
+"""The agent's end: one connection to the coordinator, opened again whenever it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import random
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from speck.binder.asking import begin
+from speck.core.inventory import is_loopback
+from speck.link.codec import encode
+from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
+from speck.link.hello import Hello
+
+BEAT = 15.0  # s between two pings
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0  # s before the next try; a part of it is random
+MOST_CALLS = 64  # under way; the coordinator has at most 32
+_GREETING = 15.0  # s, for the coordinator's answer to the first message
+
+_log = logging.getLogger(__name__)
+
+Answer = Callable[[dict[str, Any], Callable[[], bool]], dict[str, Any]]
+
+
+class Refused(Exception):
+    """The coordinator refuses this agent; the message has its reason."""
+
+
+@dataclass
+class Dialler:
+    """Keeps a connection, and answers the calls that come over it, each in a thread.
+
+    ``answer(call, is_open)`` returns the answer; ``is_open()`` is false once the connection has ended.
+    ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end.
+    """
+
+    url: str
+    token: Callable[[], str]
+    hello: Callable[[], Hello]
+    answer: Answer
+    contact: Callable[[str], object]
+    context: ssl.SSLContext | None = None
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _socket: ClientConnection | None = field(default=None, init=False)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
+    _room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_CALLS), init=False)
+
+    def run(self) -> None:
+        """Keep a connection until :meth:`close`."""
+        pause = FIRST_PAUSE
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            reason = self._connected()
+            if self._stop.is_set():
+                return
+            self.contact(reason)
+            pause = FIRST_PAUSE if time.monotonic() - begun > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
+            self._stop.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that not all come at once
+
+    def close(self) -> None:
+        """End the connection, and open no other."""
+        self._stop.set()
+        if (found := self._socket) is not None:
+            found.close()
+
+    def _connected(self) -> str:
+        """Connect, and serve until the end; returns its reason."""
+        host = self.url.split("://", 1)[1].split("/", 1)[0].rpartition(":")[0].strip("[]")
+        try:
+            with connect(
+                f"{self.url}/agent",
+                ssl=self.context,
+                additional_headers={"Authorization": f"Bearer {self.token()}"},
+                compression=None,
+                max_size=LARGEST_FRAME,
+                ping_interval=BEAT,
+                ping_timeout=BEAT,
+                user_agent_header=None,
+                proxy=None if is_loopback(host) else True,
+            ) as websocket:
+                self._socket = websocket
+                if self._stop.is_set():  # closed while it connected
+                    return "closed"
+                assembly = Assembly()
+                self._greet(websocket, assembly)
+                self.contact("")
+                self._serve(websocket, assembly)
+        except InvalidStatus as error:
+            return f"{self.url} refuses the connection: {_words(error)}"
+        except Refused as error:
+            return f"{self.url} refuses this agent: {error}"
+        except Exception as error:  # whatever ended it, the next connection is the remedy
+            if not isinstance(error, WebSocketException | OSError | BadFrame | TimeoutError):
+                _log.exception("the connection to %s failed", self.url)
+            return f"{self.url}: {error or type(error).__name__}"
+        finally:
+            self._socket = None
+        return f"{self.url} closed the connection"
+
+    def _greet(self, websocket: ClientConnection, assembly: Assembly) -> None:
+        self._send(websocket, encode(self.hello()) | {"protocol": self.hello().protocol})
+        message = None
+        while message is None:
+            message = assembly.add(websocket.recv(_GREETING))
+        if "welcome" not in message:
+            raise Refused(str(message.get("refused", "it answers otherwise than a coordinator")))
+
+    def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:
+        open_ = threading.Event()
+        open_.set()
+        try:
+            for frame in websocket:
+                call = assembly.add(frame)
+                if call is not None:
+                    self._room.acquire()
+                    begin(lambda call=call: self._reply(websocket, call, open_), "call")  # type: ignore[misc]
+        finally:
+            open_.clear()
+
+    def _reply(self, websocket: ClientConnection, call: dict[str, Any], open_: threading.Event) -> None:
+        try:
+            answer = self.answer(call, open_.is_set)
+            with contextlib.suppress(WebSocketException, OSError):  # the caller knows that it ended
+                self._send(websocket, answer | {"c": call.get("c")})
+        finally:
+            self._room.release()
+
+    def _send(self, websocket: ClientConnection, message: dict[str, Any]) -> None:
+        for frame in frames(message, next(self._numbers)):
+            websocket.send(frame)
+
+
+def _words(error: InvalidStatus) -> str:
+    body = (error.response.body or b"").decode(errors="replace").strip()
+    return body or f"status {error.response.status_code}"

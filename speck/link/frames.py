@@ -1,0 +1,69 @@
+"""Messages of a connection: one JSON object each, in one text frame, or in binary pieces if it is large.
+
+Pieces of several messages may alternate, so that a large one delays no other.  A piece begins with the number
+of its message and a byte that is 1 in the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+PROTOCOL = 1  # raised when an end could misread the other's messages
+LARGEST_FRAME = 1 << 18  # bytes
+LARGEST = 160 << 20  # bytes of one message: a state of 64 MiB is 86 MiB as base64, a jar may have more
+MOST_BEGUN = 8  # messages in pieces at a time
+
+_PIECE = 1 << 16  # bytes
+_HEAD = struct.Struct(">QB")
+
+
+class BadFrame(ValueError):
+    """A frame that no end of this protocol sends."""
+
+
+def frames(message: dict[str, Any], number: int) -> Iterator[str | bytes]:
+    """The frames of a message; ``number`` is unique among the messages of one direction."""
+    text = json.dumps(message, separators=(",", ":"))
+    if len(text) < LARGEST_FRAME:  # JSON as written here is ASCII
+        yield text
+        return
+    content = text.encode()
+    if len(content) > LARGEST:
+        raise BadFrame(f"a message has {len(content):,} bytes (expected at most {LARGEST:,})")
+    for begin in range(0, len(content), _PIECE):
+        last = begin + _PIECE >= len(content)
+        yield _HEAD.pack(number, last) + content[begin : begin + _PIECE]
+
+
+class Assembly:
+    """The messages of one direction, put together from their frames."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, bytearray] = {}
+
+    def add(self, frame: str | bytes) -> dict[str, Any] | None:
+        """The message that this frame completes, if any.  Raises :class:`BadFrame`."""
+        if isinstance(frame, str):
+            return _parsed(frame)
+        if len(frame) < _HEAD.size:
+            raise BadFrame(f"a piece has {len(frame)} bytes (expected {_HEAD.size} or more)")
+        number, last = _HEAD.unpack_from(frame)
+        content = self._begun.setdefault(number, bytearray())
+        content += frame[_HEAD.size :]
+        held = sum(map(len, self._begun.values()))
+        if held > LARGEST or len(self._begun) > MOST_BEGUN:
+            raise BadFrame(f"{len(self._begun)} messages in pieces have {held:,} bytes")
+        return _parsed(self._begun.pop(number)) if last else None
+
+
+def _parsed(text: str | bytearray) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadFrame("a message is not JSON") from error
+    if not isinstance(found, dict):
+        raise BadFrame("a message is not a JSON object")
+    return found

@@ -1,0 +1,206 @@
+"""Binders of engines and brokers at a site with an agent: the class of a binder, its calls over a hub."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any, cast
+
+from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind
+from speck.binder.deadline import limited
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobState, JobStatus, State
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
+from speck.link.codec import Malformed
+from speck.link.hub import Hub
+from speck.link.methods import LOCAL, Base, bound, decode_answer, encode_arguments, seconds_of
+from speck.link.places import places_of
+
+STORE, RECEIVE, END_FEED = "$store", "$receive", "$end"  # calls that no binder has
+_STORING = 600.0  # s, for a file of a job
+
+
+@dataclass
+class Remote:
+    """The way to one engine or broker of a site."""
+
+    hub: Hub
+    site: str
+    address: str
+    inventory: Inventory
+    owner: str = ""
+    _files: dict[str, tuple[tuple[int, int], str]] = field(default_factory=dict)
+    _storing: threading.Lock = field(default_factory=threading.Lock)
+
+    def call(self, base: Base, method: str, arguments: Mapping[str, Any]) -> Any:
+        """Make a call of a binder's method, and return its answer."""
+        call: dict[str, Any] = {"e": self.address, "m": method, "o": self.owner}
+        job = arguments.get("job")
+        if isinstance(job, Job):
+            call["b"] = places_of(job, self.inventory)
+            call |= self._code(job)
+        call["a"] = encode_arguments(arguments)
+        found = self.hub.call(self.site, call, limited(seconds_of(method, arguments)), self.address)
+        if method == "subscribe":
+            return RemoteFeed(self, found)
+        try:
+            return decode_answer(base, method, found)
+        except Malformed as error:
+            text = (
+                f"{self.address}: the agent of site {self.site!r} answered {method} by another value: {error}"
+            )
+            raise BinderError(text, address=self.address) from error
+
+    def ask(self, method: str, arguments: Mapping[str, Any], seconds: float = 30.0) -> Any:
+        """Make a call of the link's own."""
+        call = {"e": self.address, "m": method, "o": self.owner, "a": dict(arguments)}
+        return self.hub.call(self.site, call, limited(seconds), self.address)
+
+    def _code(self, job: Job) -> dict[str, Any]:
+        """The name and hash of a job's file, which is sent unless the agent has it.
+
+        Nothing for one that cannot be read here: the binder at the site reports that.
+        """
+        path = Path(job.job_path)
+        try:
+            sha256 = self._hash(path)
+            with self._storing:  # so that jobs of one file send it once
+                if not self.hub.has_code(self.site, sha256):
+                    content = base64.b64encode(path.read_bytes()).decode()
+                    self.hub.note_code(
+                        self.site, self.ask(STORE, {"hash": sha256, "content": content}, _STORING)
+                    )
+        except OSError:
+            return {}
+        return {"f": {"hash": sha256, "name": path.name}}
+
+    def _hash(self, path: Path) -> str:
+        seen = path.stat()
+        mark = (seen.st_mtime_ns, seen.st_size)
+        known = self._files.get(str(path))
+        if known is None or known[0] != mark:
+            with path.open("rb") as file:
+                known = (mark, hashlib.file_digest(file, "sha256").hexdigest())
+            self._files[str(path)] = known
+        return known[1]
+
+
+class RemoteFeed:
+    """A subscription that the agent holds."""
+
+    def __init__(self, remote: Remote, number: Any) -> None:
+        self._remote, self._number = remote, number
+
+    def receive(self) -> Sequence[tuple[str, bytes]]:
+        """See :meth:`speck.binder.Feed.receive`."""
+        found = self._remote.ask(RECEIVE, {"feed": self._number})
+        return [(str(topic), base64.b64decode(payload)) for topic, payload in found]
+
+    def close(self) -> None:
+        """See :meth:`speck.binder.Feed.close`."""
+        try:
+            self._remote.ask(END_FEED, {"feed": self._number})
+        except BinderError:  # the agent ends its feeds with the connection
+            return
+
+
+class _RemoteBinder:
+    """What remote engines and brokers share."""
+
+    def __init__(self, remote: Remote, prototype: Any) -> None:
+        self._remote = remote
+        self.log_about = getattr(prototype, "log_about", "")
+
+    @property
+    def address(self) -> str:
+        """The address of the engine or broker, as the inventory has it."""
+        return self._remote.address
+
+    def close(self) -> None:
+        """Nothing: the connection is the agent's."""
+
+
+class _RemoteEngine(_RemoteBinder):
+    def status(self, handle: Handle) -> JobStatus:
+        """See :meth:`speck.binder.EngineBinder.status`."""
+        return self.statuses([handle])[handle.engine_id]
+
+    def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
+        """See :meth:`speck.binder.EngineBinder.statuses`; by one call."""
+        listed = list(handles)
+        try:
+            found: Mapping[str, JobStatus] = self._remote.call(EngineBinder, "statuses", {"handles": listed})
+        except BinderError as error:
+            unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
+            return {each.engine_id: unknown for each in listed}
+        return found
+
+    def state_of(self, handle: Handle) -> State | None:
+        """See :meth:`speck.binder.EngineBinder.state_of`; ``None`` also while the agent is away."""
+        try:
+            found: State | None = self._remote.call(EngineBinder, "state_of", {"handle": handle})
+        except (Unreachable, OutcomeUnknown):
+            return None
+        return found
+
+
+class _RemoteBroker(_RemoteBinder):
+    def take_owner(self, owner: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.take_owner`; each call names it."""
+        self._remote = replace(self._remote, owner=owner)
+
+
+def remote_engine(kind: EngineKind, hub: Hub, site: str, address: str, inventory: Inventory) -> EngineBinder:
+    """The binder of an engine at a site with an agent.
+
+    Raises :class:`~speck.errors.Rejected` for a kind whose engines fetch files from the coordinator.
+    """
+    prototype = kind.connect(address, inventory)  # opens no connection; its class has the capabilities
+    if type(prototype).take_artifacts is not EngineBinder.take_artifacts:
+        text = (
+            f"{address}: engines of kind {kind.name!r} fetch files from the coordinator, and cannot be used "
+            f"through an agent (remove 'agent: true' at site {site!r})"
+        )
+        raise Rejected(text, address=address)
+    remote = Remote(hub, site, address, inventory)
+    return cast(EngineBinder, _class_of(type(prototype), EngineBinder, _RemoteEngine)(remote, prototype))
+
+
+def remote_broker(kind: BrokerKind, hub: Hub, site: str, address: str, inventory: Inventory) -> BrokerBinder:
+    """The binder of the broker at a site with an agent."""
+    prototype = kind.connect(address, inventory)
+    remote = Remote(hub, site, address, inventory)
+    return cast(BrokerBinder, _class_of(type(prototype), BrokerBinder, _RemoteBroker)(remote, prototype))
+
+
+@cache
+def _class_of(binder: type, base: Base, own: type[_RemoteBinder]) -> Callable[[Remote, Any], Any]:
+    """The class of remote binders of a class, with its methods of the contract; those of ``own`` stay."""
+    members: dict[str, Any] = {
+        name: _forwarding(base, name)
+        for name, method in inspect.getmembers(binder, inspect.isfunction)
+        if not name.startswith("_")
+        and name not in LOCAL
+        and name not in vars(own)
+        and name in dir(base)
+        and method is not getattr(base, name)
+    }
+    members["capabilities"] = binder.capabilities  # type: ignore[attr-defined]
+    return type(binder.__name__, (own, base), members)
+
+
+def _forwarding(base: Base, name: str) -> Callable[..., Any]:
+    @wraps(inspect.getattr_static(base, name))
+    def call(self: _RemoteBinder, *arguments: Any, **named: Any) -> Any:
+        return self._remote.call(base, name, bound(base, name, arguments, named))
+
+    vars(call).pop("__isabstractmethod__", None)  # it has got the mark with the other attributes
+    return call

@@ -1,7 +1,0 @@
-"""Learned baselines for the placement of jobs: the policies ``flatvec``, ``costream`` and ``costream-trees``.
-
-A package beside :mod:`speck`, which finds it by the entry points of the group ``speck.policies``.
-Predictions by trees need LightGBM, the extra ``speck[learned]``; without it those policies answer with the
-command that installs it.  The network of ``costream`` predicts with numpy, and trains with torch, the extra
-``speck[gnn]``.
-"""

@@ -1,0 +1,97 @@
+"""A hub and agents over sockets of this machine: what tests and benchmarks of agents share."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from speck.agent.agent import Agent
+from speck.agent.site_file import SiteFile, write_site_file
+from speck.binder import BrokerBinder, EngineBinder, Registry
+from speck.core.inventory import Engine, Inventory, Secret, Site
+from speck.link.hub import Hub
+from speck.link.remote import remote_broker, remote_engine
+
+TOKEN = "t" * 40
+PATIENCE = 20.0  # s, for a connection over loopback
+
+
+class LinkBench:
+    """A coordinator's hub and the agent of one site, whose jobs run in a registry's engines."""
+
+    def __init__(self, directory: Path, registry: Registry, engines: Sequence[Engine], broker: str) -> None:
+        self.registry = registry
+        self.site = Site(name="A", engines=tuple(engines), broker_address=broker, agent=True)
+        self.inventory = Inventory({"A": self.site})
+        self.directory = directory
+        self.hub = Hub(lambda token: "A" if token == TOKEN.encode() else None, self.inventory.sites)
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+        self.hub.start(listener)
+        directory.mkdir(parents=True, exist_ok=True)
+        token = directory / "token"
+        token.write_text(TOKEN)
+        self.described = SiteFile(site=self.site, coordinator=self.url, token=Secret(f"file:{token}"))
+        write_site_file(directory / "agent", self.described)
+        self.agent = self.start_agent()
+
+    def start_agent(self) -> Agent:
+        """Start an agent on the directory."""
+        agent = Agent(self.described, self.directory / "agent", self.registry)
+        self._thread = threading.Thread(target=agent.run, name="agent")
+        self._thread.start()
+        return agent
+
+    def end_agent(self) -> None:
+        """End the agent; its jobs run on."""
+        self.agent.close()
+        self._thread.join(PATIENCE)
+
+    def restart_agent(self) -> None:
+        """End the agent, and start another one on the same directory."""
+        self.end_agent()
+        self.agent = self.start_agent()
+        self.await_contact()
+
+    def await_contact(self) -> None:
+        """Wait until the agent is connected; raises :class:`TimeoutError`."""
+        deadline = time.monotonic() + PATIENCE
+        while self.hub.presence("A") is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError("the agent is not connected")
+            time.sleep(0.005)
+
+    def engine(self, address: str) -> EngineBinder:
+        """A binder of an engine of the site."""
+        kind = next(each for each in self.registry.engines if address.split(":")[0] in each.schemes)
+        return remote_engine(kind, self.hub, "A", address, self.inventory)
+
+    def broker(self) -> BrokerBinder:
+        """A binder of the site's broker."""
+        address = self.site.broker_address
+        kind = self.registry.broker_kind(address)
+        if kind is None:
+            raise ValueError(f"no binder for {address}")
+        return remote_broker(kind, self.hub, "A", address, self.inventory)
+
+    def close(self) -> None:
+        """End agent and hub."""
+        self.end_agent()
+        self.hub.close()
+
+
+@contextmanager
+def link_bench(
+    directory: Path, registry: Registry, engines: Sequence[Engine], broker: str
+) -> Iterator[LinkBench]:
+    """A bench whose agent is connected."""
+    bench = LinkBench(directory, registry, engines, broker)
+    try:
+        bench.await_contact()
+        yield bench
+    finally:
+        bench.close()

@@ -1,0 +1,246 @@
+"""An agent alone: an engine that loses its jobs, and an agent that is started again, with the doubles."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.agent.agent import Agent
+from speck.agent.attempt_files import AttemptFiles
+from speck.agent.run_state import Phase
+from speck.agent.status import status
+from speck.binder import EngineBinder
+from speck.core.inventory import Engine
+from speck.core.job import Job
+from speck.core.runtime import Attempt, JobState
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
+from speck.testing import attempt_of
+from testbed.benches.agents import LinkBench, link_bench
+from testbed.doubles.binders import InMemoryBroker, World, double_kinds
+from tests.binder.test_contract_double import BROKER, ENGINE, DoubleBench
+
+PATIENCE = 20.0
+
+
+@pytest.fixture(name="world")
+def world_fixture() -> World:
+    return World()
+
+
+@pytest.fixture(name="link")
+def link_fixture(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LinkBench]:
+    monkeypatch.setattr("speck.agent.decide.LOOK_AGAIN", 0.02)
+    monkeypatch.setattr("speck.agent.decide.FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("speck.agent.supervisor.LOOK", 0.01)
+    monkeypatch.setattr("speck.link.dial.FIRST_PAUSE", 0.02)
+    with link_bench(tmp_path, double_kinds(world), [Engine(spe_address=ENGINE)], BROKER) as bench:
+        yield bench
+
+
+@pytest.fixture(name="engine")
+def engine_fixture(link: LinkBench) -> EngineBinder:
+    return link.engine(ENGINE)
+
+
+def job(world: World, name: str = "clean") -> Job:
+    bench = DoubleBench()
+    bench.world = world
+    return bench.job(name)
+
+
+def running(world: World, name: str = "clean") -> int:
+    return len(world.running(name))
+
+
+def await_that(ask: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not ask():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def phase(link: LinkBench, attempt: Attempt) -> Phase | None:
+    record = link.agent.attempts.get(attempt.id)
+    return None if record is None else record.phase
+
+
+def test_a_job_that_its_engine_has_lost_runs_again_without_the_coordinator(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    link.hub.close()
+    world.restart(ENGINE)
+    assert running(world) == 0
+    await_that(lambda: running(world) == 1)
+    assert link.agent.attempts.of_handle(ENGINE, handle) is not None
+    assert world.violations == []
+
+
+def test_an_agent_that_is_started_again_starts_what_was_lost_meanwhile(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    handle = engine.submit(job(world), attempt_of(job(world)))
+    link.end_agent()
+    world.restart(ENGINE)
+    assert engine.status(handle).state is JobState.UNKNOWN
+    link.agent = link.start_agent()
+    link.await_contact()
+    await_that(lambda: running(world) == 1)
+    await_that(lambda: engine.status(handle).state is JobState.RUNNING)
+    assert world.violations == []
+
+
+def test_a_stop_is_final(link: LinkBench, engine: EngineBinder, world: World) -> None:
+    attempt = attempt_of(job(world))
+    engine.stop(engine.submit(job(world), attempt), keep_state=True)
+    world.restart(ENGINE)
+    link.restart_agent()
+    time.sleep(0.2)
+    assert running(world) == 0
+    for late in (attempt, replace(attempt, id="b" * 32)):
+        with pytest.raises(Rejected, match="ended before"):
+            engine.submit(job(world), late)
+    engine.submit(job(world), attempt_of(job(world), 2))
+    assert running(world) == 1
+
+
+def test_a_stop_whose_answer_was_lost_is_final(link: LinkBench, engine: EngineBinder, world: World) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    world.fail("stop", OutcomeUnknown("no answer", address=ENGINE), name="clean")
+    with pytest.raises(OutcomeUnknown):
+        engine.stop(handle, keep_state=True)
+    world.restart(ENGINE)
+    time.sleep(0.2)
+    assert running(world) == 0
+    assert phase(link, attempt) is Phase.STOPPING
+
+
+def test_a_job_that_was_replaced_elsewhere_ends(link: LinkBench, engine: EngineBinder, world: World) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    InMemoryBroker(world, BROKER).fence(attempt.session, 2)
+    world.restart(ENGINE)
+    await_that(lambda: phase(link, attempt) is Phase.ENDED)
+    status = engine.status(handle)
+    assert status.state is JobState.FAILED
+    assert "replaced by attempt 2" in status.message
+    assert running(world) == 0
+
+
+def test_a_job_that_was_deleted_elsewhere_ends(link: LinkBench, engine: EngineBinder, world: World) -> None:
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    InMemoryBroker(world, BROKER).fence(attempt.session, 1)
+    InMemoryBroker(world, BROKER).delete_session(attempt.session)
+    world.restart(ENGINE)
+    await_that(lambda: phase(link, attempt) is Phase.ENDED)
+    assert running(world) == 0
+
+
+def test_a_job_waits_for_its_broker_and_says_so(link: LinkBench, engine: EngineBinder, world: World) -> None:
+    handle = engine.submit(job(world), attempt_of(job(world)))
+    world.down(BROKER)
+    world.restart(ENGINE)
+    await_that(lambda: BROKER in engine.status(handle).message)
+    assert engine.status(handle).state is JobState.STARTING
+    assert running(world) == 0
+    found = status(link.directory / "agent")
+    assert (found["site"], found["contact"]["connected"]) == ("A", True)
+    (shown,) = found["attempts"]
+    assert (shown["job_name"], shown["phase"]) == ("clean", "gone")
+    assert BROKER in shown["reason"]
+    world.up(BROKER)
+    await_that(lambda: running(world) == 1)
+
+
+def test_a_job_whose_state_is_gone_is_the_coordinators(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    world.lose_states("clean")
+    world.restart(ENGINE)
+    await_that(lambda: phase(link, attempt) in (Phase.ENDED, Phase.RUNNING))
+    if phase(link, attempt) is Phase.ENDED:
+        assert engine.status(handle).state is JobState.FAILED
+
+
+def test_an_attempt_that_is_not_found_is_not_started_later(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = attempt_of(job(world))
+    world.fail("submit", OutcomeUnknown("no answer", address=ENGINE), name="clean")
+    with pytest.raises(OutcomeUnknown):
+        engine.submit(job(world), attempt)
+    found = engine.find(attempt)
+    time.sleep(0.2)
+    assert running(world) == (0 if found is None else 1)
+    assert phase(link, attempt) is (None if found is None else Phase.RUNNING)
+
+
+def test_an_attempt_without_an_answer_is_started_by_the_agent(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    world.fail("submit", OutcomeUnknown("no answer", address=ENGINE), name="clean")
+    with pytest.raises(OutcomeUnknown):
+        engine.submit(job(world), attempt_of(job(world)))
+    link.hub.close()
+    await_that(lambda: running(world) == 1)
+    assert world.violations == []
+
+
+@pytest.mark.parametrize("error", [Rejected, Unreachable])
+def test_a_submit_that_fails_leaves_nothing(
+    link: LinkBench, engine: EngineBinder, world: World, error: type[BinderError]
+) -> None:
+    world.fail("submit", error("no", address=ENGINE), name="clean")
+    attempt = attempt_of(job(world))
+    with pytest.raises(error):
+        engine.submit(job(world), attempt)
+    time.sleep(0.1)
+    assert running(world) == 0
+    assert phase(link, attempt) is None
+
+
+def test_the_disk_of_another_machine_starts_nothing_before_a_contact(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    engine.submit(job(world), attempt_of(job(world)))
+    link.end_agent()
+    link.hub.close()
+    world.restart(ENGINE)
+    copy = Agent(link.described, link.directory / "agent", link.registry, machine="another")
+    assert all(not each.may_start() for each in copy.supervisors)
+    copy._note_contact("")
+    assert all(each.may_start() for each in copy.supervisors)
+
+
+def test_a_file_of_a_later_format_is_left_alone(
+    link: LinkBench, engine: EngineBinder, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    link.end_agent()
+    path = link.directory / "agent" / "attempts" / f"{attempt.id}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
+    (path.parent / "torn.json").write_text("{")
+    assert list(AttemptFiles(path.parent).read()) == []
+    assert "format is 2 (expected 1)" in caplog.text
+    assert path.exists()
+    link.agent = link.start_agent()
+
+
+def test_records_survive_the_disk(link: LinkBench, engine: EngineBinder, world: World) -> None:
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    written = link.agent.attempts.get(attempt.id)
+    (read,) = AttemptFiles(link.directory / "agent" / "attempts").read()
+    assert read == written
+    assert oct((link.directory / "agent" / "attempts").stat().st_mode)[-3:] == "700"

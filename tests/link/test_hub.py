@@ -1,0 +1,229 @@
+"""Connections of agents over real sockets: who is admitted, and what a caller learns when one breaks."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from speck.core.inventory import Engine
+from speck.core.runtime import Handle, JobState
+from speck.errors import OutcomeUnknown, Unreachable
+from speck.link.codec import encode
+from speck.link.dial import Dialler
+from speck.link.hello import Hello
+from speck.link.hub import Hub
+from speck.server.tls import Certificate
+from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.examples import one_site
+from testbed.doubles.binders import World, double_kinds
+from testbed.servers.certificates import Authority
+from tests.binder.test_contract_double import BROKER, ENGINE
+
+HELLO = Hello(protocol=1, version="1", site="A", engines=(ENGINE,), broker=BROKER)
+SITE = one_site("A", ENGINE, BROKER)
+PATIENCE = 20.0
+RIGHT = "right"
+
+
+class Admission:
+    """The tokens of a hub, which a test changes."""
+
+    def __init__(self) -> None:
+        self.sites: dict[bytes, str] = {b"right": "A"}
+
+
+@pytest.fixture(name="admission")
+def admission_fixture() -> Admission:
+    return Admission()
+
+
+@pytest.fixture(name="hub")
+def hub_fixture(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setattr("speck.link.hub._REVOKING", 0.02)
+    hub = Hub(admission.sites.get, {"A": SITE})
+    yield hub
+    hub.close()
+
+
+@pytest.fixture(name="url")
+def url_fixture(hub: Hub) -> str:
+    listener = socket.create_server(("127.0.0.1", 0))
+    hub.start(listener)
+    return f"ws://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def dial(url: str, token: str = RIGHT, path: str = "/agent", **how: Any) -> ClientConnection:
+    headers = {"Authorization": f"Bearer {token}"}
+    found = connect(f"{url}{path}", additional_headers=headers, compression=None, proxy=None, **how)
+    assert isinstance(found, ClientConnection)
+    return found
+
+
+def greet(agent: ClientConnection, hello: Hello = HELLO, **other: Any) -> dict[str, Any]:
+    agent.send(json.dumps(encode(hello) | {"protocol": hello.protocol} | other))
+    answer: dict[str, Any] = json.loads(agent.recv(PATIENCE))
+    return answer
+
+
+def answer(agent: ClientConnection, value: object) -> None:
+    agent.send(json.dumps({"c": json.loads(agent.recv(PATIENCE))["c"], "r": value}))
+
+
+def await_that(ask: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not ask():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "status"), [("wrong", "/agent", 401), ("", "/agent", 401), ("right", "/other", 404)]
+)
+def test_who_has_no_token_is_not_connected(url: str, token: str, path: str, status: int) -> None:
+    with pytest.raises(InvalidStatus) as caught:
+        dial(url, token, path)
+    assert caught.value.response.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"protocol": 0}, "protocol 0 (expected 1"),
+        ({"protocol": 2, "new": 1}, "protocol 2 (expected protocol 1"),
+        ({"site": "B"}, "token is that of site 'A' (the agent says 'B')"),
+        ({"engines": []}, f"does not serve engine {ENGINE}"),
+        ({"broker": "tcp://b:1"}, "serves broker tcp://b:1"),
+        ({"engines": 3}, "hello.engines is 3"),
+    ],
+)
+def test_an_agent_is_told_why_it_is_refused(hub: Hub, url: str, other: dict[str, Any], reason: str) -> None:
+    with dial(url) as agent:
+        assert reason in greet(agent, **other)["refused"]
+    assert hub.presence("A") is None
+
+
+def _has(reasons: list[str], number: int) -> bool:
+    return len(reasons) >= number
+
+
+def test_the_reason_of_a_refusal_reaches_the_agent(url: str) -> None:
+    reasons: list[str] = []
+    for token, site in (("wrong", "A"), ("right", "B")):
+        hello = Hello(protocol=1, version="1", site=site, engines=(ENGINE,), broker=BROKER)
+        dialler = Dialler(
+            url, lambda token=token: token, lambda hello=hello: hello, lambda *_: {}, reasons.append
+        )  # type: ignore[misc]
+        thread = threading.Thread(target=dialler.run)
+        thread.start()
+        expected = len(reasons) + 1
+        await_that(partial(_has, reasons, expected))
+        dialler.close()
+        thread.join(PATIENCE)
+    assert any("the token is not that of a site" in each for each in reasons)
+    assert any("the agent says 'B'" in each for each in reasons)
+
+
+def test_a_revoked_token_ends_the_connection(hub: Hub, url: str, admission: Admission) -> None:
+    with dial(url) as agent:
+        assert "welcome" in greet(agent)
+        await_that(lambda: hub.presence("A") is not None)
+        admission.sites.clear()
+        await_that(lambda: hub.presence("A") is None)
+        with pytest.raises(InvalidStatus):
+            dial(url)
+
+
+def test_a_later_connection_takes_the_place_of_the_former(hub: Hub, url: str) -> None:
+    with dial(url) as former, dial(url) as later:
+        greet(former)
+        await_that(lambda: hub.presence("A") is not None)
+        first = hub.presence("A")
+        greet(later)
+        await_that(lambda: hub.presence("A") not in (None, first))
+        threading.Thread(
+            target=lambda: later.send(json.dumps({"c": json.loads(later.recv())["c"], "r": 5}))
+        ).start()
+        assert hub.call("A", {"e": ENGINE, "m": "x"}, PATIENCE, ENGINE) == 5
+
+
+def test_calls_without_an_agent_are_known_not_to_be_made(hub: Hub, url: str) -> None:
+    with pytest.raises(Unreachable, match=rf"{ENGINE}: the agent of site 'A' is not connected"):
+        hub.call("A", {}, 1.0, ENGINE)
+
+
+def test_a_call_whose_connection_breaks_may_have_been_made(hub: Hub, url: str) -> None:
+    with dial(url) as agent:
+        greet(agent)
+        await_that(lambda: hub.presence("A") is not None)
+        threading.Thread(target=lambda: (agent.recv(PATIENCE), agent.close())).start()
+        with pytest.raises(OutcomeUnknown, match="broke before it answered"):
+            hub.call("A", {"e": ENGINE, "m": "submit"}, PATIENCE, ENGINE)
+
+
+def test_a_call_that_is_not_answered_in_time_may_have_been_made(hub: Hub, url: str) -> None:
+    with dial(url) as agent:
+        greet(agent)
+        await_that(lambda: hub.presence("A") is not None)
+        with pytest.raises(OutcomeUnknown, match="has not answered within"):
+            hub.call("A", {"e": ENGINE, "m": "submit"}, 0.1, ENGINE)
+
+
+def test_a_hub_that_is_closed_answers_at_once() -> None:
+    hub = Hub(lambda token: None, {"A": SITE})
+    with pytest.raises(Unreachable):
+        hub.call("A", {}, 60.0, ENGINE)
+    hub.close()
+
+
+def test_an_agent_reaches_a_coordinator_with_tls_and_no_other(
+    hub: Hub, tmp_path: Path, admission: Admission
+) -> None:
+    authority = Authority(tmp_path)
+    made = authority.certificate("server", "127.0.0.1")
+    listener = socket.create_server(("127.0.0.1", 0))
+    hub.start(listener, Certificate(made.file, made.key).renewing_context())
+    port = listener.getsockname()[1]
+    trusting = ssl.create_default_context(cafile=authority.file)
+    with dial(f"wss://127.0.0.1:{port}", ssl=trusting) as agent:
+        assert "welcome" in greet(agent)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        dial(f"wss://127.0.0.1:{port}", ssl=ssl.create_default_context())
+
+
+@pytest.fixture(name="link")
+def link_fixture(tmp_path: Path) -> Iterator[LinkBench]:
+    with link_bench(tmp_path, double_kinds(World()), [Engine(spe_address=ENGINE)], BROKER) as bench:
+        yield bench
+
+
+def test_an_agent_calls_only_at_its_own_engines_and_broker(link: LinkBench) -> None:
+    call = {"e": "sc://elsewhere:1", "m": "capacity", "a": {}}
+    assert "neither an engine nor the broker" in link.agent.calls.answer(call, lambda: True)["x"]["message"]
+    odd = {"e": ENGINE, "m": "stop", "a": {"handle": {"address": 3}}}
+    assert "update the agent of site 'A'" in link.agent.calls.answer(odd, lambda: True)["x"]["message"]
+
+
+def test_a_call_that_has_not_begun_when_its_connection_ends_is_dropped(link: LinkBench) -> None:
+    handle = encode(Handle(ENGINE, "a"))
+    call = {"e": ENGINE, "m": "stop", "a": {"handle": handle, "keep_state": False}}
+    assert link.agent.calls.answer(call, lambda: False)["x"]["class"] == "OutcomeUnknown"
+
+
+def test_a_site_whose_agent_is_away_is_unknown(link: LinkBench) -> None:
+    link.end_agent()
+    await_that(lambda: link.hub.presence("A") is None)
+    status = link.engine(ENGINE).status(Handle(ENGINE, "a"))
+    assert status.state is JobState.UNKNOWN
+    assert "agent of site 'A'" in status.message
+    link.agent = link.start_agent()

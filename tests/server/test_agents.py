@@ -1,0 +1,94 @@
+"""A server that is reached by the agents of sites: its options, and its inventory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.core.inventory import Inventory
+from speck.core.settings import ServerSettings
+from speck.errors import InvalidInput
+from speck.schema.inventory import load_inventory
+from speck.server.agents import agents_address, agents_hub, remote_binders
+from speck.server.tokens import Owner, Role, add_owner, digest
+from testbed.benches.examples import one_site
+from testbed.doubles.binders import World, double_kinds
+
+SITE = replace(one_site("A", "sc://a:15002", "tcp://a:1883"), agent=True)
+INVENTORY = Inventory({"A": SITE, "B": one_site("B", "sc://b:15002", "tcp://b:1883")})
+
+
+@pytest.fixture(name="tokens")
+def tokens_fixture(tmp_path: Path) -> Path:
+    add_owner(tmp_path / "tokens", Owner("A", Role.READ, digest(b"secret")))
+    return tmp_path / "tokens"
+
+
+def test_a_site_with_an_agent_needs_a_listener() -> None:
+    with pytest.raises(InvalidInput, match=r"site 'A' is reached through an agent.*--agents"):
+        agents_hub(ServerSettings(), INVENTORY, secured=False)
+    assert agents_hub(ServerSettings(), Inventory(), secured=False) is None
+
+
+def test_both_options_are_given_together(tokens: Path) -> None:
+    for given in ({"agents": "8181"}, {"agent_tokens": tokens}):
+        with pytest.raises(InvalidInput, match="--agents and --agent-tokens must be given together"):
+            ServerSettings(**given)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:8181", "example.org:8181", "[::]:8181", ":::8181"])
+def test_no_agents_come_from_elsewhere_without_tls(tokens: Path, address: str) -> None:
+    settings = ServerSettings(agents=address, agent_tokens=tokens)
+    with pytest.raises(InvalidInput, match="open to others without TLS"):
+        agents_hub(settings, INVENTORY, secured=False)
+    assert agents_hub(settings, INVENTORY, secured=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("8181", ("127.0.0.1", 8181)), (":0", ("127.0.0.1", 0)), ("[::1]:5", ("::1", 5)), ("a:1", ("a", 1))],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert agents_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:", "a:b", "a:70000", "a:-1", "a:²"])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"expected \[HOST:\]PORT"):
+        agents_address(text)
+
+
+def test_only_places_of_sites_with_agents_are_reached_through_them(tokens: Path) -> None:
+    hub = agents_hub(ServerSettings(agents="0", agent_tokens=tokens), INVENTORY, secured=False)
+    assert hub is not None
+    kinds, remote = double_kinds(World()), remote_binders(hub, INVENTORY)
+    spark, mqtt = kinds.engine_kind("spark", "sc://a:1"), kinds.broker_kind("tcp://a:1")
+    assert spark is not None
+    assert mqtt is not None
+    assert [bool(remote(spark, f"sc://{each}:15002")) for each in "abc"] == [True, False, False]
+    assert [bool(remote(mqtt, f"tcp://{each}:1883")) for each in "abc"] == [True, False, False]
+    hub.close()
+
+
+ENTRY = "{spe_address: 'sc://%s:15002', broker_address: 'tcp://%s:1883', agent: %s}"
+
+
+def test_an_inventory_names_the_sites_with_agents() -> None:
+    text = f"sites:\n  A: {ENTRY % ('a', 'a', 'true')}\n  B: {ENTRY % ('b', 'b', 'false')}\n"
+    assert {name: site.agent for name, site in load_inventory(text).sites.items()} == {"A": True, "B": False}
+    with pytest.raises(InvalidInput, match=r"agent.*expected true"):
+        load_inventory(text.replace("true", "yes please"))
+
+
+@pytest.mark.parametrize(("engine", "broker"), [("a", "b"), ("b", "a")])
+def test_an_address_behind_an_agent_is_that_of_one_site(engine: str, broker: str) -> None:
+    text = f"sites:\n  A: {ENTRY % ('a', 'a', 'true')}\n  B: {ENTRY % (engine, broker, 'false')}\n"
+    with pytest.raises(InvalidInput, match=r"site 'A': .* through its agent, and 'B' has the same"):
+        load_inventory(text)
+    elsewhere = (
+        f"sites:\n  A: {ENTRY % ('a', 'a', 'true')}\nbrokers:\n  C: {{broker_address: 'tcp://a:1883'}}\n"
+    )
+    with pytest.raises(InvalidInput, match="and 'C' has the same"):
+        load_inventory(elsewhere)
