@@ -15,10 +15,11 @@ BIN := $(VENV)/bin
 CONNECTORS := jars_and_apps/connectors
 FLINK_JOBS := jars_and_apps/flink
 NEXMARK := jars_and_apps/nexmark
+SQL := jars_and_apps/sql
 JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
-BUILT := $(JAR) binders/jars/flink-mqtt.jar binders/jars/speck-kafka.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar
-JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
+BUILT := $(JAR) binders/jars/flink-mqtt.jar binders/jars/speck-kafka.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar $(SQL)/speck-sql.jar
+JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) $(SQL) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 SPECTRAL := build/spectral
 INSTALL := scripts/install-packages.sh
 # Maven runs for half a minute: Java's optimising compiler would cost more than it gains.
@@ -171,4 +172,4 @@ system:
 
 clean:
 	@rm -rf $(VENV) $(PYFLINK) binders/jars/*.jar $(BUILT) build *.egg-info
-	@find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) -name target -type d -prune -exec rm -rf {} +
+	@find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) $(SQL) -name target -type d -prune -exec rm -rf {} +

@@ -14,6 +14,7 @@ JARS = (
     "jars_and_apps/flink/speck-flink-jobs.jar",
     "jars_and_apps/flink/speck-flink-jobs-all.jar",
     "jars_and_apps/nexmark/speck-nexmark.jar",
+    "jars_and_apps/sql/speck-sql.jar",
 )
 
 

@@ -30,6 +30,17 @@ class Parameter:
     types: tuple[type, ...] = ()
 
 
+@dataclass(frozen=True)
+class QueryRunner:
+    """The code that runs the queries of SQL jobs: its file, and the class or function in it.
+
+    It takes an argument ``program``, the query in canonical form.
+    """
+
+    path: Path
+    entry_class: str
+
+
 SampleSplit = Callable[[Path, str, Mapping[str, Scalar], Sequence[str], int | None], SplitSample]
 
 
@@ -52,6 +63,7 @@ class EngineKind:
     ``reached_code(path, entry_class)`` returns the statements of faultless code that the job reaches, where
     they can be read (``None``: the whole file counts); a change of others restarts no job.
     ``lacks_brokers`` are the kinds of brokers that its jobs cannot reach.
+    ``queries`` is the code that runs the queries of SQL jobs (``None``: the engine runs none).
     """
 
     name: str
@@ -72,6 +84,7 @@ class EngineKind:
     real_time: bool = False
     reached_code: Callable[[Path, str], ReachedCode | None] | None = None
     lacks_brokers: tuple[str, ...] = ()
+    queries: QueryRunner | None = None
 
 
 @dataclass(frozen=True)

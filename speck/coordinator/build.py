@@ -52,7 +52,7 @@ from speck.observe.sampler import Sampler
 from speck.observe.split_watch import SplitWatch
 from speck.placement.profile import Inputs
 from speck.store import Event, Store
-from speck.store.artifacts import Artifacts, ServedFiles
+from speck.store.artifacts import Artifacts, ServedFiles, with_query_runners
 from speck.store.deployments import Deployments
 from speck.store.history import History
 from speck.store.retention import Retention
@@ -110,7 +110,9 @@ def build(
     inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
     metrics = Metrics(clock)
     uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock, settings.sent_code)
-    artifacts = Artifacts(store.directory / "artifacts", settings.roots, uploads.content)
+    runners = [each.queries.path for each in registry.engines if each.queries is not None]
+    sent = with_query_runners(runners, uploads.content)
+    artifacts = Artifacts(store.directory / "artifacts", settings.roots, sent)
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     pool.remote = remote or pool.remote

@@ -77,7 +77,10 @@ class Resolver:
         self, fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport, **resolved: Any
     ) -> Job | None:
         """The job with these resolved fields, if its code and the others are right too."""
-        code_hash = self.code.check(fields, kind, report) if kind is not None else ""
+        if kind is not None and report.data.get("sql") is not None:
+            resolved |= self.code.query_runner(kind, report)
+        elif kind is not None:
+            resolved["code_hash"] = self.code.check(fields, kind, report)
         trigger = _trigger(fields, kind, report)
         _check_output_mode(fields, kind, report)
         _check_on_error(fields, kind, report)
@@ -87,9 +90,7 @@ class Resolver:
             return None
         expects = Expects(**fields["expects"]) if fields.get("expects") else None
         given = {name: value for name, value in fields.items() if name not in _RESOLVED}
-        return Job(
-            **given, **resolved, engine=kind.engine, trigger=trigger, code_hash=code_hash, expects=expects
-        )
+        return Job(**given, **resolved, engine=kind.engine, trigger=trigger, expects=expects)
 
     def _check_brokers(
         self, fields: Mapping[str, Any], kind: EngineKind, resolved: Mapping[str, Any], report: FaultReport
@@ -308,6 +309,9 @@ def _named_engine(fields: Mapping[str, Any], report: FaultReport) -> str | None:
     """The engine that a job names, or the only one that runs files like its own."""
     if (engine := fields.get("engine")) is not None:
         return str(engine)
+    if report.data.get("sql") is not None and report.data.get("engine") is None:
+        report.add("engine", "is missing (expected spark or flink)", shown="")
+        return None
     if report.data.get("engine") is not None or "job_path" not in fields:
         return None  # reported already
     suffix = Path(fields["job_path"]).suffix.lower()
