@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from binders.flink.local.server import FLINK_CLUSTER
 from binders.flink.submission.code_check import check_code, parameters, reached
-from speck.binder import EngineBinder, EngineKind
+from speck.binder import EngineBinder, EngineKind, QueryRunner
 from speck.core.inventory import Inventory
 
 # A hundred jobs were submitted in 2.2 s with 8 concurrent requests, in 6.7 s with one, in 1.9 s with 16.
@@ -13,6 +15,11 @@ BOUND = 8
 STARTUP_SECONDS = 2.0  # s; a job whose tasks fail at once is being restarted by then
 
 ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
+
+
+QUERIES = QueryRunner(
+    Path(__file__).parents[2] / "jars_and_apps" / "sql" / "speck-sql.jar", "io.speck.sql.flink.SqlJob"
+)
 
 
 def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
@@ -35,4 +42,5 @@ FLINK = EngineKind(
     on_error=ON_ERROR,
     retains=True,
     reached_code=reached,
+    queries=QUERIES,
 )

@@ -13,7 +13,7 @@ from binders.spark.local.connect_server import CONNECT_SERVER
 from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
 from binders.spark.query.code_check import ARCHIVES, source_of, split_entry
 from binders.spark.query.script_check import check_job
-from speck.binder import EngineBinder, EngineKind, Parameter
+from speck.binder import EngineBinder, EngineKind, Parameter, QueryRunner
 from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
@@ -88,6 +88,8 @@ STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
 ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
 
+QUERIES = QueryRunner(Path(__file__).parents[2] / "jars_and_apps" / "sql" / "spark_query.py", "run")
+
 CONNECT = EngineKind(
     "spark-connect",
     "spark",
@@ -105,6 +107,7 @@ CONNECT = EngineKind(
     output_modes=True,
     real_time=True,
     reached_code=reached,
+    queries=QUERIES,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -122,4 +125,6 @@ STANDALONE = EngineKind(
     policy_fault=policy_fault,
     output_modes=True,
     reached_code=reached,
+    lacks_brokers=("kafka",),
+    queries=QUERIES,
 )

@@ -40,6 +40,7 @@ _MODULES = {
     "serve": ("serve",),
     "sites": ("sites",),
     "split": ("split",),
+    "sql": ("sql",),
     "store": ("store",),
     "token": ("token",),
     "top": ("top",),
@@ -59,7 +60,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Operate": ("doctor", "left-behind", "adopt", "store", "token"),
     "Sites": ("sites", "workers", "agent"),
-    "Files": ("init", "validate", "fmt", "schema"),
+    "Files": ("init", "validate", "fmt", "schema", "sql"),
     "This machine": ("local", "demo", "completion"),
 }
 

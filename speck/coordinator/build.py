@@ -14,6 +14,7 @@ from speck.binder import Registry
 from speck.binder.pool import BinderPool, Remote
 from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
+from speck.controller.keeping import Keeping
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
@@ -51,7 +52,7 @@ from speck.observe.sampler import Sampler
 from speck.observe.split_watch import SplitWatch
 from speck.placement.profile import Inputs
 from speck.store import Event, Store
-from speck.store.artifacts import Artifacts, ServedFiles
+from speck.store.artifacts import Artifacts, ServedFiles, with_query_runners
 from speck.store.deployments import Deployments
 from speck.store.history import History
 from speck.store.retention import Retention
@@ -109,7 +110,9 @@ def build(
     inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
     metrics = Metrics(clock)
     uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock, settings.sent_code)
-    artifacts = Artifacts(store.directory / "artifacts", settings.roots, uploads.content)
+    runners = [each.queries.path for each in registry.engines if each.queries is not None]
+    sent = with_query_runners(runners, uploads.content)
+    artifacts = Artifacts(store.directory / "artifacts", settings.roots, sent)
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     pool.remote = remote or pool.remote
@@ -203,6 +206,7 @@ def build(
         adaptation=adaptation,
         splits=splits,
         workers=workers,
+        keeping=Keeping(pool, partial(_brokers_of, deployments)),
         backoff=backoff,
         placer=placer,
         changes=changes,
@@ -228,3 +232,9 @@ def build(
         files=files,
         uploads=uploads,
     )
+
+
+def _brokers_of(deployments: Deployments) -> set[str]:
+    """The addresses of the brokers of all desired jobs."""
+    jobs = [job for each in deployments.snapshots() for job in each.desired.values()]
+    return {address for job in jobs for address in (job.source_broker, job.sink_broker)}

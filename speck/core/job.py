@@ -45,6 +45,7 @@ class Job:
     empty until it has; without ``sites`` that is the address of an engine of a pool, at first of any.
     A job with ``pin`` stays where it runs; ``with_job`` names a job to share a site with, ``apart`` those to
     share none with.  ``split`` is the part of a job in a split by keys (:class:`speck.core.split.Part`).
+    ``query`` is the query of a SQL job: its ``program`` in canonical form (:mod:`speck.sql.program`).
     ``template`` is the name with ``*`` for the site, of a job that the ``for_each`` of a file made; jobs with
     the same one are shown as one.
     """
@@ -78,6 +79,7 @@ class Job:
     expects: Expects | None = _costs(ChangeCost.NOTE, default=None)  # noqa: RUF009 - a field with its cost
     placed: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
     split: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
+    query: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
     template: str | None = _costs(ChangeCost.NOTE, default=None)
 
     @property
@@ -89,6 +91,11 @@ class Job:
     def site_hints(self) -> tuple[str | None, ...]:
         """The properties that say which site the job belongs to, where its engine serves several."""
         return self.site, self.source_broker, self.sink_broker
+
+    @property
+    def code_arguments(self) -> dict[str, Scalar]:
+        """The arguments of the job's code: its own, and the program of its query."""
+        return {**self.arguments, **self.query}
 
     @property
     def settled(self) -> bool:
@@ -239,7 +246,7 @@ def session_fingerprint(broker: str, session: str) -> str:
 
 
 # Fields of later versions, which are in a form only where they are set: the form of an older job stays.
-_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "timezone", "retain")
+_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "timezone", "retain", "query")
 
 
 def form_fingerprint(job: Job) -> str:

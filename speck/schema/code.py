@@ -16,6 +16,7 @@ from speck.core.split import MOST_POLICY
 from speck.schema.fault_report import FaultReport
 from speck.schema.yaml.lines import written_in
 from speck.schema.yaml.plain import canonical, in_quotes, is_same, number
+from speck.store.artifacts import QUERY_RUNNERS, hash_of
 from speck.store.jobfile import BadFile, content_hash, locate, open_located, type_fault
 
 _KINDS: Mapping[type, str] = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
@@ -45,6 +46,7 @@ class CodeChecker:
         self._fault = cache(_code_fault)
         self._parameters = cache(_parameters)
         self._type_fault = cache(type_fault)
+        self._hash = cache(hash_of)
 
     def check(self, fields: Mapping[str, Any], kind: EngineKind, report: FaultReport) -> str:
         """Report the faults of a job's code for an engine; returns its SHA-256 in hexadecimal, or ``""``."""
@@ -106,6 +108,25 @@ class CodeChecker:
         if parameters is None:
             return list(misread.values())
         return [*misread.values(), *argument_faults(entry_class, optional, arguments, misread)]
+
+    def query_runner(self, kind: EngineKind, report: FaultReport) -> dict[str, str]:
+        """The code of a SQL job at an engine, as fields of the job; empty with a fault."""
+        runner = kind.queries
+        if runner is None:
+            others = sorted({each.engine for each in self._registry.engines if each.queries is not None})
+            right = (
+                f"expected an engine of {' or '.join(others)}" if others else "no installed binder runs SQL"
+            )
+            report.add("sql", f"does not run on engine {kind.engine!r} ({right})", shown="")
+            return {}
+        if (found := self._hash(runner.path)) is None:
+            report.add("sql", f"needs {runner.path}, which is missing (expected a complete SpecK)", shown="")
+            return {}
+        return {
+            "job_path": f"{QUERY_RUNNERS}/{runner.path.name}",
+            "entry_class": runner.entry_class,
+            "code_hash": found,
+        }
 
     def policy(self, path: str, engine: str) -> tuple[bytes, str]:
         """The content of the file of a trained policy below the roots, and its fault as a predicate."""

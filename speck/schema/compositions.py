@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marshmallow import ValidationError
 
@@ -27,6 +27,7 @@ from speck.schema.placement import (
     placement_warnings,
     report_unknown_jobs,
 )
+from speck.schema.queries import SQL, Queries, check_fields, query_fields, schema_of
 from speck.schema.resolver import Environment, Resolver
 from speck.schema.schemas import CompositionSchema, JobSchema
 from speck.schema.split import part_name_faults, split_jobs
@@ -40,6 +41,9 @@ from speck.schema.validation import (
 from speck.schema.yaml.lines import line_of
 from speck.schema.yaml.parser import MAX_BYTES, Document, decode, parse
 from speck.schema.yaml.variables import expand, expand_parsed
+
+if TYPE_CHECKING:
+    from speck.sql.bind import Query
 
 _MAX_CYCLES = 10  # a graph may have more cycles than jobs; the first few show the mistake
 
@@ -118,6 +122,11 @@ def load_job(
         report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
         report.add(FOR_EACH, f"does not fit a single job ({right})", shown="")
         raise InvalidInput(faults, "job")
+    if data.get(SQL) is not None:
+        right = "expected a composition with 'topics:': POST /compositions, or speck apply FILE"
+        report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
+        report.add(SQL, f"does not fit a single job ({right})", shown="")
+        raise InvalidInput(faults, "job")
     environment = Environment(inventory, registry, _roots(root), sent)
     jobs = _jobs(data, 0, Resolver(environment), JobSchema(), faults)
     faults += _cycles(Graph.of(jobs))
@@ -167,14 +176,15 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
         made = unfolded(data, environment.inventory, faults, may_refer=document.may_refer)
     else:
         report_wrong_shape(report, "jobs", "a list of jobs")
-    found = _all_jobs(made, Resolver(environment), faults)
+    edges = declared_edges(data, report)
+    queries = Queries.of(made, edges.typed, data, environment.roots, environment.sent, faults)
+    found = _all_jobs(made, Resolver(environment), queries, faults)
     entries = [each.data for each in made]
     templates = {job.job_name: job.template for each in found for job in each if job.template}
     faults += _repeated_names(entries)
     faults += part_name_faults(entries)
     report_unknown_jobs(entries, faults)
     options = placement_options(data, report)
-    edges = declared_edges(data, report)
     jobs = {job.job_name: job for each in found for job in each}
     composition = Composition(name, jobs, options, edges.described)
     sources = {job.job_name: entry for each, entry in zip(found, entries, strict=True) for job in each}
@@ -201,20 +211,24 @@ def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultR
         return default_name
 
 
-def _all_jobs(entries: Iterable[Entry], resolver: Resolver, faults: Faults) -> list[tuple[Job, ...]]:
+def _all_jobs(
+    entries: Iterable[Entry], resolver: Resolver, queries: Queries, faults: Faults
+) -> list[tuple[Job, ...]]:
     """The jobs of each entry; of those that a ``for_each`` made none after the first with a fault."""
     schema, found, faulty = JobSchema(), list[tuple[Job, ...]](), set[int]()
-    for entry in entries:
-        before = len(faults)
-        found.append(() if entry.index in faulty else _listed_jobs(entry, resolver, schema, faults))
+    for place, entry in enumerate(entries):
+        before, query = len(faults), queries.bound.get(place)
+        found.append(() if entry.index in faulty else _listed_jobs(entry, resolver, schema, faults, query))
         if len(faults) > before:
             faulty.add(entry.index)
     return found
 
 
-def _listed_jobs(entry: Entry, resolver: Resolver, schema: JobSchema, faults: Faults) -> tuple[Job, ...]:
+def _listed_jobs(
+    entry: Entry, resolver: Resolver, schema: JobSchema, faults: Faults, query: Query | None
+) -> tuple[Job, ...]:
     if isinstance(entry.data, Mapping):
-        jobs = _jobs(entry.data, entry.index, resolver, schema, faults)
+        jobs = _jobs(entry.data, entry.index, resolver, schema, faults, query)
         return tuple(with_template(each, entry) for each in jobs)
     message = f"jobs[{entry.index}] is {kind_of_value(entry.data)} (expected a mapping with 'job_name:')"
     faults.append(Fault(message, job=f"jobs[{entry.index}]", value=entry.data, line=entry.line))
@@ -222,12 +236,21 @@ def _listed_jobs(entry: Entry, resolver: Resolver, schema: JobSchema, faults: Fa
 
 
 def _jobs(
-    data: Mapping[str, Any], index: int, resolver: Resolver, schema: JobSchema, faults: Faults
+    data: Mapping[str, Any],
+    index: int,
+    resolver: Resolver,
+    schema: JobSchema,
+    faults: Faults,
+    query: Query | None = None,
 ) -> tuple[Job, ...]:
     name = data.get("job_name")
     named = isinstance(name, str) and len(name) <= 2 * SHOWN_LENGTH
     report = FaultReport(faults, data, job=str(name) if named else f"jobs[{index}]")
-    fields = validate_fields(schema, data, report)
+    fields = validate_fields(schema_of(data, schema), data, report)
+    check_fields(data, report)
+    if data.get(SQL) is not None:
+        job = resolver.job(query_fields(fields, query), report)
+        return () if job is None or query is None else (job,)
     return split_jobs(resolver.job(fields, report), fields, resolver, report)
 
 

@@ -15,7 +15,7 @@ from speck.core.graph import Endpoint, Graph, Members
 from speck.core.topic import OWN_TOPICS, filter_fault, is_filter, matches, name_fault
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport, Suggestions, kind_of_value, listed, quoted
-from speck.schema.schemas import TopicSchema
+from speck.schema.schemas import TopicSchema, TypedTopicSchema
 from speck.schema.validation import report_wrong_shape, validate_fields
 from speck.schema.yaml.lines import line_of
 
@@ -28,12 +28,14 @@ Sources = Mapping[str, Mapping[str, Any]]  # the data of the jobs, by name
 class Edges:
     """The declared topics with their descriptions; ``None``: the file has no such block.
 
-    ``shared`` are the topics that several jobs may write; ``data`` is the document.
+    ``shared`` are the topics that several jobs may write; ``typed`` the fields of those with a schema;
+    ``data`` is the document.
     """
 
     sources: Mapping[str, str] | None = None
     sinks: Mapping[str, str] | None = None
     shared: frozenset[str] = frozenset()
+    typed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,7 +70,9 @@ def declared_edges(data: Mapping[str, Any], report: FaultReport) -> Edges:
         name: {topic: str(values.get("description", "")) for topic, values in block.items()}
         for name, block in blocks.items()
     }
-    return Edges(described.get("sources"), described.get("sinks"), frozenset(shared), data)
+    return Edges(
+        described.get("sources"), described.get("sinks"), frozenset(shared), blocks.get("topics", {}), data
+    )
 
 
 def _block(name: str, data: Mapping[str, Any], report: FaultReport) -> dict[str, dict[str, Any]]:
@@ -80,13 +84,16 @@ def _block(name: str, data: Mapping[str, Any], report: FaultReport) -> dict[str,
     for key, value in entries.items():
         topic = str(key)
         line = line_of(entries, key)
-        if (fault := (filter_fault if name == "sources" else name_fault)(topic)) is not None:
+        typed = isinstance(value, Mapping) and not {"schema", "as", "event_time"}.isdisjoint(value)
+        check = filter_fault if name == "sources" or typed else name_fault
+        if (fault := check(topic)) is not None:
             report.faults.append(
                 Fault(f"{name}: {quoted(topic)} {fault}", field=name, value=topic, line=line)
             )
         elif isinstance(value, Mapping):
             inner = FaultReport(report.faults, value, subject=f"{name}: {quoted(topic)}: ")
-            found[topic] = validate_fields(TopicSchema(), value, inner)
+            schema = TypedTopicSchema() if name == "topics" else TopicSchema()
+            found[topic] = validate_fields(schema, value, inner)
         elif value is None or isinstance(value, str):
             found[topic] = {"description": value or ""}
         else:

@@ -24,6 +24,7 @@ from speck.schema.fault_report import kind_of_value, quoted, show
 from speck.schema.secret_detection import secret_fault
 from speck.schema.yaml.lines import written_in
 from speck.schema.yaml.plain import in_quotes
+from speck.sql.types import TOPIC, WINDOW_COLUMNS, Column, column_of
 
 NO_REFERENCE = (
     "is not a reference to a secret (expected ${NAME}, a variable of the server's environment, or "
@@ -32,6 +33,9 @@ NO_REFERENCE = (
 MAX_TEXT = 4096
 MAX_CHECKED = 200_000  # characters; a topic, the longest of all values, has at most 65,535 bytes
 MAX_MAPPING_TEXT = 64 * 1024  # arguments reach Flink's programs and drivers by a command line
+MOST_COLUMNS = 256  # of a topic
+MAX_COLUMN = 100  # characters of the name of a column
+RESERVED_COLUMNS = (*WINDOW_COLUMNS, TOPIC)
 _MOST_SHAPES = 32  # sets of fields that are remembered
 
 
@@ -380,6 +384,48 @@ class NumberOrPlaces(fields.Field[Any]):
         if faults:
             raise ValidationError(faults)
         return found
+
+
+class Columns(fields.Dict):
+    """The columns of a topic, as a tuple of :class:`~speck.sql.types.Column`, from the type of each."""
+
+    def __init__(self, description: str, *, example: object) -> None:
+        super().__init__(
+            keys=fields.String(),
+            values=fields.String(),
+            metadata=_metadata(description=description, example=example),
+        )
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, Mapping) or not value:
+            raise ValidationError(f"is {kind_of_value(value)} (expected a mapping of columns and types)")
+        if len(value) > MOST_COLUMNS:
+            raise ValidationError(f"has {len(value)} columns (expected at most {MOST_COLUMNS})")
+        found, faults, seen = [], dict[str, Any](), set[str]()
+        for name, written in value.items():
+            try:
+                found.append(_column(str(name), written, seen))
+            except ValueError as error:
+                faults[name] = {"value": [str(error)]}
+        if faults:
+            raise ValidationError(faults)
+        return tuple(found)
+
+
+def _column(name: str, written: object, seen: set[str]) -> Column:
+    """A column by its name and its type.  Raises :class:`ValueError`."""
+    if not name.isidentifier() or len(name) > MAX_COLUMN:
+        raise ValueError("is not a name of a column (expected letters, digits and '_', the first no digit)")
+    if name.lower() in RESERVED_COLUMNS:
+        raise ValueError(
+            f"is the name of a column that SpecK gives (expected none of {', '.join(RESERVED_COLUMNS)})"
+        )
+    if name.lower() in seen:
+        raise ValueError("is there twice (names of columns are the same in small and capital letters)")
+    seen.add(name.lower())
+    if (fault := _text_fault(written)) is not None:
+        raise ValueError(fault)
+    return column_of(name, str(written))
 
 
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")

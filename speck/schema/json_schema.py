@@ -24,7 +24,7 @@ from speck.schema.fields import (
     Quantity,
 )
 from speck.schema.inventory_schemas import InventorySchema
-from speck.schema.schemas import CompositionSchema, TopicSchema
+from speck.schema.schemas import CompositionSchema, JobSchema, TopicSchema
 
 KINDS: Mapping[str, type[Schema]] = {"composition": CompositionSchema, "inventory": InventorySchema}
 
@@ -59,12 +59,14 @@ class _Writer:
         """The schema of an object."""
         written = schema.load_fields
         properties = {name: self._field(field) for name, field in written.items()}
-        needed = sorted(name for name, field in written.items() if field.required)
+        either = schema.by_query if isinstance(schema, JobSchema) else ()
+        needed = sorted(name for name, field in written.items() if field.required and name not in either)
         return {
             "type": "object",
             "description": " ".join((type(schema).__doc__ or "").split()),
             "properties": {name: properties[name] for name in sorted(properties)},
             **({"required": needed} if needed else {}),
+            **({"anyOf": [{"required": ["sql"]}, {"required": list(either)}]} if either else {}),
             "additionalProperties": False,
         }
 

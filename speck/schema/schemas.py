@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from fractions import Fraction
+from typing import ClassVar
 
 from marshmallow import fields
 
@@ -37,6 +38,7 @@ from speck.core.units import (
 from speck.schema.fields import (
     Arguments,
     Choice,
+    Columns,
     Labels,
     Mode,
     NameOrNames,
@@ -50,8 +52,10 @@ from speck.schema.fields import (
     Text,
     WholeNumber,
 )
+from speck.sql.types import FORMATS
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
+MOST_SQL = 64 * 1024  # characters
 _NAME = "1 to 100 letters, digits, '.', '_', '-', the first a letter or a digit"
 _CLASS = "the dotted name of a class or function"
 
@@ -61,9 +65,21 @@ def check_name(value: str) -> str | None:
     return None if JOB_NAME.match(value) else f"is not a name (expected {_NAME})"
 
 
+def check_table(value: str) -> str | None:
+    """The fault of a name of a table or a column, as a predicate."""
+    right = len(value) <= 100 and value.isidentifier()
+    return None if right else "is not a name (expected letters, digits and '_', the first no digit)"
+
+
 def _check_class(value: str) -> str | None:
     right = len(value) <= 1000 and _DOTTED.match(value.replace("$", "_"))
     return None if right else f"is not a name of code (expected {_CLASS})"
+
+
+def _check_sql(value: str) -> str | None:
+    if not value.strip():
+        return "is empty (expected SELECT ... FROM ...)"
+    return None if len(value) <= MOST_SQL else f"is too long (expected at most {MOST_SQL:,} characters)"
 
 
 class ExpectsSchema(StrictSchema):
@@ -171,7 +187,9 @@ class ForEachSchema(StrictSchema):
 
 
 class JobSchema(StrictSchema):
-    """One job: code, the engine it runs on, the topic it reads and the one it writes."""
+    """One job: code or a query, the engine it runs on, the topic it reads and the one it writes."""
+
+    by_query: ClassVar = ("entry_class", "job_path", "source_topic")  # fields that a query gives
 
     job_name = Text("unique name", required=True, expected=_NAME, check=check_name, example="A")
     spe_address = Text(
@@ -216,6 +234,14 @@ class JobSchema(StrictSchema):
         expected="a path",
         example="jars_and_apps/test-1.jar",
     )
+    sql = Text(
+        "a query over the tables of `topics`, or a `.sql` file with one, instead of `source_topic`, "
+        "`entry_class` and `job_path`. In compositions only",
+        expected="SELECT ... FROM ...",
+        check=_check_sql,
+        example="SELECT town, speed FROM readings WHERE speed > 50",
+    )
+    format = Choice("form of the messages that a query writes; json by default", list(FORMATS))
     engine = Text(
         "kind of engine; by default from the scheme of `spe_address` (sc, spark: Spark; http, https: Flink)",
         expected="spark or flink",
@@ -288,6 +314,9 @@ class JobSchema(StrictSchema):
         dump_only=True,
         metadata={"description": "of a job that `for_each` made: its name with `*` for the site"},
     )
+    query = fields.Dict(
+        dump_only=True, metadata={"description": "of a job with `sql`: its `program`, in canonical form"}
+    )
     split = fields.Dict(
         dump_only=True, metadata={"description": "the part of the job in a split by keys, if it has one"}
     )
@@ -312,6 +341,14 @@ class JobSchema(StrictSchema):
                 attribute="with_job",
             )
         }
+
+
+class SqlJobSchema(JobSchema):
+    """A job with a query, from which code and topic follow."""
+
+    source_topic = Text("by the query")
+    entry_class = Text("by the query")
+    job_path = Text("by the query")
 
 
 class WeightsSchema(StrictSchema):
@@ -357,9 +394,37 @@ class TopicSchema(StrictSchema):
     shared = Switch("true if several jobs write it")
 
 
-def _topics(description: str) -> fields.Dict:
+class TypedTopicSchema(TopicSchema):
+    """A topic between the jobs, or one with a schema: a table of SQL jobs."""
+
+    format = Choice("form of its messages; json by default", list(FORMATS))
+    schema = Columns(
+        "its columns, in the order of a line of CSV: the type of each, perhaps with `not null`",
+        example={"time": "timestamp(ms) not null", "town": "string", "speed": "double"},
+    )
+    event_time = Text("the column by which its rows are ordered in time", example="time")
+    watermark = Quantity(
+        "time by which a row may be late, against the newest one",
+        SECONDS,
+        Fraction,
+    )
+
+    class Meta:
+        """Fields whose names are keywords of Python."""
+
+        include = {  # noqa: RUF012 - marshmallow's way
+            "as": Text(
+                "its name in queries; by default the last word of the topic",
+                check=check_table,
+                example="readings",
+                attribute="name",
+            )
+        }
+
+
+def _topics(description: str, schema: type[TopicSchema] = TopicSchema) -> fields.Dict:
     return fields.Dict(
-        keys=Text("the topic"), values=fields.Nested(TopicSchema), metadata={"description": description}
+        keys=Text("the topic"), values=fields.Nested(schema), metadata={"description": description}
     )
 
 
@@ -370,5 +435,8 @@ class CompositionSchema(StrictSchema):
     placement = fields.Nested(PlacementSchema, metadata={"description": "where SpecK places jobs"})
     sources = _topics("all topics, or filters, that come from outside, each with a description")
     sinks = _topics("all topics that go to outside, each with a description")
-    topics = _topics("topics between the jobs that several jobs write, for example")
+    topics = _topics(
+        "topics between the jobs that several jobs write, for example; and the tables of queries",
+        TypedTopicSchema,
+    )
     jobs = fields.List(fields.Nested(JobSchema), required=True, metadata={"description": "the jobs"})

@@ -28,6 +28,9 @@ from speck.store.jobfile import BadFile, content_hash, locate, open_located, sha
 
 _SCRATCH = ".speck-scratch-"
 
+# The folder in the job_path of SQL jobs, whose code is SpecK's own and in no directory of job files.
+QUERY_RUNNERS = "~speck"
+
 
 def clear_scratch(directory: Path) -> None:
     """Delete the partial files that a crash left in a store's directory."""
@@ -41,6 +44,19 @@ def clear_scratch(directory: Path) -> None:
 
 def _nothing_sent(sha256: str, name: str) -> None:
     """None: no client has sent any code."""
+
+
+def with_query_runners(
+    paths: Iterable[Path], sent: Callable[[str, str], Path | None]
+) -> Callable[[str, str], Path | None]:
+    """A search as ``sent`` of :class:`Artifacts`, in the code of SQL jobs (``paths``) too."""
+    runners = {each.name: each for each in paths}
+
+    def search(sha256: str, name: str) -> Path | None:
+        runner = runners.get(name)
+        return runner if runner is not None and hash_of(runner) == sha256 else sent(sha256, name)
+
+    return search
 
 
 @dataclass(frozen=True)

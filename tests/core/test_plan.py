@@ -173,6 +173,7 @@ COSTS: dict[str, tuple[Any, str]] = {
     "expects": (Expects(rate=500.0), "keep"),
     "placed": (("spe_address",), "keep"),
     "split": ({"of": "A", "role": "whole", "window_us": 1, "slide_us": 1}, "update"),
+    "query": ({"program": "{}"}, "update"),
     "template": ("*", "keep"),
 }
 

@@ -47,6 +47,8 @@ AS_READ = [
     "jobs: [JOB, with: b, apart: [c, d], sites: [A, D], pin: true, expects: {rate: 500/s, bytes: 1 kB}}]",
     "jobs: [JOB, key_split: {combiners: [A, {site: D, weight: 4}], window: 10 s, reducer: D}}]",
     "jobs: [JOB, key_split: {combiners: 4, window: 10 s, options: {tolerance: 0.05}}}]",
+    "jobs: [{job_name: a, sink_topic: u, sql: SELECT 1, format: csv}]",
+    "{jobs: [], topics: {in/+: {as: t, schema: {n: bigint}, format: csv, event_time: n, watermark: 1 s}}}",
     "{jobs: [], sources: {in/+: readings, other: }, sinks: {out: {shared: true, description: all}}}",
     "{jobs: [], placement: {mode: off, weights: {latency: 0.7}, max_wan: 2 Mbit/s, utilisation: 70%}}",
 ]
@@ -55,6 +57,7 @@ NOT_READ = [
     "job: []",
     "jobs: [{job_name: a}]",
     "jobs: [JOB, sink_brokr: tcp://a}]",
+    "jobs: [{job_name: a, sink_topic: u, job_path: p.py}]",
     "jobs: [JOB, parallelism: 0}]",
     "jobs: [JOB, parallelism: many}]",
     "jobs: [JOB, on_error: ignore}]",

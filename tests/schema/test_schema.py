@@ -579,14 +579,14 @@ def test_every_field_is_described(schema: type[Schema]) -> None:
 
 def test_the_job_schema_has_every_field_of_a_job() -> None:
     shown = {shown_name(name) for name in Job.__dataclass_fields__}
-    assert set(JobSchema().fields) == {*shown, "key_split", "for_each"}
+    assert set(JobSchema().fields) == {*shown, "key_split", "for_each", "sql", "format"}
 
 
 def test_a_job_is_shown_as_it_was_read(root: Path) -> None:
     found = load(root, CLEAN | {"trigger": "500 ms", "labels": {"a": "b"}}).composition.jobs["A"]
     shown = JobSchema().dump(found)
     assert shown["trigger"] == "500 milliseconds"
-    derived = ("code_hash", "placed", "split", "template")
+    derived = ("code_hash", "placed", "query", "split", "template")
     again = {name: value for name, value in shown.items() if name not in derived}
     again = {name: value for name, value in again.items() if value != []}
     assert load(root, again).composition.jobs["A"] == found

@@ -163,7 +163,7 @@ def program_arguments(job: Job, attempt: Attempt, inventory: Inventory) -> list[
         "attempt": attempt.number,
         "fence-topic": fence_topic(attempt.session),
     }
-    pairs = [*wired.items(), *((key, value) for key, value in job.arguments.items() if key not in wired)]
+    pairs = [*wired.items(), *((key, value) for key, value in job.code_arguments.items() if key not in wired)]
     return [part for key, value in pairs for part in (f"--{key}", _text(value))]
 
 

@@ -41,7 +41,7 @@ def query_spec(
         job_name=job.job_name,
         path=str(Path(job.job_path).absolute()),
         entry=job.entry_class,
-        arguments=dict(job.arguments),
+        arguments=job.code_arguments,
         trigger=job.trigger,
         output_mode=job.output_mode,
         split=dict(job.split),

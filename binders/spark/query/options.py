@@ -54,6 +54,9 @@ SPLIT_SETTINGS = {
     "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype": "true",
 }
 
+# Further ones of a SQL job: a sum of whole numbers wraps at 64 bits, as on every engine.
+QUERY_SETTINGS = {"spark.sql.ansi.enabled": "false"}
+
 
 def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's source; they contain the broker's password in plain text."""
@@ -68,6 +71,8 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
     }
     if job.on_error != "fail":
         options |= {"onError": job.on_error, "job": job.job_name}
+        if job.query:  # messages that do not fit are left out before a batch, without a restart
+            options |= {"program": str(job.query["program"])}
     if job.park_topic is not None:
         options["parkTopic"] = job.park_topic
     part = part_of(job)
@@ -124,6 +129,8 @@ def settings(job: Job, attempt: Attempt, engine: Engine) -> dict[str, str]:
         INCARNATION_SETTING: str(attempt.incarnation),
         ORIGIN_SETTING: str(attempt.origin),
     }
+    if job.query:
+        found |= QUERY_SETTINGS
     if job.trigger == REAL_TIME:
         found |= real_time.SETTINGS | {TRIGGER_SETTING: REAL_TIME}
     if job.split:

@@ -202,7 +202,7 @@ class Submitter:
             job_name=job.job_name,
             path="",  # set by the driver
             entry=job.entry_class,
-            arguments=dict(job.arguments),
+            arguments=job.code_arguments,
             trigger=job.trigger,
             output_mode=job.output_mode,
             split=dict(job.split),

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from speck.cli.render.code import CODE
 from speck.cli.render.placements import size, span
-from speck.cli.render.values import Data, clock
+from speck.cli.render.values import Data, clock, read_as
 
 _TIMES = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try", "first", "last")
 _FIRST = ("job_name", "composition", "wanted", "state", "message", "error", "drift", "drift_message")
@@ -35,7 +35,7 @@ def _facts(data: Data, indent: str) -> Iterator[Text]:
             continue
         if isinstance(value, Mapping) and value:
             yield Text(f"{indent}{in_words(key)}:")
-            yield from _facts(value, indent + "  ")
+            yield from _facts(read_as(key, value), indent + "  ")
         else:
             yield Text(f"{indent}{in_words(key)}: {_fact(key, value)}")
 

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from speck.sql.explain import by_operator
+
 Data = Mapping[str, Any]
 
+QUERY = "query"  # the field with the program of a SQL job, of which people read the operators
 MAX_LENGTH = 60  # characters; a longer value is shortened
 _CONTEXT = 12  # characters shown before the first difference
 
@@ -81,10 +84,15 @@ def changed_values(change: Data) -> Iterator[tuple[str, Any, Any]]:
     if not (isinstance(before, Mapping) or isinstance(after, Mapping)):
         yield field, before, after
         return
-    old, new = before or {}, after or {}
+    old, new = (read_as(field, each or {}) for each in (before, after))
     for key in sorted(old.keys() | new.keys()):
         if _differ(old.get(key), new.get(key)):
             yield f"{field}.{key}", old.get(key), new.get(key)
+
+
+def read_as(field: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A mapping as people read it: of a query its operators."""
+    return by_operator(str(value.get("program"))) or value if field == QUERY else value
 
 
 def _differ(before: Any, after: Any) -> bool:

@@ -18,16 +18,26 @@ from speck.coordinator.planning.admission import desired_elsewhere, refuse_claim
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.cycles import cycle_notes
 from speck.coordinator.planning.message_sizes import size_notes, written
+from speck.coordinator.planning.query_edits import query_notes, refused_queries
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
-from speck.core.plan import Basis, ForeignJob, Plan, Start, make_plan, refused_splits, stranded_state
+from speck.core.plan import (
+    Basis,
+    Deployed,
+    ForeignJob,
+    Plan,
+    Start,
+    make_plan,
+    refused_splits,
+    stranded_state,
+)
 from speck.core.runtime import JobStatus
 from speck.core.schedule import Step
 from speck.core.settings import Settings
-from speck.errors import InvalidInput, JobsOfAnother, StalePlan, StaleRevision
+from speck.errors import Fault, InvalidInput, JobsOfAnother, StalePlan, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
 from speck.observe.sampler import Sampler
 from speck.placement.profile import JobProfile, Value, with_expected
@@ -67,11 +77,20 @@ class Planner:
         refuse_use(composition.name, composition.jobs.values(), left_behind)
         snapshot = self.deployments.snapshot(head)
         stored = snapshot.stored()
-        if faults := stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored):
+        faults = stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored)
+        faults += self._refused_queries(composition, stored)
+        if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
         refuse_loss(composition.name, plan.leaves, give_up)
         return replace(plan, foreign=self._foreign(plan, left_behind))
+
+    def _refused_queries(self, composition: Composition, stored: Mapping[str, Deployed]) -> list[Fault]:
+        desired = composition.jobs
+        if not any(job.query for job in (*desired.values(), *(each.job for each in stored.values()))):
+            return []  # nobody reads by a contract here
+        elsewhere = desired_elsewhere(self.store, composition.name).values()
+        return refused_queries(desired, stored, [job for jobs in elsewhere for job in jobs])
 
     def revised(self, planned: PlannedChange) -> PlannedChange:
         """A planned change with the messages and the jobs of other stores that are in its way now.
@@ -124,6 +143,7 @@ class Planner:
             place_notes(plan),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
+            query_notes(desired, snapshot.stored()),
             cycle_notes(plan, desired, desired_elsewhere(self.store, snapshot.head.name)),
         )
         return replace(plan, leaves=leaves, consequences=joined_notes(notes))

@@ -46,6 +46,8 @@ public final class MqttJob {
     private DataStream<String> texts;
     /** True if the contents of that source are written as they are, by a source of their own. */
     private boolean relayed;
+    /** True if no message fails in an operator that is not chained to the source. */
+    private boolean laterOperatorsSafe;
 
     private MqttJob(StreamExecutionEnvironment environment, String[] pairs) {
         this.environment = environment;
@@ -178,6 +180,14 @@ public final class MqttJob {
         return OnError.of(setting("speck.on-error"), setting("speck.park-topic"), name);
     }
 
+    /**
+     * Declares that no operator fails on a message but those chained to the source, so that {@code on_error: skip} and
+     * {@code park} hold for a program with keys too.
+     */
+    public void onlySourceChainFails() {
+        laterOperatorsSafe = true;
+    }
+
     /** Writes texts to the sink topic. The stream of {@link #texts} as it is passes on any contents, unchanged. */
     public void write(DataStream<String> elements) {
         boolean unchanged = texts != null && elements.getTransformation() == texts.getTransformation() && !isTextUsed();
@@ -268,7 +278,7 @@ public final class MqttJob {
 
     /** Only the operators chained to the source fail while it hands a message on, so that the message is known. */
     private void checkChain() {
-        if (onError().fails()) {
+        if (laterOperatorsSafe || onError().fails()) {
             return;
         }
         List<String> others = new ArrayList<>();

@@ -1,7 +1,6 @@
 package io.speck.spark.mqtt;
 
 import io.speck.connector.reader.Message;
-import io.speck.mqtt.Utf8;
 import io.speck.mqtt.failure.Cause;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.spark.mqtt.FailedRanges.Range;
@@ -10,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -61,9 +61,9 @@ final class FailedMessages {
     /**
      * The remaining messages of a batch in groups that need partitions of their own, or a single group.
      *
-     * @param text true to leave out messages whose contents are not UTF-8
+     * @param fault the reason to leave a message out at once; null for none
      */
-    List<Group> group(List<Message> messages, boolean text) throws IOException, InterruptedException {
+    List<Group> group(List<Message> messages, Function<Message, String> fault) throws IOException, InterruptedException {
         if (ranges == null) {
             ranges = files.read();
         }
@@ -72,9 +72,9 @@ final class FailedMessages {
         List<Message> suspects = new ArrayList<>();
         for (Message message : messages) {
             Optional<Range> one = ranges.stream().filter(each -> each.isOne() && each.holds(message.offset())).findFirst();
-            String fault = text ? Utf8.fault(message.payload()) : null;
-            if (fault != null) {
-                leaveOut(message, TextMessages.reason(fault));
+            String reason = fault.apply(message);
+            if (reason != null) {
+                leaveOut(message, reason);
             } else if (one.isPresent() && isCause(one.get(), messages.size())) {
                 leaveOut(message, one.get().reason());
             } else if (one.isPresent()) {

@@ -8,7 +8,10 @@ import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.Utf8;
 import io.speck.mqtt.failure.LeftOut;
+import io.speck.sql.SqlProgram;
+import io.speck.sql.UnparsableMessageException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
@@ -59,6 +62,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private final CommitLog commits;
     /** Null if the query fails with its first error. */
     private final FailedMessages failed;
+    /** The program of a SQL job; null for another query. */
+    private final SqlProgram program;
     private final Pacing pacing;
     private final int defaultPartitions;
     private final String run;
@@ -80,6 +85,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.spark = SparkSession.active();
         this.options = options;
         this.number = number;
+        this.program = options.program() == null ? null : SqlProgram.of(options.program());
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         this.run = spark.sparkContext().getLocalProperty(RealTimeFeeds.RUN_PROPERTY);
@@ -242,7 +248,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             List<Message> messages = source.messages(start, end);
             InputPartition[] parts = failed == null
                     ? split(isText() ? TextMessages.checked(messages) : messages, partitions, false)
-                    : splitGroups(failed.group(messages, isText()), partitions);
+                    : splitGroups(failed.group(messages, this::fault), partitions);
             lastPartitions = parts.length;
             return parts;
         });
@@ -253,6 +259,16 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             text = !options.binaryValue() && TextUse.isText(spark, queryId, this);
         }
         return text;
+    }
+
+    /** The reason to leave a message out before any task has failed on it; null for none. */
+    private String fault(Message message) {
+        if (program != null) {
+            String reason = program.fault(message.topic(), message.payload());
+            return reason == null ? null : UnparsableMessageException.class.getSimpleName() + ": " + reason;
+        }
+        String fault = isText() ? Utf8.fault(message.payload()) : null;
+        return fault == null ? null : TextMessages.reason(fault);
     }
 
     /** Splits the messages on which no task has failed, and makes a partition of each other group. */

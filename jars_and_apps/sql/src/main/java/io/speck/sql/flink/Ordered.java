@@ -1,0 +1,71 @@
+package io.speck.sql.flink;
+
+import java.util.NavigableMap;
+import java.util.TreeMap;
+import org.apache.flink.api.common.state.ListState;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.watermark.Watermark;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+
+/**
+ * Results in the order of their times, and those of one time in the order of their texts. Windows of one time end in an
+ * order that changes with a restart, and the sink counts its messages: the n-th has to be the same again.
+ */
+final class Ordered extends AbstractStreamOperator<String> implements OneInputStreamOperator<String, String> {
+    private static final long serialVersionUID = 1L;
+
+    /** The texts of each time, with the number of equal ones. */
+    private transient NavigableMap<Long, NavigableMap<String, Integer>> waiting;
+    private transient ListState<Tuple2<Long, String>> saved;
+
+    @Override
+    public void initializeState(StateInitializationContext context) throws Exception {
+        super.initializeState(context);
+        waiting = new TreeMap<>();
+        saved = context.getOperatorStateStore().getListState(
+                new ListStateDescriptor<>("results", Types.TUPLE(Types.LONG, Types.STRING)));
+        for (Tuple2<Long, String> each : saved.get()) {
+            add(each.f0, each.f1);
+        }
+    }
+
+    @Override
+    public void snapshotState(StateSnapshotContext context) throws Exception {
+        super.snapshotState(context);
+        saved.clear();
+        for (Long time : waiting.keySet()) {
+            for (String text : waiting.get(time).keySet()) {
+                for (int copies = waiting.get(time).get(text); copies > 0; copies--) {
+                    saved.add(Tuple2.of(time, text));
+                }
+            }
+        }
+    }
+
+    @Override
+    public void processElement(StreamRecord<String> element) {
+        add(element.getTimestamp(), element.getValue());
+    }
+
+    private void add(long time, String text) {
+        waiting.computeIfAbsent(time, any -> new TreeMap<>()).merge(text, 1, Integer::sum);
+    }
+
+    @Override
+    public void processWatermark(Watermark mark) throws Exception {
+        NavigableMap<Long, NavigableMap<String, Integer>> complete = waiting.headMap(mark.getTimestamp(), true);
+        complete.forEach((time, texts) -> texts.forEach((text, copies) -> {
+            for (int each = 0; each < copies; each++) {
+                output.collect(new StreamRecord<>(text, time));
+            }
+        }));
+        complete.clear();
+        super.processWatermark(mark);
+    }
+}

@@ -1,0 +1,59 @@
+package io.speck.sql.flink;
+
+import io.speck.sql.Merge;
+import io.speck.sql.SqlProgram;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.types.Row;
+
+/** The types of the rows of a query; Flink refuses a state whose types are others. */
+final class RowTypes {
+    private RowTypes() {}
+
+    static TypeInformation<Row> before(SqlProgram.Windows windows) {
+        List<TypeInformation<?>> found = new ArrayList<>(List.of(Types.LONG));
+        windows.keys().forEach(each -> found.add(of(each)));
+        windows.merges().forEach(each -> found.add(of(each.type())));
+        return row(found);
+    }
+
+    static TypeInformation<Row> keys(SqlProgram.Windows windows) {
+        List<TypeInformation<?>> found = new ArrayList<>();
+        windows.keys().forEach(each -> found.add(of(each)));
+        return row(found.isEmpty() ? List.of(Types.LONG) : found);
+    }
+
+    static TypeInformation<Row> totals(SqlProgram.Windows windows) {
+        List<TypeInformation<?>> found = new ArrayList<>();
+        for (Merge each : windows.merges()) {
+            found.add(of(each.total()));
+        }
+        return row(found);
+    }
+
+    static TypeInformation<Row> behind(SqlProgram.Windows windows) {
+        List<TypeInformation<?>> found = new ArrayList<>(List.of(Types.LONG, Types.LONG));
+        windows.keys().forEach(each -> found.add(of(each)));
+        windows.merges().forEach(each -> found.add(of(each.total())));
+        return row(found);
+    }
+
+    private static TypeInformation<Row> row(List<TypeInformation<?>> types) {
+        return Types.ROW(types.toArray(new TypeInformation<?>[0]));
+    }
+
+    private static TypeInformation<?> of(String type) {
+        switch (type) {
+            case "boolean":
+                return Types.BOOLEAN;
+            case "double":
+                return Types.DOUBLE;
+            case "string":
+                return Types.STRING;
+            default:
+                return Types.LONG; // whole numbers, and timestamps in milliseconds
+        }
+    }
+}

@@ -1,0 +1,2 @@
+/** The program that runs SQL jobs on Flink; see {@code io.speck.sql}. */
+package io.speck.sql.flink;

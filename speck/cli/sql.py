@@ -1,0 +1,175 @@
+"""The commands about queries of SQL jobs, which reach no server, engine or broker."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speck.cli.options import file_argument, file_path, json_option, roots_option, show_data
+from speck.cli.terminal import err
+from speck.cli.variables import read_composition, values, variables_options
+from speck.errors import Fault, InvalidInput
+
+if TYPE_CHECKING:
+    from speck.sql.bind import Query
+    from speck.sql.evaluate import Outcome
+
+_DIFFERS = 1
+_job_option = click.option("--job", "name", metavar="NAME", help="The job [default: the only one, or all].")
+
+
+@click.group()
+def sql() -> None:
+    """Explain and try the queries of SQL jobs."""
+
+
+@sql.command(name="explain")
+@file_argument
+@_job_option
+@roots_option
+@json_option
+@variables_options
+def explain_query(
+    file: Path,
+    name: str | None,
+    roots: tuple[Path, ...],
+    as_json: bool,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Show the operators of the queries of FILE, their types and their state.
+
+    No server, engine or broker is contacted.
+    """
+    found = _queries(file, roots, values(env_files, settings, file))
+    chosen = found if name is None else {name: _chosen(found, name)}
+    data = [_data(job, query) for job, query in chosen.items()]
+    show_data(data, [line for each in data for line in _lines(each)], as_json)
+
+
+@sql.command(name="try")
+@file_argument
+@_job_option
+@click.option(
+    "--rows",
+    "given",
+    multiple=True,
+    required=True,
+    metavar="[TABLE=]FILE",
+    help="Messages that the query reads, one per line.",
+)
+@click.option("--expect", type=file_path, metavar="FILE", help="Expected messages; exit 1 for others.")
+@roots_option
+@json_option
+@variables_options
+def try_query(
+    file: Path,
+    name: str | None,
+    given: tuple[str, ...],
+    expect: Path | None,
+    roots: tuple[Path, ...],
+    as_json: bool,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Run a query of FILE on a few messages, and print its results, one per line.
+
+    All windows are closed at the end of the messages. Messages that do not fit the schema are listed on
+    standard error. No server, engine or broker is contacted.
+    """
+    from speck.sql.evaluate import evaluate
+
+    query = _chosen(_queries(file, roots, values(env_files, settings, file)), name)
+    path = _rows_file(given, query)
+    lines = path.read_bytes().splitlines()
+    outcome = evaluate(query.program, [(query.table.topic, line) for line in lines])
+    differences = [] if expect is None else list(_differences(expect, outcome))
+    unparsable = [{"line": index + 1, "reason": reason} for index, reason in outcome.unparsable]
+    data = {
+        "messages": outcome.messages,
+        "unparsable": unparsable,
+        "late": outcome.late,
+        "differences": differences,
+    }
+    for each in unparsable if not as_json else ():
+        err.print(f"{path}, line {each['line']}: {each['reason']}", style="yellow", markup=False)
+    if outcome.late and not as_json:
+        err.print(f"late rows, which are in no window: {outcome.late}", style="yellow", markup=False)
+    show_data(data, differences if expect is not None else outcome.messages, as_json)
+    raise SystemExit(_DIFFERS if differences else 0)
+
+
+def _queries(file: Path, roots: tuple[Path, ...], variables: Mapping[str, str]) -> dict[str, Query]:
+    from speck.schema.queries import queries_of
+
+    found = queries_of(read_composition(file, variables), (file.absolute().parent, *roots))
+    if not found:
+        raise InvalidInput(
+            [Fault(f"{file} has no job with a query (expected one with 'sql:')")], "composition"
+        )
+    return found
+
+
+def _chosen(found: Mapping[str, Query], name: str | None) -> Query:
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name is not None and name in found:
+        return found[name]
+    known = ", ".join(found)
+    message = (
+        f"--job is missing (expected one of {known})"
+        if name is None
+        else f"job {name!r} has no query ({known} have)"
+    )
+    raise InvalidInput([Fault(message)], "job")
+
+
+def _rows_file(given: tuple[str, ...], query: Query) -> Path:
+    """The file of the one table that the query reads."""
+    if len(given) > 1:
+        raise click.BadParameter(f"{len(given)} files are given (expected one: the query reads one table)")
+    table, _, path = given[0].rpartition("=")
+    if table and table.lower() != query.table.name:
+        raise click.BadParameter(f"{table!r} is not the table of the query (expected {query.table.name!r})")
+    if not (found := Path(path)).is_file():
+        raise click.BadParameter(f"{path!r} is no file")
+    return found
+
+
+def _differences(expect: Path, outcome: Outcome) -> Iterator[str]:
+    """The lines that are missing or too many, whatever their order."""
+    expected = sorted(line for line in expect.read_text("utf-8").splitlines() if line)
+    for line in difflib.unified_diff(
+        expected, sorted(outcome.messages), str(expect), "results", lineterm="", n=0
+    ):
+        if not line.startswith("@@"):
+            yield line
+
+
+def _data(job: str, query: Query) -> dict[str, Any]:
+    from speck.sql.explain import operators
+
+    program = query.program
+    return {
+        "job": job,
+        "table": query.table.name,
+        "topic": query.table.topic,
+        "operators": [{"name": name, "text": text} for name, text in operators(program)],
+        "output": [
+            {"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in program.output
+        ],
+        "stateful": program.windows is not None,
+        "program": program.to_dict(),
+    }
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{data['job']}: reads table {data['table']}, topic {data['topic']}"
+    for each in data["operators"]:
+        yield f"  {each['name']:<8} {each['text']}"
+    state = "the totals of each key in each open window" if data["stateful"] else "none"
+    yield f"  {'state':<8} {state}"

@@ -1,0 +1,117 @@
+"""Queries of SQL jobs against those that read and write the same topics, and against their former forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from speck.core.graph import Graph
+from speck.core.job import Job
+from speck.core.plan import Deployed
+from speck.errors import Fault
+from speck.sql.contracts import reader_faults
+from speck.sql.program import Program
+from speck.sql.signature import mixes, state_faults
+
+_program = lru_cache(maxsize=1024)(Program.from_json)
+_WRITER, _READER = "writer ", "reader "
+_MIXED = "windows that are open at the change have rows of both conditions"
+
+
+def program_of(job: Job) -> Program | None:
+    """The program of a SQL job; ``None`` for another one."""
+    return _program(str(job.query["program"])) if job.query else None
+
+
+def refused_queries(
+    desired: Mapping[str, Job], stored: Mapping[str, Deployed], others: Sequence[Job]
+) -> list[Fault]:
+    """A fault for each query whose state, readers or writers do not fit it; ``others`` are jobs elsewhere."""
+    faults = [fault for name, job in desired.items() for fault in _state_faults(job, stored.get(name))]
+    running = [each.job for name, each in stored.items() if each.started and name in desired]
+    return [*faults, *_contract_faults(desired, others), *_handover_faults(desired, running)]
+
+
+def query_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> dict[str, str]:
+    """A remark for each query whose open windows will have rows of two conditions."""
+    found = {}
+    for name, job in desired.items():
+        before, after = _former(job, stored.get(name)), program_of(job)
+        if before is not None and after is not None and mixes(before, after):
+            found[name] = _MIXED
+    return found
+
+
+def _former(job: Job, deployed: Deployed | None) -> Program | None:
+    """The program whose state a job continues; ``None`` if there is none."""
+    if deployed is None or not deployed.started or job.upgrade != "stateful":
+        return None
+    return program_of(deployed.job)
+
+
+def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
+    after = program_of(job)
+    if deployed is None or not deployed.started or job.upgrade != "stateful" or deployed.job == job:
+        return
+    before = program_of(deployed.job)
+    if before is None and after is None:
+        return
+    right = "expected the former one, another job_name, or 'upgrade: stateless': open windows are lost then"
+    if before is None or after is None:
+        change = "becomes a query" if before is None else "becomes code"
+        yield Fault(f"the job {change}: it cannot read the state that it has ({right})", job.job_name, "sql")
+        return
+    if deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine and after.windows:
+        yield Fault(f"the windows cannot move between engines ({right})", job.job_name, "engine")
+    for fault in state_faults(before, after):
+        yield Fault(f"{fault}: the state does not fit it ({right})", job.job_name, "sql")
+
+
+def _contract_faults(desired: Mapping[str, Job], others: Sequence[Job]) -> Iterator[Fault]:
+    """A fault for each pair of queries, at least one of them desired, that do not understand each other."""
+    queries = [each for each in (*desired.values(), *others) if each.query]
+    if any(each.job_name in desired for each in queries):
+        yield from _pairs(queries, queries, desired)
+
+
+def _handover_faults(desired: Mapping[str, Job], running: Sequence[Job]) -> Iterator[Fault]:
+    """A fault for each new form that does not understand what its former writer has left in the topic."""
+    queries = [each for each in desired.values() if each.query]
+    former = [each for each in running if each.query]
+    changed = [each for each in former if desired[each.job_name] != each]
+    seen = {fault.message for fault in _pairs(queries, queries, desired)}
+    for fault in (*_pairs(changed, queries, desired), *_pairs(queries, changed, desired)):
+        if fault.message not in seen:
+            seen.add(fault.message)
+            message = (
+                f"{fault.message}; during the change the topic carries both forms (expected another topic)"
+            )
+            yield Fault(message, fault.job, fault.field)
+
+
+def _pairs(writers: Sequence[Job], readers: Sequence[Job], desired: Mapping[str, Job]) -> Iterator[Fault]:
+    if not writers or not readers:
+        return
+    # A job may be on both sides, in two forms.
+    sides = {
+        _WRITER: {each.job_name: each for each in writers},
+        _READER: {each.job_name: each for each in readers},
+    }
+    graph = Graph.of(
+        replace(job, job_name=f"{side}{name}") for side, jobs in sides.items() for name, job in jobs.items()
+    )
+    for reader in readers:
+        for found in graph.writers_of(graph.jobs[f"{_READER}{reader.job_name}"]):
+            name = found.removeprefix(_WRITER)
+            if found.startswith(_WRITER) and {name, reader.job_name} & desired.keys():
+                yield from _pair_faults(sides[_WRITER][name], reader, desired)
+
+
+def _pair_faults(writer: Job, reader: Job, desired: Mapping[str, Job]) -> Iterator[Fault]:
+    written, read = program_of(writer), program_of(reader)
+    for fault in () if written is None or read is None else reader_faults(written, read):
+        topic = f"job {writer.job_name!r} writes {writer.sink_topic!r}"
+        message = f"{topic}, which job {reader.job_name!r} reads: {fault}"
+        named = writer if writer.job_name in desired else reader
+        yield Fault(message, named.job_name, "sql")

@@ -1,0 +1,321 @@
+"""The queries of a composition: from the ``sql`` of its jobs and the contracts of ``topics`` to programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from speck.core.topic import matches
+from speck.core.trigger import REAL_TIME
+from speck.errors import Fault, InvalidInput
+from speck.schema.edges import declared_edges
+from speck.schema.fault_report import FaultReport, Faults, listed
+from speck.schema.for_each import Entry
+from speck.schema.schemas import JobSchema, SqlJobSchema
+from speck.schema.validation import by_line, require_mapping
+from speck.schema.yaml.lines import line_of
+from speck.schema.yaml.parser import parse
+from speck.sql.faults import SqlError, SqlFault
+from speck.sql.types import Contract, table_name
+from speck.store.jobfile import BadFile, locate, open_located
+
+if TYPE_CHECKING:
+    from speck.schema.code import SentFile
+    from speck.sql.bind import Query
+
+SQL = "sql"
+SUFFIX = ".sql"
+MOST_TABLES = 64  # of a composition
+_MOST_BYTES = 64 * 1024
+_GIVEN_BY_QUERY = ("source_topic", "entry_class", "job_path", "key_split", "output_mode")
+
+# sqlglot is imported for a composition that has a query, and for no other.
+
+
+@dataclass(frozen=True)
+class QueryText:
+    """The text of a query as a job has it; ``file`` is the path of its file, if it is in one."""
+
+    text: str
+    file: str = ""
+
+
+@dataclass
+class Queries:
+    """The bound queries of one document, by the index of the job's entry."""
+
+    bound: dict[int, Query] = field(default_factory=dict)
+    texts: dict[int, QueryText] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        entries: Sequence[Entry],
+        typed: Mapping[str, Mapping[str, Any]],
+        data: Mapping[str, Any],
+        roots: Sequence[Path],
+        sent: Mapping[str, SentFile],
+        faults: Faults,
+    ) -> Queries:
+        """Bind all queries; ``typed`` are the fields of ``topics:``, whose data is in ``data``."""
+        tables = _tables(typed, data, faults)
+        found = cls()
+        waiting: dict[int, Entry] = {}
+        for place, entry in enumerate(entries):
+            if isinstance(entry.data, Mapping) and entry.data.get(SQL) is not None:
+                report = _report(entry, faults)
+                if (text := _text(entry.data, roots, sent, report)) is not None:
+                    found.texts[place], waiting[place] = text, entry
+        found._bind_all(waiting, tables, faults)
+        return found
+
+    def _bind_all(self, waiting: dict[int, Entry], tables: dict[str, Contract], faults: Faults) -> None:
+        """Bind each query once the tables of those before it are known, in any order of the jobs."""
+        while waiting:
+            ready = [place for place in waiting if self._names(place) <= tables.keys()]
+            for place in ready or list(waiting):
+                self._bind(place, waiting.pop(place), tables, faults)
+
+    def _names(self, place: int) -> set[str]:
+        from speck.sql.bind import tables_of
+
+        try:
+            return set(tables_of(self.texts[place].text))
+        except SqlError:
+            return set()  # its faults are reported when it is bound
+
+    def _bind(self, place: int, entry: Entry, tables: dict[str, Contract], faults: Faults) -> None:
+        from speck.sql.bind import bind
+
+        given = entry.data.get("arguments")
+        form = entry.data.get("format")
+        try:
+            query = bind(
+                self.texts[place].text,
+                tables,
+                given if isinstance(given, Mapping) else {},
+                form if form in ("json", "csv") else "json",
+            )
+        except SqlError as error:
+            faults += [query_fault(entry, self.texts[place], each) for each in error.faults]
+            return
+        self.bound[place] = query
+        if isinstance(topic := entry.data.get("sink_topic"), str):
+            self._add_output(topic, query, entry, tables, faults)
+
+    def _add_output(
+        self, topic: str, query: Query, entry: Entry, tables: dict[str, Contract], faults: Faults
+    ) -> None:
+        """Add the table that a query writes, or compare it with the contract of ``topics``."""
+        program = query.program
+        origin = f"job {_name(entry)!r}"
+        written = Contract(topic, table_name(topic), program.format, program.output, origin=origin)
+        declared = next((each for each in tables.values() if matches(each.topic, topic)), None)
+        if declared is not None:
+            from speck.sql.contracts import mismatches
+
+            report = _report(entry, faults)
+            for fault in mismatches(written, declared):
+                report.add_sentence(SQL, f"sql: {fault}")
+        elif written.name and written.name not in tables:
+            tables[written.name] = written
+
+
+def _tables(
+    typed: Mapping[str, Mapping[str, Any]], data: Mapping[str, Any], faults: Faults
+) -> dict[str, Contract]:
+    """The tables of ``topics:``, by their names in small letters."""
+    blocks = data.get("topics")
+    tables: dict[str, Contract] = {}
+    for topic, values in typed.items():
+        inner = blocks.get(topic) if isinstance(blocks, Mapping) else None
+        subject = f"topics: {topic!r}: "
+        report = FaultReport(faults, inner if isinstance(inner, Mapping) else {}, subject=subject)
+        if (contract := _contract(topic, values, report)) is None:
+            continue
+        earlier = tables.setdefault(contract.name.lower(), contract)
+        overlap = next(
+            (each for each in tables.values() if each is not contract and _overlap(each, contract)), None
+        )
+        if earlier is not contract:
+            report.add(
+                "as",
+                f"is the table of topic {earlier.topic!r} too (expected another name)",
+                shown=repr(contract.name),
+            )
+        elif overlap is not None:
+            report.add(
+                "schema",
+                f"is for messages that topic {overlap.topic!r} has a schema for (expected one)",
+                shown="",
+            )
+    if len(tables) > MOST_TABLES:
+        faults.append(
+            Fault(f"topics has {len(tables)} schemas (expected at most {MOST_TABLES})", field="topics")
+        )
+    return tables
+
+
+def _overlap(one: Contract, other: Contract) -> bool:
+    return matches(one.topic, other.topic) or matches(other.topic, one.topic)
+
+
+def _contract(topic: str, values: Mapping[str, Any], report: FaultReport) -> Contract | None:
+    columns = values.get("schema")
+    if columns is None:
+        for name in ("as", "format", "event_time", "watermark"):
+            if report.data.get(name) is not None and report.data.get("schema") is None:
+                report.add(name, "needs a schema (expected schema: {column: type})", shown="")
+        return None
+    name = str(values.get("name", table_name(topic)))
+    if not name:
+        report.add("as", "is missing (expected a name: the topic has no word for one)", shown="")
+        return None
+    contract = Contract(
+        topic,
+        name.lower(),
+        str(values.get("format", "json")),
+        columns,
+        values.get("event_time"),
+        int(values["watermark"] * 1000) if values.get("watermark") is not None else None,
+        f"topics: {topic!r}",
+    )
+    return _timed(contract, report)
+
+
+def _timed(contract: Contract, report: FaultReport) -> Contract | None:
+    """A contract whose ``event_time`` is one of its columns."""
+    if contract.event_time is None:
+        if contract.watermark_ms is not None:
+            report.add("watermark", "needs an event_time (expected the name of a column)", shown="")
+        return contract
+    column = contract.column(contract.event_time)
+    if column is None:
+        names = listed([each.name for each in contract.columns], 10)
+        report.add("event_time", f"is no column of the schema (expected one of {names})")
+        return None
+    if column.type != "timestamp" or column.nullable:
+        right = "expected timestamp, timestamp(ms) or timestamp(s), and not null"
+        report.add("event_time", f"is a column of type {column.written_type} ({right})")
+        return None
+    return Contract(
+        contract.topic,
+        contract.name,
+        contract.format,
+        contract.columns,
+        column.name,
+        contract.watermark_ms,
+        contract.origin,
+    )
+
+
+def _text(
+    data: Mapping[str, Any], roots: Sequence[Path], sent: Mapping[str, SentFile], report: FaultReport
+) -> QueryText | None:
+    """The text of a job's query, from its file if it is in one; ``None`` with a fault."""
+    written = data[SQL]
+    if not isinstance(written, str) or not is_file(written):
+        return QueryText(written) if isinstance(written, str) and written.strip() else None
+    path = written.strip()
+    try:
+        with _opened(path, roots, sent) as file:
+            content = file.read(_MOST_BYTES + 1)
+    except (BadFile, OSError) as error:
+        report.add(SQL, f"{error}")
+        return None
+    if len(content) > _MOST_BYTES:
+        report.add(SQL, f"has more than {_MOST_BYTES:,} bytes")
+        return None
+    try:
+        return QueryText(content.decode("utf-8-sig"), path)
+    except UnicodeDecodeError:
+        report.add(SQL, "is not UTF-8 text")
+        return None
+
+
+def _opened(path: str, roots: Sequence[Path], sent: Mapping[str, SentFile]) -> Any:
+    if (found := sent.get(path)) is not None:
+        return found.path.open("rb")
+    return open_located(locate(path, roots), roots)
+
+
+def is_file(written: str) -> bool:
+    """True if the ``sql`` of a job is the path of a file."""
+    text = written.strip()
+    return text.lower().endswith(SUFFIX) and not any(each.isspace() for each in text)
+
+
+def query_fault(entry: Entry, text: QueryText, fault: SqlFault) -> Fault:
+    """A fault of a query as one of the document, with its line there."""
+    line = line_of(entry.data, SQL)
+    place = f"line {fault.line}, column {fault.column}" if fault.line else ""
+    where = ", ".join(each for each in (text.file or "sql", place) if each)
+    if not text.file and line is not None and fault.line and "\n" in text.text:
+        line += fault.line  # the text of a block begins in the line after its key
+    return Fault(f"{where}: {fault.message}", job=_name(entry), field=SQL, line=line)
+
+
+def _name(entry: Entry) -> str:
+    return str(entry.data.get("job_name", f"jobs[{entry.index}]"))[:100]
+
+
+def _report(entry: Entry, faults: Faults) -> FaultReport:
+    return FaultReport(faults, entry.data, job=_name(entry))
+
+
+def schema_of(data: Mapping[str, Any], plain: JobSchema) -> JobSchema:
+    """The schema of a job: that of its query if it has one."""
+    return SqlJobSchema() if data.get(SQL) is not None else plain
+
+
+def check_fields(data: Mapping[str, Any], report: FaultReport) -> None:
+    """Report the fields that do not stand beside a query, or that need one."""
+    if data.get(SQL) is None:
+        if data.get("format") is not None:
+            report.add("format", "needs a query (expected sql: SELECT ..., or none)")
+        return
+    for name in _GIVEN_BY_QUERY:
+        if data.get(name) is not None:
+            report.add(name, "is given beside 'sql' (expected one of them)")
+    if data.get("trigger") == REAL_TIME:
+        report.add("trigger", "does not fit a job with 'sql' (expected an interval)")
+
+
+def query_fields(fields: Mapping[str, Any], query: Query | None) -> dict[str, Any]:
+    """The fields of a job with a query: its topic, and the program in the place of text and arguments.
+
+    Those of a query with a fault, which is ``None``, are for the checks of the others.
+    """
+    without = {name: value for name, value in fields.items() if name not in (SQL, "format", "arguments")}
+    if query is None:
+        return without | {"source_topic": ""}
+    return without | {"source_topic": query.table.topic, "query": {"program": query.program.to_json()}}
+
+
+def queries_in(entries: Iterable[Any]) -> Iterator[str]:
+    """The paths of the files with queries, of the data of jobs."""
+    for each in entries:
+        written = each.get(SQL) if isinstance(each, Mapping) else None
+        if isinstance(written, str) and is_file(written):
+            yield written.strip()
+
+
+def queries_of(text: bytes, roots: Sequence[Path]) -> dict[str, Query]:
+    """The queries of a composition's text by job name, without its sites.
+
+    Raises :class:`~speck.errors.InvalidInput` with the faults of ``topics`` and of the queries.
+    """
+    document = parse(text)
+    data, faults = require_mapping(document.value, "composition", "jobs"), document.faults
+    jobs = data.get("jobs")
+    entries = [
+        Entry(each, index, line_of(jobs, index))
+        for index, each in enumerate(jobs if isinstance(jobs, list) else ())
+    ]
+    edges = declared_edges(data, FaultReport(faults, data))
+    queries = Queries.of(entries, edges.typed, data, roots, {}, faults)
+    if faults:
+        raise InvalidInput(by_line(faults), "composition")
+    return {_name(entries[place]): query for place, query in sorted(queries.bound.items())}

@@ -1,0 +1,391 @@
+"""From a syntax tree to a program: tables and columns found, types determined, all faults reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+from sqlglot import exp
+
+from speck.sql.expressions import Aggregates, Expressions, Faulty, Scope, Visible
+from speck.sql.faults import SqlError, SqlFault
+from speck.sql.functions import WINDOW_FUNCTIONS, Bound
+from speck.sql.intervals import milliseconds
+from speck.sql.parse import Text, parsed
+from speck.sql.program import (
+    TOPIC_POSITION,
+    Expression,
+    Input,
+    Program,
+    Windows,
+    columns_in,
+    renumbered,
+)
+from speck.sql.types import TOPIC, WINDOW_COLUMNS, Column, Contract, Type
+
+MOST_COLUMNS = 256
+MOST_SLIDES = 1000
+MOST_WINDOW_MS = 366 * 86_400_000
+
+
+@dataclass(frozen=True)
+class Query:
+    """A bound query: its program, and the table that it reads."""
+
+    program: Program
+    table: Contract
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a FROM gives: conditions on the rows, the visible columns, and the windows if there are any.
+
+    ``timed`` are size and slide of windows that are not aggregated yet.  ``windows`` are aggregated ones,
+    whose ``inner`` are the expressions before them, and ``inner_where`` the conditions.
+    """
+
+    table: Contract
+    scope: Scope
+    where: tuple[Expression, ...] = ()
+    timed: tuple[int, int] | None = None
+    windows: Windows | None = None
+    inner: tuple[Expression, ...] = ()
+    inner_where: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A column of a SELECT."""
+
+    name: str
+    bound: Bound
+    node: exp.Expression
+
+
+def bind(
+    text: str,
+    tables: Mapping[str, Contract],
+    arguments: Mapping[str, Any] | None = None,
+    format: str = "json",
+) -> Query:
+    """The program of a query over these tables, by their names in small letters.
+
+    ``arguments`` are the values of ``:name`` in it, ``format`` is that of the output.  Raises
+    :class:`SqlError` with all faults.
+    """
+    tree = parsed(text)
+    try:
+        return _Binder(Text(text), tables, arguments or {}, format).query(tree)
+    except RecursionError as error:
+        raise SqlError([SqlFault("the query is nested too deeply", 1, 1)]) from error
+
+
+def tables_of(text: str) -> tuple[str, ...]:
+    """The names of the tables of a query, in small letters.  Raises :class:`SqlError`."""
+    found = []
+    for node in parsed(text).find_all(exp.Table):
+        inner = node.this
+        if isinstance(inner, exp.Anonymous) and inner.expressions:
+            inner = inner.expressions[0]
+        found.append(inner.name.lower())
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass
+class _Binder:
+    source: Text
+    tables: Mapping[str, Contract]
+    arguments: Mapping[str, Any]
+    format: str
+    faults: list[SqlFault] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+
+    def query(self, tree: exp.Select) -> Query:
+        rows, columns = self._select(tree)
+        for name in self.arguments.keys() - self.used if not self.faults else ():
+            self.faults.append(SqlFault(f"argument {name!r} is not used (expected :{name} in the query)"))
+        output = self._output(columns)
+        if self.faults:
+            raise SqlError(list(dict.fromkeys(self.faults)))
+        return Query(_program(rows, columns, output, self.format), rows.table)
+
+    def _fault(self, message: str, node: exp.Expression | None) -> None:
+        self.faults.append(self.source.fault(message, node))
+
+    # --- SELECT
+
+    def _select(self, tree: exp.Select) -> tuple[_Rows, list[_Named]]:
+        if (origin := tree.args.get("from_")) is None:
+            raise SqlError([self.source.fault("FROM is missing (expected a table of 'topics:')", tree)])
+        rows = self._from(origin.this)
+        where = tree.args.get("where")
+        if where is not None:
+            rows = replace(rows, where=(*rows.where, *self._conditions(where.this, rows.scope)))
+        grouped = tree.args.get("group") or tree.args.get("distinct") or any(_aggregates(tree))
+        if grouped or tree.args.get("having") is not None:
+            return self._grouped(tree, rows)
+        if rows.timed is not None:
+            self._fault(
+                "rows in windows are not aggregated (expected GROUP BY window_start, window_end, or FROM "
+                "with the table alone)",
+                origin,
+            )
+        return rows, list(self._columns(tree, rows.scope, None))
+
+    def _conditions(
+        self, node: exp.Expression, scope: Scope, aggregates: Aggregates | None = None
+    ) -> Iterator[Expression]:
+        """The conditions that AND joins, each bound by itself so that all their faults are found."""
+        if isinstance(node, exp.And):
+            yield from self._conditions(node.this, scope, aggregates)
+            yield from self._conditions(node.expression, scope, aggregates)
+        elif (bound := self._bound(node, scope, aggregates)) is not None:
+            if bound.type not in (Type.BOOLEAN, None):
+                self._fault(f"the condition is of type {bound.type} (expected boolean)", node)
+            yield bound.expression
+
+    def _bound(
+        self, node: exp.Expression, scope: Scope, aggregates: Aggregates | None = None
+    ) -> Bound | None:
+        """A bound expression; ``None`` for one with a fault, which is recorded."""
+        try:
+            return self._expressions(scope, aggregates).bind(node)
+        except Faulty as error:
+            self._fault(str(error), error.node)
+            return None
+
+    def _expressions(self, scope: Scope, aggregates: Aggregates | None) -> Expressions:
+        return Expressions(scope, self.arguments, self.used, aggregates)
+
+    def _columns(self, tree: exp.Select, scope: Scope, aggregates: Aggregates | None) -> Iterator[_Named]:
+        for node in tree.expressions:
+            star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
+            if isinstance(star, exp.Star):
+                yield from self._all_columns(node, scope, aggregates)
+                continue
+            name = node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else ""
+            inner = node.this if isinstance(node, exp.Alias) else node
+            if (bound := self._bound(inner, scope, aggregates)) is None:
+                continue
+            yield _Named(name, bound, node)
+
+    def _all_columns(
+        self, node: exp.Expression, scope: Scope, aggregates: Aggregates | None
+    ) -> Iterator[_Named]:
+        if aggregates is not None:
+            self._fault("* does not fit an aggregation (expected its columns by name)", node)
+            return
+        qualifier = node.args.get("table")
+        if qualifier is not None and qualifier.name.lower() != scope.qualifier:
+            self._fault(f"{qualifier.name!r} is no table here (expected {scope.qualifier!r})", node)
+        for each in scope.columns:
+            if not each.hidden:
+                yield _Named(each.name, each.bound, node)
+
+    # --- FROM
+
+    def _from(self, node: exp.Expression) -> _Rows:
+        alias = node.alias.lower()
+        if isinstance(node, exp.Subquery):
+            rows, columns = self._select(node.this)
+            self._check_names(columns)
+            visible = tuple(Visible(each.name, each.bound) for each in columns)
+            return replace(rows, scope=Scope(visible, alias))
+        if isinstance(node.this, exp.Anonymous):
+            return self._windowed(node.this, alias)
+        table = self._table(node.this, node.name)
+        return _Rows(table, _scope_of(table, alias or table.name))
+
+    def _table(self, node: exp.Expression, name: str) -> Contract:
+        if (found := self.tables.get(name.lower())) is not None:
+            return found
+        near = get_close_matches(name.lower(), self.tables, n=1)
+        known = f"the tables are {', '.join(sorted(self.tables))}" if self.tables else "'topics:' names none"
+        right = f"did you mean {near[0]!r}?" if near else known
+        raise SqlError([*self.faults, self.source.fault(f"table {name!r} is not known ({right})", node)])
+
+    def _windowed(self, node: exp.Anonymous, alias: str) -> _Rows:
+        name = node.name.lower()
+        if name not in WINDOW_FUNCTIONS:
+            right = "expected a table, TUMBLE(table, time, size) or HOP(table, time, slide, size)"
+            raise SqlError([self.source.fault(f"the function {node.name} gives no rows ({right})", node)])
+        form = f"expected {_FORMS[name]}"
+        given = list(node.expressions)
+        if len(given) != (3 if name == "tumble" else 4) or not all(
+            isinstance(each, exp.Column) and not each.table for each in given[:2]
+        ):
+            raise SqlError([self.source.fault(f"{name.upper()} does not have this form ({form})", node)])
+        table = self._table(given[0], given[0].name)
+        self._check_time(table, given[1])
+        sizes = [self._length(each, form) for each in given[2:]]
+        slide, size = sizes[0], sizes[-1]
+        if slide and size:
+            self._check_slides(slide, size, node)
+        bounds = tuple(
+            Visible(each, Bound(("window", each), Type.TIMESTAMP, False)) for each in WINDOW_COLUMNS
+        )
+        scope = _scope_of(table, alias or table.name)
+        return _Rows(table, replace(scope, columns=(*bounds, *scope.columns)), timed=(size, slide))
+
+    def _check_time(self, table: Contract, node: exp.Expression) -> None:
+        column = table.column(node.name)
+        if table.event_time is None or table.watermark_ms is None:
+            missing = "event_time" if table.event_time is None else "watermark"
+            self._fault(f"table {table.name!r} has no {missing} (expected it under 'topics:')", node)
+        elif column is None or column.name != table.event_time:
+            right = f"expected {table.event_time!r}, the event_time of table {table.name!r}"
+            self._fault(f"windows are over the column {node.name!r} ({right})", node)
+
+    def _length(self, node: exp.Expression, form: str) -> int:
+        length = milliseconds(node) if isinstance(node, exp.Interval) else None
+        if length is None or not 0 < length <= MOST_WINDOW_MS:
+            self._fault(f"a window has no such length ({form}, up to 366 days)", node)
+            return 0
+        return length
+
+    def _check_slides(self, slide: int, size: int, node: exp.Expression) -> None:
+        if size % slide:
+            self._fault("the size of the windows is no multiple of their slide", node)
+        elif size // slide > MOST_SLIDES:
+            self._fault(f"a window has {size // slide:,} slides (expected at most {MOST_SLIDES:,})", node)
+
+    # --- GROUP BY
+
+    def _grouped(self, tree: exp.Select, rows: _Rows) -> tuple[_Rows, list[_Named]]:
+        node = tree.args.get("group") or tree
+        if rows.windows is not None:
+            right = "expected a second job, which reads the topic of the first"
+            raise SqlError(
+                [*self.faults, self.source.fault(f"a second aggregation in a query ({right})", node)]
+            )
+        if rows.timed is None:
+            right = "expected FROM TUMBLE(table, time, size) or HOP(table, time, slide, size)"
+            message = f"an aggregation without windows would never end ({right})"
+            raise SqlError([*self.faults, self.source.fault(message, node)])
+        aggregates = Aggregates(self._keys(tree, rows), rows.scope)
+        columns = list(self._columns(tree, rows.scope, aggregates))
+        having = tree.args.get("having")
+        conditions = () if having is None else tuple(self._conditions(having.this, rows.scope, aggregates))
+        time = rows.scope.find(str(rows.table.event_time))
+        inner = (
+            time.bound.expression if time is not None else ("col", 0),
+            *aggregates.keys,
+            *(each.argument for each in aggregates.merges),
+        )
+        size, slide = rows.timed
+        windows = Windows(
+            size, slide, tuple(aggregates.key_types), tuple(each.merge for each in aggregates.merges)
+        )
+        return _Rows(rows.table, rows.scope, conditions, None, windows, inner, rows.where), columns
+
+    def _keys(self, tree: exp.Select, rows: _Rows) -> list[Bound]:
+        group = tree.args.get("group")
+        distinct = group is None and tree.args.get("distinct") is not None
+        nodes = tree.expressions if distinct else group.expressions if group is not None else []
+        aliases = {each.alias.lower(): each.this for each in tree.expressions if isinstance(each, exp.Alias)}
+        keys = [
+            bound
+            for each in nodes
+            if (bound := self._key(_meant(each, rows.scope, aliases), rows)) is not None
+        ]
+        bounds = {each.expression[1] for each in keys if each.expression[0] == "window"}
+        if missing := [each for each in WINDOW_COLUMNS if each not in bounds]:
+            where = "SELECT DISTINCT" if distinct else "GROUP BY"
+            self._fault(f"{where} has no {' and no '.join(missing)} (expected both)", group or tree)
+        return list({each.expression: each for each in keys}.values())
+
+    def _key(self, node: exp.Expression, rows: _Rows) -> Bound | None:
+        try:
+            return self._expressions(rows.scope, None).key(node)
+        except Faulty as error:
+            self._fault(str(error), error.node)
+            return None
+
+    # --- the output
+
+    def _output(self, columns: Sequence[_Named]) -> tuple[Column, ...]:
+        self._check_names(columns)
+        if len(columns) > MOST_COLUMNS:
+            self.faults.append(SqlFault(f"the query has {len(columns)} columns (at most {MOST_COLUMNS})"))
+        return tuple(
+            Column(each.name, each.bound.type or Type.STRING, each.bound.nullable) for each in columns
+        )
+
+    def _check_names(self, columns: Sequence[_Named]) -> None:
+        seen = set[str]()
+        for each in columns:
+            if not each.name:
+                self._fault("a column has no name (expected AS name)", each.node)
+            elif each.name.lower() in seen:
+                self._fault(f"column {each.name!r} is there twice (expected AS with another name)", each.node)
+            elif each.bound.type is None:
+                self._fault(f"column {each.name!r} is always NULL, of no type (expected a CAST)", each.node)
+            seen.add(each.name.lower())
+
+
+_FORMS = {
+    "tumble": "TUMBLE(table, time, INTERVAL '10' SECOND)",
+    "hop": "HOP(table, time, INTERVAL '2' SECOND, INTERVAL '10' SECOND): slide, then size",
+}
+
+
+def _aggregates(tree: exp.Select) -> Iterator[exp.Expression]:
+    """The aggregate functions of a SELECT, without those of a SELECT in its FROM."""
+    for each in (*tree.expressions, tree.args.get("having")):
+        if each is not None:
+            yield from each.find_all(exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg)
+
+
+def _meant(node: exp.Expression, scope: Scope, aliases: Mapping[str, exp.Expression]) -> exp.Expression:
+    """The expression of a GROUP BY entry: the name of an output column stands for its expression."""
+    if isinstance(node, exp.Alias):
+        return node.this  # type: ignore[no-any-return]
+    if isinstance(node, exp.Column) and not node.table and scope.find(node.name) is None:
+        return aliases.get(node.name.lower(), node)
+    return node
+
+
+def _scope_of(table: Contract, qualifier: str) -> Scope:
+    columns = [
+        Visible(each.name, Bound(("col", index), each.type, each.nullable))
+        for index, each in enumerate(table.columns)
+    ]
+    topic = Visible(TOPIC, Bound(("col", len(columns)), Type.STRING, False), hidden=True)
+    own = [] if table.column(TOPIC) is not None else [topic]
+    return Scope((*columns, *own), qualifier.lower())
+
+
+def _program(rows: _Rows, columns: Sequence[_Named], output: tuple[Column, ...], format: str) -> Program:
+    """The program, whose input has the columns that are used, in their order in the table."""
+    select = tuple(each.bound.expression for each in columns)
+    first, where = (rows.inner, rows.inner_where) if rows.windows else (select, rows.where)
+    condition = _joined(where)
+    used = sorted(set().union(*map(columns_in, (*first, condition))))
+    numbers = {index: number for number, index in enumerate(used)}
+    table = (*rows.table.columns, Column(TOPIC, Type.STRING, nullable=False))
+    topic = len(rows.table.columns)
+    csv = rows.table.format == "csv"
+    positions = tuple(TOPIC_POSITION if each == topic else each if csv else 0 for each in used)
+    return Program(
+        input=Input(
+            rows.table.format,
+            tuple(table[each] for each in used),
+            positions,
+            rows.table.watermark_ms if rows.windows else None,
+        ),
+        where=renumbered(condition, numbers),
+        columns=tuple(renumbered(each, numbers) for each in first),
+        windows=rows.windows,
+        having=_joined(rows.where) if rows.windows else None,
+        select=select if rows.windows else (),
+        format=format,
+        output=output,
+    )
+
+
+def _joined(conditions: Sequence[Expression]) -> Expression | None:
+    """The conditions as one, in an order that does not depend on the text."""
+    ordered = sorted(dict.fromkeys(conditions), key=repr)
+    return None if not ordered else ordered[0] if len(ordered) == 1 else ("and", *ordered)

@@ -1,0 +1,139 @@
+"""A program in words: its operators in their order, for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from speck.sql import times
+from speck.sql.program import TOPIC_POSITION, Expression, Merge, Program, Windows
+from speck.sql.types import WINDOW_COLUMNS, Column
+
+_INFIX: Mapping[str, str] = {
+    **{f"{name}_{kind}": sign for kind in "ld" for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"))},
+    **{f"{name}_{kind}": sign for kind in "ld" for name, sign in (("div", "/"), ("mod", "%"))},
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "concat": "||",
+    "like": "LIKE",
+    "and": "AND",
+    "or": "OR",
+}
+_SUFFIXES = ("_l", "_d", "_s", "_b", "_t")
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+
+
+def operators(program: Program) -> list[tuple[str, str]]:
+    """The operators of a program, each as its name and what it does."""
+    return [(name, text) for name, text in _operators(program) if text]
+
+
+def by_operator(text: str) -> dict[str, str]:
+    """The operators of a program in canonical form, by name; none of one that this version cannot read."""
+    try:
+        return dict(operators(Program.from_json(text)))
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def _operators(program: Program) -> Iterator[tuple[str, str]]:
+    read = program.input
+    names = [each.name for each in read.columns]
+    decoded = [each for each, at in zip(read.columns, read.positions, strict=True) if at != TOPIC_POSITION]
+    yield "decode", f"{read.format}: {_columns(decoded) or 'no columns'}"
+    yield "filter", shown(program.where, names)
+    if program.windows is None:
+        yield "columns", _named(program.output, program.columns, names)
+    else:
+        yield "windows", _windows(program.windows, read.watermark_ms or 0, program.columns, names)
+        behind = _names_behind(program.windows, program.columns, names)
+        yield "having", shown(program.having, behind)
+        yield "columns", _named(program.output, program.select, behind)
+    yield "encode", f"{program.format}: {_columns(program.output)}"
+
+
+def _columns(columns: Sequence[Column]) -> str:
+    return ", ".join(f"{each.name} {each.written_type}" for each in columns)
+
+
+def _named(output: Sequence[Column], expressions: Sequence[Expression], names: Sequence[str]) -> str:
+    pairs = ((each.name, shown(one, names)) for each, one in zip(output, expressions, strict=True))
+    return ", ".join(name if name == text else f"{text} AS {name}" for name, text in pairs)
+
+
+def _windows(windows: Windows, watermark: int, columns: Sequence[Expression], names: Sequence[str]) -> str:
+    slides = f" by {length(windows.slide_ms)}" if windows.slide_ms != windows.size_ms else ""
+    behind = _names_behind(windows, columns, names)[len(WINDOW_COLUMNS) :]
+    keys, totals = behind[: len(windows.keys)], behind[len(windows.keys) :]
+    return (
+        f"{length(windows.size_ms)}{slides} of {shown(columns[0], names)}, "
+        f"rows up to {length(watermark)} late; "
+        f"by {', '.join(keys) or 'no key'}: {', '.join(totals) or 'no totals'}"
+    )
+
+
+def _names_behind(windows: Windows, columns: Sequence[Expression], names: Sequence[str]) -> list[str]:
+    """The names of the columns behind windows: of keys and totals what they are."""
+    texts = [shown(each, names) for each in columns[1:]]
+    keys, arguments = texts[: len(windows.keys)], texts[len(windows.keys) :]
+    totals = (_total(each, text) for each, text in zip(windows.merges, arguments, strict=True))
+    return [*WINDOW_COLUMNS, *keys, *totals]
+
+
+def _total(merge: Merge, argument: str) -> str:
+    return f"{merge.kind.upper()}({'*' if merge.kind == 'count' and argument == '1' else argument})"
+
+
+def length(ms: int) -> str:
+    """A length of time, such as ``10 s``."""
+    for unit, size in _UNITS:
+        if ms and ms % size == 0:
+            return f"{ms // size} {unit}"
+    return f"{ms} ms"
+
+
+def shown(expression: Any, names: Sequence[str]) -> str:
+    """An expression as text close to SQL; empty for none."""
+    if expression is None:
+        return ""
+    name, *arguments = expression
+    if name == "col":
+        return str(names[arguments[0]])
+    if name == "lit":
+        return _literal(*arguments)
+    texts = [shown(each, names) for each in arguments]
+    if name == "like":
+        return f"{texts[0]} LIKE {texts[1]}"
+    if (sign := _INFIX.get(name)) is not None:
+        return f" {sign} ".join(map(_bracketed, arguments, texts))
+    if name == "is_null":
+        return f"{_bracketed(arguments[0], texts[0])} IS NULL"
+    if name == "not":
+        return f"NOT {_bracketed(arguments[0], texts[0])}"
+    if name == "case":
+        pairs = "".join(f" WHEN {one} THEN {two}" for one, two in zip(texts[::2], texts[1::2], strict=False))
+        return f"CASE{pairs} ELSE {texts[-1]} END"
+    if name == "in":
+        return f"{texts[0]} IN ({', '.join(texts[1:])})"
+    word = name[:-2] if name.endswith(_SUFFIXES) else name
+    return f"{_WORDS.get(word, word.upper())}({', '.join(texts)})"
+
+
+_WORDS = {"long": "BIGINT", "text": "STRING", "time": "TIMESTAMP", "neg": "-"}
+
+
+def _bracketed(expression: Expression, text: str) -> str:
+    return f"({text})" if expression[0] in _INFIX and expression[0] != "like" else text
+
+
+def _literal(type: str, value: Any) -> str:
+    if type == "timestamp" and value is not None:
+        return f"'{times.text_of(value)}'"
+    if isinstance(value, str):
+        return "'{}'".format(value.replace("'", "''"))
+    return "NULL" if value is None else json.dumps(value)

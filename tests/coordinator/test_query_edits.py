@@ -1,0 +1,150 @@
+"""Edits of queries: what becomes of their state, and of the jobs that read and write the same topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from speck.coordinator.planning.query_edits import query_notes, refused_queries
+from speck.core.job import Job
+from speck.core.plan import Deployed
+from speck.sql.bind import bind
+from speck.sql.types import Contract, column_of
+from testbed.benches.examples import job
+
+COLUMNS = {"time": "timestamp(ms) not null", "k": "string", "v": "bigint", "w": "bigint"}
+TABLES = {
+    "t": Contract("in", "t", "json", tuple(column_of(*each) for each in COLUMNS.items()), "time", 1000),
+    "counts": Contract(
+        "counts", "counts", "json", (column_of("n", "bigint not null"), column_of("k", "string"))
+    ),
+}
+COUNT = (
+    "SELECT k, COUNT(*) AS n FROM TUMBLE(t, time, INTERVAL '10' SECOND) GROUP BY window_start, window_end, k"
+)
+
+
+def sql_job(name: str, text: str, source: str = "in", sink: str = "counts", **fields: object) -> Job:
+    program = bind(text, TABLES).program
+    return job(name, source, sink, query={"program": program.to_json()}, **fields)
+
+
+def faults(before: str, after: str, **fields: object) -> list[str]:
+    stored = {"a": Deployed(sql_job("a", before))}
+    found = refused_queries({"a": sql_job("a", after, **fields)}, stored, [])
+    assert all(each.job == "a" for each in found)
+    return [each.message for each in found]
+
+
+def edited(old: str, new: str) -> str:
+    assert old in COUNT
+    return COUNT.replace(old, new)
+
+
+KEPT: Mapping[str, str] = {
+    "a comment": f"-- counts\n{COUNT}",
+    "a condition": edited("GROUP BY", "WHERE v > 3 GROUP BY"),
+    "HAVING": f"{COUNT} HAVING COUNT(*) > 1",
+    "a column over the same aggregates": edited("AS n", "AS n, COUNT(*) * 2 AS twice"),
+    "another column out": edited("SELECT k", "SELECT window_end, k"),
+}
+REFUSED: Mapping[str, tuple[str, str]] = {
+    "the length of the windows": (edited("'10' SECOND", "'20' SECOND"), "from 10 s by 10 s to 20 s by 20 s"),
+    "a key": (
+        edited("window_end, k", "window_end, k, w"),
+        "the keys change from (k string) to (k string, w bigint)",
+    ),
+    "the expression of a key": (
+        COUNT.replace("k,", "UPPER(k) AS k,", 1).replace("window_end, k", "window_end, UPPER(k)"),
+        "the keys change",
+    ),
+    "another aggregate": (edited("COUNT(*)", "SUM(v)"), "from (COUNT(1) bigint) to (SUM(v) bigint)"),
+    "the argument of an aggregate": (edited("COUNT(*)", "COUNT(v)"), "to (COUNT(v) bigint)"),
+    "one more aggregate": (edited("AS n", "AS n, MAX(v) AS most"), "the totals change"),
+    "no windows": ("SELECT k, v AS n FROM t", "the query loses its windows"),
+}
+
+
+@pytest.mark.parametrize("edit", KEPT)
+def test_an_edit_that_the_state_outlives_is_accepted(edit: str) -> None:
+    assert faults(COUNT, KEPT[edit]) == []
+
+
+@pytest.mark.parametrize("edit", REFUSED)
+def test_an_edit_that_the_state_does_not_outlive_is_refused(edit: str) -> None:
+    after, part = REFUSED[edit]
+    (message,) = faults(COUNT, after)
+    assert part in message and "'upgrade: stateless'" in message
+
+
+@pytest.mark.parametrize("edit", REFUSED)
+def test_the_state_may_be_given_up(edit: str) -> None:
+    assert faults(COUNT, REFUSED[edit][0], upgrade="stateless") == []
+
+
+def test_windows_do_not_move_between_engines() -> None:
+    (message,) = faults(COUNT, COUNT, engine="spark", spe_address="sc://edge:15002")
+    assert "cannot move between engines" in message
+
+
+def test_a_query_without_windows_may_be_any_other() -> None:
+    assert faults("SELECT k, v AS n FROM t", "SELECT k, w AS n FROM t WHERE v > 1", engine="spark") == []
+
+
+def test_code_does_not_continue_the_state_of_a_query() -> None:
+    stored = {"a": Deployed(sql_job("a", COUNT))}
+    (fault,) = refused_queries({"a": job("a", "in", "counts")}, stored, [])
+    assert "the job becomes code" in fault.message
+
+
+def test_open_windows_with_rows_of_two_conditions_are_noted() -> None:
+    stored = {"a": Deployed(sql_job("a", COUNT))}
+    assert query_notes({"a": sql_job("a", KEPT["a condition"])}, stored).keys() == {"a"}
+    assert query_notes({"a": sql_job("a", KEPT["HAVING"])}, stored) == {}
+
+
+READER = sql_job("b", "SELECT n FROM counts WHERE k = 'x'", "counts", "out")
+RETYPED = "SELECT k, CAST(v AS string) AS n FROM t"
+
+
+def test_a_reader_that_does_not_understand_its_writer_is_named_with_it() -> None:
+    writer = sql_job("a", RETYPED)
+    (fault,) = refused_queries({"a": writer, "b": READER}, {}, [])
+    assert fault.message == (
+        "job 'a' writes 'counts', which job 'b' reads: column 'n' is string (expected bigint not null)"
+    )
+
+
+def test_readers_and_writers_of_other_compositions_count() -> None:
+    writer = sql_job("a", RETYPED)
+    (of_writer,) = refused_queries({"a": writer}, {}, [READER])
+    (of_reader,) = refused_queries({"b": READER}, {}, [writer])
+    assert (of_writer.job, of_reader.job) == ("a", "b")
+    assert refused_queries({"c": sql_job("c", COUNT, sink="elsewhere")}, {}, [writer, READER]) == []
+
+
+def test_a_column_that_becomes_nullable_or_goes_is_refused_and_a_further_one_is_not() -> None:
+    nullable = sql_job("a", "SELECT k, v AS n FROM t")
+    (fault,) = refused_queries({"a": nullable, "b": READER}, {}, [])
+    assert "column 'n' is bigint (expected bigint not null)" in fault.message
+    (fault,) = refused_queries({"a": sql_job("a", "SELECT k FROM t"), "b": READER}, {}, [])
+    assert "column 'n' is missing" in fault.message
+    further = sql_job("a", edited("AS n", "AS n, window_end AS at"))
+    assert refused_queries({"a": further, "b": READER}, {}, []) == []
+
+
+def test_messages_that_wait_in_the_old_form_are_considered() -> None:
+    """Writer and reader change together, and the topic still has messages of the old form."""
+    stored = {
+        "a": Deployed(sql_job("a", "SELECT k FROM t")),
+        "b": Deployed(sql_job("b", "SELECT k FROM counts", "counts", "out")),
+    }
+    desired = {"a": sql_job("a", COUNT), "b": READER}
+    found = refused_queries(desired, {"a": stored["a"], "b": stored["b"]}, [])
+    assert any("carries both forms" in each.message for each in found), found
+    assert refused_queries(desired, {}, []) == []
+
+
+def test_jobs_without_queries_are_not_looked_at() -> None:
+    assert refused_queries({"a": job("a")}, {"a": Deployed(job("a"))}, [job("b", "out", "in")]) == []

@@ -1,0 +1,219 @@
+"""Random typed queries, as texts for SpecK and for DuckDB, and random rows for them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from speck.sql.types import Contract, column_of
+
+TYPES = {
+    "t": "timestamp(ms) not null",
+    "a": "bigint",
+    "b": "bigint not null",
+    "i": "int",
+    "d": "double",
+    "s": "string",
+    "k": "string not null",
+    "f": "boolean",
+}
+CONTRACT = Contract(
+    "rows/in", "rows", "json", tuple(column_of(name, type) for name, type in TYPES.items()), "t", 1000
+)
+BEGIN = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression in SpecK's text, and in DuckDB's."""
+
+    own: str
+    duck: str
+
+
+def both(text: str, *parts: Text, duck: str = "") -> Text:
+    return Text(
+        text.format(*(each.own for each in parts)), (duck or text).format(*(each.duck for each in parts))
+    )
+
+
+_WORDS = st.text("abcXYZ ,%_\"'ä😀", max_size=6)
+
+
+def _quoted(word: str) -> Text:
+    text = "'{}'".format(word.replace("'", "''"))
+    return Text(text, text)
+
+
+def _column(*names: str) -> st.SearchStrategy[Text]:
+    return st.sampled_from([Text(name, name) for name in names])
+
+
+_LONG_LITERALS = st.integers(-50, 50).map(lambda n: Text(f"({n})", f"CAST({n} AS BIGINT)"))
+_DOUBLE_LITERALS = st.sampled_from(("0.5", "1.25", "3.0", "100.125")).map(
+    lambda n: Text(n, f"CAST({n} AS DOUBLE)")
+)
+
+numbers = st.deferred(lambda: _numbers)
+doubles = st.deferred(lambda: _doubles)
+texts = st.deferred(lambda: _texts)
+conditions = st.deferred(lambda: _conditions)
+
+_numbers: st.SearchStrategy[Text] = st.one_of(
+    _column("a", "b", "i").map(lambda each: Text(each.own, f"CAST({each.duck} AS BIGINT)")),
+    _LONG_LITERALS,
+    st.tuples(st.sampled_from("+-*"), numbers, numbers).map(
+        lambda of: both(f"({{0}} {of[0]} {{1}})", of[1], of[2])
+    ),
+    st.tuples(numbers, numbers).map(
+        # Truncating, as DuckDB's own // is for whole numbers.
+        lambda of: both("({0} / {1})", *of, duck="({0} // {1})")
+    ),
+    st.tuples(numbers, numbers).map(lambda of: both("({0} % {1})", *of)),
+    numbers.map(lambda of: both("ABS({0})", of)),
+    texts.map(lambda of: both("LENGTH({0})", of)),
+    st.tuples(texts, texts).map(lambda of: both("POSITION({1} IN {0})", *of)),
+    st.tuples(conditions, numbers, numbers).map(lambda of: both("CASE WHEN {0} THEN {1} ELSE {2} END", *of)),
+    st.tuples(numbers, numbers).map(lambda of: both("COALESCE({0}, {1})", *of)),
+    st.tuples(numbers, numbers).map(lambda of: both("NULLIF({0}, {1})", *of)),
+    st.tuples(numbers, numbers).map(lambda of: both("GREATEST({0}, {1})", *of)),
+    st.sampled_from(("year", "month", "day", "hour", "minute", "dow", "doy")).map(
+        lambda field: Text(f"EXTRACT({field} FROM t)", f"EXTRACT({field} FROM t)")
+    ),
+)
+_doubles: st.SearchStrategy[Text] = st.one_of(
+    _column("d"),
+    _DOUBLE_LITERALS,
+    st.tuples(st.sampled_from("+-*/"), doubles, doubles).map(
+        lambda of: both(f"({{0}} {of[0]} {{1}})", of[1], of[2])
+    ),
+    numbers.map(lambda of: both("CAST({0} AS double)", of)),
+    doubles.map(lambda of: both("FLOOR({0})", of)),
+    st.tuples(conditions, doubles).map(lambda of: both("CASE WHEN {0} THEN {1} END", *of)),
+)
+_texts: st.SearchStrategy[Text] = st.one_of(
+    _column("s", "k"),
+    _WORDS.map(_quoted),
+    st.tuples(texts, texts).map(lambda of: both("({0} || {1})", *of)),
+    texts.map(lambda of: both("TRIM({0})", of, duck="TRIM({0}, ' ')")),
+    st.tuples(texts, st.integers(1, 4), st.integers(0, 4)).map(
+        lambda of: both(f"SUBSTRING({{0}}, {of[1]}, {of[2]})", of[0])
+    ),
+    st.tuples(texts, st.sampled_from(("a", ",", "ab")), st.integers(1, 3)).map(
+        lambda of: both(f"SPLIT_PART({{0}}, '{of[1]}', {of[2]})", of[0])
+    ),
+    numbers.map(lambda of: both("CAST({0} AS string)", of)),
+    st.tuples(texts, texts).map(lambda of: both("LEAST({0}, {1})", *of)),
+)
+_pairs = st.one_of(st.tuples(numbers, numbers), st.tuples(doubles, doubles), st.tuples(texts, texts))
+_conditions: st.SearchStrategy[Text] = st.one_of(
+    _column("f"),
+    st.tuples(st.sampled_from(("=", "<>", "<", "<=", ">", ">=")), _pairs).map(
+        lambda of: both(f"({{0}} {of[0]} {{1}})", *of[1])
+    ),
+    st.tuples(st.sampled_from(("AND", "OR")), conditions, conditions).map(
+        lambda of: both(f"({{0}} {of[0]} {{1}})", of[1], of[2])
+    ),
+    conditions.map(lambda of: both("(NOT {0})", of)),
+    st.one_of(numbers, texts).map(lambda of: both("({0} IS NULL)", of)),
+    st.tuples(texts, _WORDS).map(lambda of: both("({0} LIKE {1})", of[0], _quoted(of[1]))),
+    st.tuples(numbers, numbers, numbers).map(lambda of: both("({0} IN ({1}, {2}))", *of)),
+    st.tuples(numbers, numbers, numbers).map(lambda of: both("({0} BETWEEN {1} AND {2})", *of)),
+)
+
+_values = {
+    "a": st.none() | st.integers(-20, 20),
+    "b": st.integers(-5, 5),
+    "i": st.none() | st.integers(-100, 100),
+    "d": st.none() | st.integers(-64, 64).map(lambda n: n / 8),
+    "s": st.none() | _WORDS,
+    "k": st.sampled_from(("x", "y", "ä", "😀")),
+    "f": st.none() | st.booleans(),
+}
+_row = st.fixed_dictionaries({"t": st.integers(0, 20_000).map(lambda ms: BEGIN + ms), **_values})
+rows = st.lists(_row, max_size=12)
+
+
+def messages(found: list[dict[str, object]]) -> list[tuple[str, bytes]]:
+    """The rows as messages, in the order of their times."""
+    ordered = sorted(found, key=lambda each: str(each["t"]))
+    return [("rows/in", json.dumps(each).encode()) for each in ordered]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query in both texts, and rows for it."""
+
+    own: str
+    duck: str
+    rows: list[dict[str, object]]
+
+
+def _stateless(columns: list[Text], where: Text, found: list[dict[str, object]]) -> Case:
+    names = [f"c{at}" for at in range(len(columns))]
+    own = ", ".join(f"{each.own} AS {name}" for each, name in zip(columns, names, strict=True))
+    duck = ", ".join(f"{each.duck} AS {name}" for each, name in zip(columns, names, strict=True))
+    return Case(
+        f"SELECT {own} FROM rows WHERE {where.own}", f"SELECT {duck} FROM rows WHERE {where.duck}", found
+    )
+
+
+stateless = st.builds(
+    _stateless,
+    st.lists(st.one_of(numbers, doubles, texts, conditions), min_size=1, max_size=3),
+    conditions,
+    rows,
+)
+
+_WINDOWS = ((10_000, 10_000), (10_000, 2000), (6000, 3000))
+_TOTALS = ("COUNT(*)", "COUNT({0})", "SUM({0})", "MIN({0})", "MAX({0})", "AVG({0})")
+
+
+def _windowed(
+    window: tuple[int, int],
+    key: str,
+    totals: list[tuple[str, Text, Text | None]],
+    found: list[dict[str, object]],
+) -> Case:
+    size, slide = window
+    columns = [(both(total, of), None if condition is None else condition) for total, of, condition in totals]
+
+    def listed(kind: str) -> str:
+        texts = (
+            getattr(each, kind) + ("" if condition is None else f" FILTER (WHERE {getattr(condition, kind)})")
+            for each, condition in columns
+        )
+        return ", ".join(f"{text} AS c{at}" for at, text in enumerate(texts))
+
+    windows = (
+        f"(SELECT *, unnest(generate_series(epoch_ms(t) // {slide} * {slide} - {size - slide}, "
+        f"epoch_ms(t) // {slide} * {slide}, {slide})) AS window_start FROM rows)"
+    )
+    own = (
+        f"SELECT EPOCH_MS(window_start) AS w, {key} AS g, {listed('own')} FROM HOP(rows, t, "
+        f"INTERVAL '{slide}' MILLISECOND, INTERVAL '{size}' MILLISECOND) "
+        f"GROUP BY window_start, window_end, {key}"
+    )
+    duck = (
+        f"SELECT window_start AS w, {key} AS g, {listed('duck')} FROM {windows} GROUP BY window_start, {key}"
+    )
+    return Case(own, duck, found)
+
+
+windowed = st.builds(
+    _windowed,
+    st.sampled_from(_WINDOWS),
+    st.sampled_from(("a", "k", "f", "s")),
+    st.lists(
+        st.tuples(
+            st.sampled_from(_TOTALS),
+            numbers | doubles.filter(lambda of: "/" not in of.own),
+            st.none() | conditions,
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    rows,
+)

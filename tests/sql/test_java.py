@@ -1,0 +1,138 @@
+"""The evaluation in Java, which the connectors have, against the reference in Python."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binders.common.java import java
+from speck.sql.bind import bind
+from speck.sql.evaluate import evaluate
+from speck.sql.program import Program
+from speck.sql.types import Contract, column_of
+from testbed import ROOT
+from tests.sql.random_queries import CONTRACT, Case, messages, stateless, windowed
+from tests.support.properties import tries
+
+CLASSES = ROOT / "jars_and_apps" / "connectors" / "sql-core" / "target"
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CLASSES / "test-classes").is_dir(), reason="the connectors are not built here (make jars)"
+    ),
+]
+
+
+@dataclass
+class Java:
+    process: subprocess.Popen[str]
+
+    def run(self, program: Program, found: list[tuple[str, bytes]]) -> dict[str, Any]:
+        order = {
+            "program": program.to_json(),
+            "messages": [[topic, base64.b64encode(content).decode()] for topic, content in found],
+        }
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{json.dumps(order)}\n")
+        self.process.stdin.flush()
+        return dict(json.loads(self.process.stdout.readline()))
+
+
+@pytest.fixture(name="runner", scope="module")
+def runner_fixture() -> Iterator[Java]:
+    path = f"{CLASSES / 'classes'}:{CLASSES / 'test-classes'}"
+    command = [java("Spark"), "-XX:TieredStopAtLevel=1", "-cp", path, "io.speck.sql.ProgramRunner"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
+        yield Java(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def compare(runner: Java, program: Program, found: list[tuple[str, bytes]]) -> None:
+    expected = evaluate(program, found)
+    got = runner.run(program, found)
+    assert got["unparsable"] == [list(each) for each in expected.unparsable]
+    assert sorted(got["messages"]) == sorted(expected.messages)
+
+
+@tries(150)
+@given(case=stateless)
+def test_rows_are_those_of_the_reference(runner: Java, case: Case) -> None:
+    compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
+
+
+@tries(80)
+@given(case=windowed)
+def test_windows_are_those_of_the_reference(runner: Java, case: Case) -> None:
+    compare(runner, bind(case.own, {"rows": CONTRACT}, format="csv").program, messages(case.rows))
+
+
+COLUMNS = {
+    "b": "boolean",
+    "i": "int",
+    "l": "bigint",
+    "d": "double",
+    "s": "string",
+    "t": "timestamp",
+    "m": "timestamp(ms)",
+    "n": "timestamp(s) not null",
+}
+_scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**64), 2**64),
+    st.floats(),
+    st.floats().map(repr),
+    st.text(max_size=5),
+    st.integers(-(10**13), 10**13).map(str),
+    st.sampled_from(
+        (
+            "2026-01-31T12:00:00Z",
+            "2026-02-30",
+            "0001-01-01",
+            "9999-12-31T23:59:59.999+01:00",
+            "12:00",
+            "1e400",
+        )
+    ),
+    st.lists(st.integers(), max_size=1),
+    st.dictionaries(st.text(max_size=1), st.booleans(), max_size=1),
+)
+_json = st.fixed_dictionaries({}, optional=dict.fromkeys(COLUMNS, _scalars)).map(
+    lambda each: json.dumps({"n": 5, **each}).encode()
+)
+_csv = st.lists(_scalars.map(str) | st.text('a",\n\r \u00e4', max_size=5), min_size=6, max_size=9).map(
+    lambda each: ",".join([*each, "7"]).encode()
+)
+_damaged = st.one_of(
+    st.binary(max_size=8),
+    st.text('{}[]",:0123456789.eE+-truefalsn\\u ', max_size=12).map(
+        lambda each: f'{{"n":5,"d":{each}}}'.encode()
+    ),
+)
+_SELECT = (
+    "SELECT *, CAST(d AS string) AS text, TRY_CAST(s AS double) AS number, CAST(t AS string) AS time "
+    "FROM rows"
+)
+
+
+@tries(300)
+@given(found=st.lists(_json | _csv | _damaged, min_size=1, max_size=8))
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_messages_are_read_and_written_alike(runner: Java, format: str, found: list[bytes]) -> None:
+    columns = tuple(column_of(name, type) for name, type in COLUMNS.items())
+    table = Contract("rows/in", "rows", format, columns)
+    program = bind(_SELECT, {"rows": table}, format=format).program
+    compare(runner, program, [("rows/in", content) for content in found])
