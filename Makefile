@@ -18,7 +18,7 @@ NEXMARK := jars_and_apps/nexmark
 SQL := jars_and_apps/sql
 JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
-BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar $(SQL)/speck-sql.jar
+BUILT := $(JAR) binders/jars/flink-mqtt.jar binders/jars/speck-kafka.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar $(SQL)/speck-sql.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) $(SQL) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 SPECTRAL := build/spectral
 INSTALL := scripts/install-packages.sh
@@ -26,7 +26,7 @@ INSTALL := scripts/install-packages.sh
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo quick test check docs spectral interop pictures bench wheel jars setup pyflink classes browser shells assets clean
+.PHONY: help demo quick test check docs spectral interop pictures bench wheel jars setup pyflink kafka classes browser shells assets clean
 
 help:
 	@echo "make demo [ARGS='...']   run the road-traffic demo (ARGS: see speck demo --help)"
@@ -38,6 +38,7 @@ help:
 	@echo "make docs                build the documentation as a site in build/docs"
 	@echo "make bench [QUICK=1]     run all benchmarks (QUICK=1: each at its smallest size; ARGS: names, --record)"
 	@echo "make pyflink             install PyFlink, for Python programs on Flink, in .pyflink"
+	@echo "make kafka               install the server of Kafka (43 MB), for sites on this machine, in .venv"
 	@echo "make assets              download the dashboard's libraries again, at their pinned versions"
 
 demo: setup jars
@@ -54,6 +55,7 @@ quick: $(VENV)/dev
 
 test: system $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2
+	@$(MAKE) kafka || echo "Kafka is not installed: its tests are skipped" >&2
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(MAKE) browser || echo "Chromium is not installed: the tests of the dashboard in a browser are skipped" >&2
 	@$(MAKE) shells || echo "zsh or fish is not installed: the tests of its completion are skipped" >&2
@@ -124,7 +126,7 @@ setup: system $(VENV)/run
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt
 	@echo "creating the virtual environment (half a minute, and the download of Spark)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
-	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,flink,graph,spark]'
+	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,flink,graph,kafka,spark]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
@@ -138,6 +140,14 @@ $(PYFLINK)/made: requirements-pyflink.txt
 	@echo "creating the virtual environment with PyFlink" >&2
 	@[ -x $(PYFLINK)/bin/pip ] || $(PYTHON) -m venv $(PYFLINK) >&2
 	@$(INSTALL) $(PYFLINK) --no-deps -r requirements-pyflink.txt
+	@touch $@
+
+# The server of Kafka, for speck local up --broker and for tests.
+kafka: $(VENV)/share/speck/kafka/made
+
+$(VENV)/share/speck/kafka/made: scripts/kafka/pom.xml | $(VENV)/run system
+	@echo "downloading the server of Kafka (43 MB)" >&2
+	@mvn -q -B -f scripts/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D) >&2
 	@touch $@
 
 # Class archives halve the processor time that an engine takes to start.

@@ -95,6 +95,7 @@ BENCHMARKS = {
         "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
+    "promises-autonomy": Benchmark("benchmarks.promises autonomy", "--rounds 1 --messages 500"),
     "promises-hold": Benchmark("benchmarks.promises hold", "--hours 0.01"),
 }
 
@@ -108,6 +109,8 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := sorted({*options.names} - {*BENCHMARKS}):
         parser.error(f"there is no benchmark {unknown[0]!r} (expected one of {', '.join(BENCHMARKS)})")
+    if options.quick and options.record:
+        parser.error("--record keeps figures, and those of --quick say nothing (expected one of the two)")
     failed = [name for name in options.names or BENCHMARKS if not _run(name, options)]
     for name in failed:
         print(f"{name} failed", file=sys.stderr)

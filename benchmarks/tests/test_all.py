@@ -75,6 +75,16 @@ def test_an_unknown_name_is_refused_before_anything_runs(
     assert "there is no benchmark 'plam' (expected one of plan, " in capsys.readouterr().err
 
 
+def test_figures_of_the_smallest_size_do_not_replace_recorded_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick", "--record", "plan"])
+    with pytest.raises(SystemExit) as ended:
+        run_all()
+    assert ended.value.code == 2
+    assert "--record keeps figures, and those of --quick say nothing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_result_is_recorded_with_its_circumstances(
     as_json: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
+from binders.common.probe_topic import probe_topic
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import ENDED
 from binders.flink.rest.stack_trace import root_cause
@@ -80,7 +81,7 @@ def core_probe(found: Mapping[str, str]) -> CoreProbe:
 
 def _job(engine: str, broker: str, program: str) -> Job:
     name = f"speck-probe-{uuid.uuid4().hex[:8]}"
-    topic = f"speck/probe/{uuid.uuid4().hex}"
+    topic = probe_topic(broker)
     return Job(
         job_name=name,
         spe_address=engine,

@@ -125,5 +125,6 @@ STANDALONE = EngineKind(
     policy_fault=policy_fault,
     output_modes=True,
     reached_code=reached,
+    lacks_brokers=("kafka",),
     queries=QUERIES,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,6 +18,8 @@ from speck.agent.attempt_files import replace_file
 from speck.core.inventory import Broker, Inventory, JobLogin, Login, Secret, Site
 from speck.link.codec import decode, encode
 from speck.link.places import PlaceOfJobs
+
+_log = logging.getLogger(__name__)
 
 
 class SiteInventory(Inventory):
@@ -82,6 +85,10 @@ class SiteInventory(Inventory):
     def _read(self) -> dict[str, Broker]:
         if not self._file.exists():
             return {}
-        data = json.loads(self._file.read_bytes())
-        found = [decode(Broker, each, "broker") for each in data["brokers"]]
+        try:
+            data = json.loads(self._file.read_bytes())
+            found = [decode(Broker, each, "broker") for each in data["brokers"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _log.error("%s is left alone, until the coordinator sends it again: %s", self._file, error)
+            return {}
         return {each.broker_address: each for each in found}

@@ -88,6 +88,19 @@ class BrokerBinder(ABC):
         """
         return Checkup()
 
+    def ensure_topic(self, topic: str) -> None:
+        """Make a topic that a job is to write to, for a broker where a topic has to be made.
+
+        Idempotent; raises :class:`~speck.errors.InvalidInput` for a topic that the broker cannot have.  By
+        default, does nothing.
+        """
+
+    def purge(self) -> None:
+        """Delete the messages that every session has passed, where the broker does not do so by itself.
+
+        Called once a minute.  Deletes none that a session has not passed, whatever its age.
+        """
+
     def restore_session(self, session: str, topic: str) -> None:
         """Ensure a session that the broker had before, as :meth:`ensure_session`, which is the default.
 

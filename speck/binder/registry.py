@@ -62,6 +62,7 @@ class EngineKind:
     may have the trigger :data:`speck.core.trigger.REAL_TIME`.
     ``reached_code(path, entry_class)`` returns the statements of faultless code that the job reaches, where
     they can be read (``None``: the whole file counts); a change of others restarts no job.
+    ``lacks_brokers`` are the kinds of brokers that its jobs cannot reach.
     ``queries`` is the code that runs the queries of SQL jobs (``None``: the engine runs none).
     """
 
@@ -82,17 +83,26 @@ class EngineKind:
     retains: bool = False
     real_time: bool = False
     reached_code: Callable[[Path, str], ReachedCode | None] | None = None
+    lacks_brokers: tuple[str, ...] = ()
     queries: QueryRunner | None = None
 
 
 @dataclass(frozen=True)
 class BrokerKind:
-    """A kind of broker; ``connect`` as for :class:`EngineKind`."""
+    """A kind of broker; ``connect`` as for :class:`EngineKind`.
+
+    ``topic_fault(topic)`` returns the fault of a topic that a job reads or writes there, as a predicate,
+    where the kind has stricter rules than MQTT.  ``retains``: it has retained messages; ``splits``: the parts
+    of a split by keys can work over it.
+    """
 
     name: str
     schemes: tuple[str, ...]
     connect: Callable[[str, Inventory], BrokerBinder]
     local: LocalServer | None = None
+    topic_fault: Callable[[str], str | None] | None = None
+    retains: bool = True
+    splits: bool = True
 
 
 # The engine of a job that names none, by the scheme of its address.

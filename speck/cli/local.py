@@ -38,6 +38,16 @@ def _engine_choices(_: click.Context, __: click.Parameter, values: tuple[str, ..
     return chosen
 
 
+def _broker_choices(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    chosen = {}
+    for value in values:
+        site, equals, kind = value.partition("=")
+        if not (site and equals and kind) or site in chosen:
+            raise click.BadParameter(f"{value!r} (expected SITE=KIND, each site once)")
+        chosen[site] = kind
+    return chosen
+
+
 def _worker_bounds(
     _: click.Context, __: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[int, int]]:
@@ -77,6 +87,14 @@ _directory = click.option(
     callback=_worker_bounds,
     help="Workers of a site's engine (flink or spark-standalone), whose number follows its jobs.",
 )
+@click.option(
+    "--broker",
+    "brokers",
+    metavar="SITE=KIND",
+    multiple=True,
+    callback=_broker_choices,
+    help="A site's broker, mqtt or kafka [default: mqtt].",
+)
 @click.option("--heap", default="600m", show_default=True, help="Java heap of each engine.")
 @_directory
 @json_option
@@ -84,6 +102,7 @@ def up(
     sites: int,
     engines: dict[str, list[str]],
     workers: dict[str, tuple[int, int]],
+    brokers: dict[str, str],
     heap: str,
     directory: Path,
     as_json: bool,
@@ -94,7 +113,9 @@ def up(
     def progress(text: str) -> None:
         err.print(text, markup=False)
 
-    started = machine.up(directory, sites, engines=engines, heap=heap, workers=workers, progress=progress)
+    started = machine.up(
+        directory, sites, engines=engines, brokers=brokers, heap=heap, workers=workers, progress=progress
+    )
     _show_local(started, as_json)
     if not as_json:
         err.print(f"site inventory: {started.inventory}\nnext: speck serve --sites {started.inventory}")

@@ -125,7 +125,7 @@ def _unsupported(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
     others = ((f"broker {name!r}", broker.broker_address) for name, broker in inventory.brokers.items())
     for subject, address in (*sites, *others):
         if registry.broker_kind(address) is None:
-            yield _unknown_kind(subject, "broker_address", address, "tcp:// or mqtts://")
+            yield _unknown_kind(subject, "broker_address", address, "tcp://, mqtts:// or kafka://")
 
 
 def _unknown_kind(subject: str, field: str, address: str, expected: str) -> Fault:

@@ -14,6 +14,7 @@ from speck.binder import Registry
 from speck.binder.pool import BinderPool, Remote
 from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
+from speck.controller.keeping import Keeping
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
@@ -205,6 +206,7 @@ def build(
         adaptation=adaptation,
         splits=splits,
         workers=workers,
+        keeping=Keeping(pool, partial(_brokers_of, deployments)),
         backoff=backoff,
         placer=placer,
         changes=changes,
@@ -230,3 +232,9 @@ def build(
         files=files,
         uploads=uploads,
     )
+
+
+def _brokers_of(deployments: Deployments) -> set[str]:
+    """The addresses of the brokers of all desired jobs."""
+    jobs = [job for each in deployments.snapshots() for job in each.desired.values()]
+    return {address for job in jobs for address in (job.source_broker, job.sink_broker)}

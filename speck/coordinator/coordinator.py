@@ -16,6 +16,7 @@ from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
+from speck.controller.keeping import Keeping
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
@@ -64,6 +65,7 @@ class Coordinator:
     adaptation: Adaptation
     splits: SplitWatch
     workers: WorkerController
+    keeping: Keeping
     backoff: Backoff
     placer: Placer
     changes: Changes
@@ -83,6 +85,7 @@ class Coordinator:
             self.sampler.watch()
             self.splits.start()
             self.workers.start()
+            self.keeping.start()
         self.adaptation.start()
         self._recovered = True
 
@@ -96,6 +99,7 @@ class Coordinator:
         self.prober.close()
         self.splits.close()
         self.workers.close()
+        self.keeping.close()
         self.sampler.close()
         self.observer.close()
         self.pool.close()
@@ -111,7 +115,10 @@ class Coordinator:
 
     def faults(self) -> list[str]:
         """The faults that only a restart can repair, one sentence each."""
-        parts = (self.reconciler, self.adaptation, self.workers, self.splits, self.sampler, self.prober)
+        parts = (
+            *(self.reconciler, self.adaptation, self.workers, self.keeping),
+            *(self.splits, self.sampler, self.prober),
+        )
         return [fault for part in parts if (fault := part.loop.fault())]
 
     def unready_reasons(self) -> list[str]:

@@ -9,12 +9,16 @@ from speck.errors import BinderError, Fault, InvalidInput, SpeckError, one_line
 
 
 def error_data(error: Exception) -> dict[str, Any]:
-    """An error as JSON data.  One that is none of SpecK's is a defect, and becomes a ``BinderError``."""
+    """An error as JSON data: one of a binder's own class by the class of SpecK's that it inherits.
+
+    An error that is none of SpecK's is a defect, and becomes a ``BinderError``.
+    """
     if isinstance(error, InvalidInput):
         faults = [{"message": each.message, "field": each.field} for each in error.faults]
         return {"class": type(error).__name__, "faults": faults, "subject": error.subject}
     if isinstance(error, BinderError):
-        return {"class": type(error).__name__, "message": str(error), "address": error.address}
+        known = next(each for each in type(error).__mro__ if each in _CLASSES.values())
+        return {"class": known.__name__, "message": str(error), "address": error.address}
     message = str(error) if isinstance(error, SpeckError) else f"{type(error).__name__}: {one_line(error)}"
     return {"class": BinderError.__name__, "message": message, "address": ""}
 

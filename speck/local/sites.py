@@ -28,6 +28,7 @@ from speck.local.state import Record, Role, ServerRecord, free_ports
 from speck.local.wan import Network
 
 DEFAULT_ENGINE = "spark-connect"
+DEFAULT_BROKER = "mqtt"
 DEFAULT_HEAP = "600m"
 DEFAULT_TIMEOUT = 240.0  # s, for all servers to answer
 
@@ -111,7 +112,7 @@ def up(
     *,
     engines: Mapping[str, Sequence[str]] | None = None,
     heap: str = DEFAULT_HEAP,
-    broker: str = "mqtt",
+    brokers: Mapping[str, str] | None = None,
     registry: Registry | None = None,
     network: Network | None = None,
     progress: Progress = lambda _: None,
@@ -121,9 +122,10 @@ def up(
     """Start sites in a directory, and wait until all of their servers answer.
 
     ``sites`` is a number (they are named A, B, C, ...) or names; ``engines`` are the kinds of engines by
-    site (``spark-connect`` for others); ``heap`` is a Java size for each engine; ``timeout`` (s) is for all
-    servers together.  ``network`` is one with these sites, in whose namespaces they run (``None``: all on
-    loopback).  Running servers stay; others are started, on their former ports if these are free.
+    site (``spark-connect`` for others), ``brokers`` the kinds of brokers (``mqtt`` for others); ``heap`` is a
+    Java size for each engine; ``timeout`` (s) is for all servers together.  ``network`` is one with these
+    sites, in whose namespaces they run (``None``: all on loopback).  Running servers stay; others are
+    started, on their former ports if these are free.
 
     ``workers`` are, by site, the least and the greatest number of workers of its engine, which then are
     servers of their own (:mod:`speck.local.workers`); the least number is started.
@@ -132,14 +134,15 @@ def up(
     servers that this call started are stopped then.
     """
     desired = _desired(_names(sites), engines or {})
+    kinds = _desired_brokers(desired, brokers or {})
     heap_bytes(heap)
     directory = directory.absolute()
     starter = Starter(directory, registry or installed(), heap, progress, timeout, network)
     with locked(directory):
         record = Record.load(directory)
-        _refuse_other_sites(record, desired, directory)
+        _refuse_other_sites(record, desired, kinds, directory)
         if not record.sites:
-            record = Record.new(directory, desired, broker)
+            record = Record.new(directory, desired, kinds)
         starter.set_bounds(record, workers or {})
         for server in record.servers():
             starter.kind(server)
@@ -444,8 +447,19 @@ def _desired(names: Sequence[str], engines: Mapping[str, Sequence[str]]) -> dict
     return {name: tuple(engines.get(name, (DEFAULT_ENGINE,))) for name in names}
 
 
-def _refuse_other_sites(record: Record, desired: dict[str, tuple[str, ...]], directory: Path) -> None:
-    if not record.sites or record.engines() == desired:
+def _desired_brokers(sites: Iterable[str], brokers: Mapping[str, str]) -> dict[str, str]:
+    """The kind of broker of each site."""
+    names = list(sites)
+    for site in brokers:
+        if site not in names:
+            raise LocalError(f"a broker is given for site {site!r} (expected one of {', '.join(names)})")
+    return {site: brokers.get(site, DEFAULT_BROKER) for site in names}
+
+
+def _refuse_other_sites(
+    record: Record, desired: dict[str, tuple[str, ...]], brokers: dict[str, str], directory: Path
+) -> None:
+    if not record.sites or (record.engines() == desired and record.brokers() == brokers):
         return
     running = [server for server in record.servers() if record.process(server) is not None]
     if running:

@@ -71,8 +71,8 @@ class Record:
     workers: dict[str, list[ServerRecord]] = field(default_factory=dict)
 
     @classmethod
-    def new(cls, directory: Path, engines: Mapping[str, Sequence[str]], broker: str) -> Record:
-        """A record of sites that have not been started, from their kinds of engines and kind of broker."""
+    def new(cls, directory: Path, engines: Mapping[str, Sequence[str]], brokers: Mapping[str, str]) -> Record:
+        """A record of sites that have not been started, from their kinds of engines and of brokers."""
 
         def server(site: str, role: Role, kind: str) -> ServerRecord:
             return ServerRecord(site, role, kind, uuid.uuid4().hex)
@@ -80,7 +80,10 @@ class Record:
         return cls(
             directory,
             {
-                site: [*(server(site, "engine", kind) for kind in kinds), server(site, "broker", broker)]
+                site: [
+                    *(server(site, "engine", kind) for kind in kinds),
+                    server(site, "broker", brokers[site]),
+                ]
                 for site, kinds in engines.items()
             },
         )
@@ -89,6 +92,13 @@ class Record:
         """The kinds of engines by site."""
         return {
             site: tuple(server.kind for server in servers if server.role == "engine")
+            for site, servers in self.sites.items()
+        }
+
+    def brokers(self) -> dict[str, str]:
+        """The kind of broker by site."""
+        return {
+            site: next(server.kind for server in servers if server.role == "broker")
             for site, servers in self.sites.items()
         }
 

@@ -1,8 +1,8 @@
 """Addresses of engines and brokers in a canonical form, so that equal places compare equal.
 
-Scheme and host are in lower case, the default ports of MQTT and Spark are written out, and of two names of
-the same scheme one is used (``tcp`` for ``mqtt``, ``mqtts`` for ``ssl``).  HTTP addresses end in a slash
-(RFC 3986, section 6.2.3: an empty path is ``/``), others do not.  Host names are not resolved.
+Scheme and host are in lower case, the default ports of MQTT, Kafka and Spark are written out, and of two
+names of the same scheme one is used (``tcp`` for ``mqtt``, ``mqtts`` for ``ssl``).  HTTP addresses end in
+a slash (RFC 3986, section 6.2.3: an empty path is ``/``), others do not.  Host names are not resolved.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 SAME_SCHEME = {"mqtt": "tcp", "ssl": "mqtts"}
-_DEFAULT_PORT = {"tcp": 1883, "mqtts": 8883, "sc": 15002, "spark": 7077}
+_DEFAULT_PORT = {"tcp": 1883, "mqtts": 8883, "kafka": 9092, "sc": 15002, "spark": 7077}
 _OMITTED_PORT = {"http": 80, "https": 443}
 # Names as DNS has them (RFC 1035, section 2.3.4: 63 octets a label, 255 in all), and underscores.
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"

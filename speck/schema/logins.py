@@ -37,6 +37,7 @@ def broker_login_faults(address: str, login: Login) -> Iterator[LoginFault]:
         yield "token", "is not supported by MQTT brokers (expected username and password)"
     yield from _incomplete(login)
     yield from _without_tls(address, login)
+    yield from _without_login(address, login)
 
 
 def job_login_faults(address: str, login: JobLogin) -> Iterator[LoginFault]:
@@ -47,6 +48,7 @@ def job_login_faults(address: str, login: JobLogin) -> Iterator[LoginFault]:
         yield "password_file", "is given without username (expected both)"
     yield from _incomplete(login)
     yield from _without_tls(address, login)
+    yield from _without_login(address, login)
 
 
 def _incomplete(login: Login | JobLogin) -> Iterator[LoginFault]:
@@ -62,6 +64,14 @@ def _without_tls(address: str, login: Login | JobLogin) -> Iterator[LoginFault]:
     for name in _FILES:
         if right is not None and getattr(login, name) is not None:
             yield name, f"has no effect on {scheme_of(address)}://, which has no TLS (expected {right})"
+
+
+def _without_login(address: str, login: Login | JobLogin) -> Iterator[LoginFault]:
+    """The faults of a login to a broker that takes none."""
+    if scheme_of(address) == "kafka":
+        for name in ("username", "password", "password_file", "token", *_FILES):
+            if getattr(login, name, None) is not None:
+                yield name, "is not supported by brokers of Kafka (expected no login)"
 
 
 _SECRET_FIELDS = ("password", "token")

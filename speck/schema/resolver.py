@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, EngineKind, Registry, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, BrokerKind, EngineKind, Registry, scheme_of
 from speck.core.inventory import Inventory, Site
 from speck.core.job import PLACED_FIELDS, POOLED, Job
 from speck.core.names import JOB_NAME
@@ -84,11 +84,32 @@ class Resolver:
         trigger = _trigger(fields, kind, report)
         _check_output_mode(fields, kind, report)
         _check_on_error(fields, kind, report)
+        if kind is not None:
+            self._check_brokers(fields, kind, resolved, report)
         if not report.sound or kind is None:
             return None
         expects = Expects(**fields["expects"]) if fields.get("expects") else None
         given = {name: value for name, value in fields.items() if name not in _RESOLVED}
         return Job(**given, **resolved, engine=kind.engine, trigger=trigger, expects=expects)
+
+    def _check_brokers(
+        self, fields: Mapping[str, Any], kind: EngineKind, resolved: Mapping[str, Any], report: FaultReport
+    ) -> None:
+        """Check that a job's engine, topics and features fit its brokers, and all that it may get."""
+        sites = [self._sites[each] for each in resolved.get("sites") or () if each in self._sites]
+        for end, topics in (("source", ("source_topic", "park_topic")), ("sink", ("sink_topic",))):
+            name = f"{end}_broker"
+            given = resolved.get(name)
+            addresses = (
+                [given]
+                if given
+                else [canonical(each.broker_address) for each in sites or self._sites.values()]
+            )
+            for address in dict.fromkeys(addresses):
+                broker = self._registry.broker_kind(address)
+                if broker is not None:
+                    here = [each for each in topics if fields.get(each) is not None]
+                    _check_broker(fields, kind, broker, address, name, here, report)
 
     # --- jobs that SpecK places
 
@@ -339,6 +360,31 @@ def _check_on_error(fields: Mapping[str, Any], kind: EngineKind | None, report: 
     if on_error != "fail" and kind.engine == "flink" and str(fields.get("job_path", "")).endswith(".py"):
         why = "which runs its functions on batches of messages, so that the one that fails is not known"
         report.add("on_error", f"does not fit a Python program on Flink, {why} (expected fail)")
+
+
+def _check_broker(
+    fields: Mapping[str, Any],
+    kind: EngineKind,
+    broker: BrokerKind,
+    address: str,
+    name: str,
+    topics: Sequence[str],
+    report: FaultReport,
+) -> None:
+    """Check that the broker at an address, which may be the one called ``name``, fits a job."""
+    if broker.name in kind.lacks_brokers:
+        report.add(
+            name, f"is {address}, a broker of {broker.name}, which {kind.name} does not reach", shown=""
+        )
+    for topic in topics:
+        fault = broker.topic_fault(str(fields[topic])) if broker.topic_fault is not None else None
+        if fault is not None:
+            report.add(topic, f"{fault}, for broker {address}")
+    if name == "sink_broker" and fields.get("retain", False) and not broker.retains:
+        report.add("retain", f"does not fit broker {address}, which retains no messages (expected false)")
+    if fields.get("key_split") is not None and not broker.splits:
+        right = "expected brokers with MQTT"
+        report.add("key_split", f"does not fit broker {address} of {broker.name} ({right})", shown="")
 
 
 def _check_output_mode(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> None:

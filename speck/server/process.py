@@ -76,6 +76,8 @@ def serve(
             remote=None if hub is None else remote_binders(hub, inventory),
         )
         coordinator = services.coordinator
+        if hub is not None:
+            hub.on_contact.append(lambda site: coordinator.reconciler.loop.wake())
         protection = Protection(
             tokens, _names(host, [advertise, *settings.allowed_hosts]), _client_rate(settings)
         )

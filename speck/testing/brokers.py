@@ -29,7 +29,7 @@ Call = Callable[[Any], object]
 # By method: a call that asks the broker.
 CALLS: dict[str, Call] = {
     "check": lambda broker: broker.check(),
-    "ensure_session": lambda broker: broker.ensure_session(SESSION, "contract/in"),
+    "ensure_session": lambda broker: broker.ensure_session(SESSION, "contract.in"),
     "session_exists": lambda broker: broker.session_exists(SESSION),
     "delete_session": lambda broker: broker.delete_session(SESSION),
     "fence": lambda broker: broker.fence(SESSION, 1),
@@ -37,7 +37,7 @@ CALLS: dict[str, Call] = {
     "drained": lambda broker: broker.drained(SESSION, "marker", 0.1),
     "waiting": lambda broker: broker.waiting(SESSION),
     "name_writers": lambda broker: broker.name_writers(SESSION, ["a"]),
-    "claim_session": lambda broker: broker.claim_session(SESSION, "contract/in"),
+    "claim_session": lambda broker: broker.claim_session(SESSION, "contract.in"),
     "fenced": lambda broker: broker.fenced(SESSION),
     "foreign_sessions": lambda broker: take_owner(broker, OWNER).foreign_sessions(),
     "owned_sessions": lambda broker: take_owner(broker, OWNER).owned_sessions(),
@@ -123,27 +123,27 @@ class BrokerContract(ABC):
         assert not broker.session_exists(SESSION)
 
     def test_a_session_stays_until_deleted(self, broker: BrokerBinder) -> None:
-        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
         assert broker.session_exists(SESSION)
         assert broker.session_exists(SESSION)
         broker.delete_session(SESSION)
         assert not broker.session_exists(SESSION)
 
     def test_ensure_twice_and_with_another_topic(self, broker: BrokerBinder) -> None:
-        broker.ensure_session(SESSION, "contract/in")
-        broker.ensure_session(SESSION, "contract/in")
-        broker.ensure_session(SESSION, "contract/other")
+        broker.ensure_session(SESSION, "contract.in")
+        broker.ensure_session(SESSION, "contract.in")
+        broker.ensure_session(SESSION, "contract.other")
         assert broker.session_exists(SESSION)
 
     def test_a_session_that_was_lost_is_made_again(self, broker: BrokerBinder) -> None:
-        broker.restore_session(SESSION, "contract/in")
+        broker.restore_session(SESSION, "contract.in")
         assert broker.session_exists(SESSION)
-        broker.restore_session(SESSION, "contract/in")
+        broker.restore_session(SESSION, "contract.in")
         assert broker.session_exists(SESSION)
 
     def test_sessions_are_apart(self, broker: BrokerBinder) -> None:
-        broker.ensure_session(SESSION, "contract/in")
-        broker.ensure_session(f"{SESSION}-2", "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
+        broker.ensure_session(f"{SESSION}-2", "contract.in")
         broker.delete_session(SESSION)
         assert broker.session_exists(f"{SESSION}-2")
 
@@ -162,7 +162,7 @@ class BrokerContract(ABC):
     def owned(self, broker: BrokerBinder) -> BrokerBinder:
         """The broker with a session of :data:`OWNER`, by a binder that acts for it."""
         take_owner(broker, OWNER)
-        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
         broker.fence(SESSION, 3)
         return broker
 
@@ -178,12 +178,12 @@ class BrokerContract(ABC):
     @pytest.mark.parametrize(
         "call",
         [
-            lambda broker: broker.ensure_session(SESSION, "contract/in"),
-            lambda broker: broker.ensure_session(SESSION, "contract/other"),
+            lambda broker: broker.ensure_session(SESSION, "contract.in"),
+            lambda broker: broker.ensure_session(SESSION, "contract.other"),
             lambda broker: broker.delete_session(SESSION),
             lambda broker: broker.fence(SESSION, 9),
             lambda broker: broker.waiting(SESSION),
-            lambda broker: broker.claim_session(SESSION, "contract/in"),
+            lambda broker: broker.claim_session(SESSION, "contract.in"),
             lambda broker: broker.fenced(SESSION),
         ],
         ids=["ensure_session", "another topic", "delete_session", "fence", "waiting", "claim", "fenced"],
@@ -199,9 +199,9 @@ class BrokerContract(ABC):
     def test_foreign_sessions_are_listed_with_owner_and_topics(
         self, owned: BrokerBinder, foreign: BrokerBinder
     ) -> None:
-        foreign.ensure_session(f"{SESSION}-2", "contract/in")
-        assert list(foreign.foreign_sessions()) == [OwnedSession(SESSION, OWNER, ("contract/in",))]
-        assert list(owned.foreign_sessions()) == [OwnedSession(f"{SESSION}-2", OTHER, ("contract/in",))]
+        foreign.ensure_session(f"{SESSION}-2", "contract.in")
+        assert list(foreign.foreign_sessions()) == [OwnedSession(SESSION, OWNER, ("contract.in",))]
+        assert list(owned.foreign_sessions()) == [OwnedSession(f"{SESSION}-2", OTHER, ("contract.in",))]
 
     def test_a_session_is_adopted_from_its_owner_while_it_is_read(
         self, owned: BrokerBinder, foreign: BrokerBinder
@@ -209,7 +209,7 @@ class BrokerContract(ABC):
         need(foreign, "adopt_session", "owned_sessions")
         for _ in range(2):
             foreign.adopt_session(SESSION, OWNER)
-            found = OwnedSession(SESSION, OTHER, ("contract/in",), 3)
+            found = OwnedSession(SESSION, OTHER, ("contract.in",), 3)
             assert list(foreign.owned_sessions()) == [found]
         assert self.fenced_attempt(owned, SESSION) == 3
         with pytest.raises(SessionOfAnother, match=f"{SESSION}.*{OTHER}.*{OWNER}"):
@@ -230,7 +230,7 @@ class BrokerContract(ABC):
         owned = take_owner(broker, OWNER)
         owned.adopt_session(SESSION, OTHER)
         assert owned.owned_sessions() == []
-        owned.ensure_session(SESSION, "contract/in")
+        owned.ensure_session(SESSION, "contract.in")
         owned.fence(SESSION, 3)
         owned.delete_session(SESSION)
         adopting = take_owner(self.beside(broker), OTHER)
@@ -245,30 +245,30 @@ class BrokerContract(ABC):
 
     def test_a_session_without_an_owner_is_adopted(self, broker: BrokerBinder) -> None:
         need(broker, "take_owner")
-        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
         broker.fence(SESSION, 3)
         adopting, other = take_owner(self.beside(broker), OWNER), take_owner(self.beside(broker), OTHER)
-        adopting.claim_session(SESSION, "contract/in")
+        adopting.claim_session(SESSION, "contract.in")
         with pytest.raises(SessionOfAnother, match=OWNER):
-            other.claim_session(SESSION, "contract/in")
+            other.claim_session(SESSION, "contract.in")
         assert self.fenced_attempt(broker, SESSION) == 3
 
     def test_claiming_names_the_owner_and_makes_no_session(self, broker: BrokerBinder) -> None:
         owned = take_owner(broker, OWNER)
-        owned.claim_session(SESSION, "contract/in")
+        owned.claim_session(SESSION, "contract.in")
         assert owned.foreign_sessions() == []
         assert not broker.session_exists(SESSION)
         with pytest.raises(SessionOfAnother, match=OWNER):
-            take_owner(self.beside(broker), OTHER).claim_session(SESSION, "contract/in")
+            take_owner(self.beside(broker), OTHER).claim_session(SESSION, "contract.in")
 
     def test_a_deleted_session_leaves_a_number_above_all_its_attempts(self, broker: BrokerBinder) -> None:
         owned = take_owner(broker, OWNER)
-        owned.ensure_session(SESSION, "contract/in")
+        owned.ensure_session(SESSION, "contract.in")
         owned.fence(SESSION, 3)
         for _ in range(2):
             owned.delete_session(SESSION)
             assert owned.fenced(SESSION) == 4
-        owned.ensure_session(SESSION, "contract/in")
+        owned.ensure_session(SESSION, "contract.in")
         assert self.fenced_attempt(broker, SESSION) == 4  # until an attempt is to read
         owned.fence(SESSION, 1)
         assert self.fenced_attempt(broker, SESSION) == 4
@@ -277,9 +277,9 @@ class BrokerContract(ABC):
 
     def test_a_deleted_session_belongs_to_nobody(self, owned: BrokerBinder, foreign: BrokerBinder) -> None:
         owned.delete_session(SESSION)
-        foreign.ensure_session(SESSION, "contract/in")
+        foreign.ensure_session(SESSION, "contract.in")
         with pytest.raises(SessionOfAnother, match=OTHER):
-            owned.ensure_session(SESSION, "contract/in")
+            owned.ensure_session(SESSION, "contract.in")
 
     def test_what_was_never_there_leaves_nothing(self, broker: BrokerBinder) -> None:
         broker.delete_session(SESSION)
@@ -287,7 +287,7 @@ class BrokerContract(ABC):
 
     def test_writers_are_replaced_and_go_with_the_session(self, broker: BrokerBinder) -> None:
         need(broker, "name_writers")
-        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
         assert self.named_writers(broker, SESSION) is None
         broker.name_writers(SESSION, ["b", "a"])
         assert self.named_writers(broker, SESSION) == ["b", "a"]
@@ -327,25 +327,25 @@ class BrokerContract(ABC):
 
     def test_a_session_that_nobody_reads_has_no_reader(self, broker: BrokerBinder) -> None:
         need(broker, "readers")
-        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
         broker.fence(SESSION, 3)
         assert broker.readers([SESSION, f"{SESSION}-other"]) == {}
 
     def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
         assert broker.waiting(SESSION) == 0
         assert not broker.session_exists(SESSION)
-        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
         assert broker.waiting(SESSION) == 0
         assert broker.session_exists(SESSION)
 
     def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:
-        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract.in")
         assert not broker.drained(SESSION, "marker", 0.1)
 
     def test_from_several_threads(self, broker: BrokerBinder) -> None:
         names = [f"{SESSION}-{number % 4}" for number in range(16)]
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda name: broker.ensure_session(name, "contract/in"), names))
+            list(pool.map(lambda name: broker.ensure_session(name, "contract.in"), names))
             list(pool.map(lambda name: broker.fence(name, 1), names))
         assert all(broker.session_exists(name) for name in set(names))
 
@@ -361,7 +361,7 @@ class BrokerContract(ABC):
 
     def test_broker_that_is_slow(self, slow: BrokerBinder) -> None:
         slow.check()
-        slow.ensure_session(SESSION, "contract/in")
+        slow.ensure_session(SESSION, "contract.in")
         slow.fence(SESSION, 1)
         assert slow.session_exists(SESSION)
         slow.delete_session(SESSION)

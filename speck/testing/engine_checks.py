@@ -98,10 +98,12 @@ def assert_forgotten(engine: EngineBinder, handle: Handle) -> None:
             engine.engine_plan(handle)
 
 
-def assert_listed(engine: EngineBinder, started: Sequence[tuple[Job, Attempt, Handle]], prefix: str) -> None:
-    """The jobs that run are listed as they were submitted; of all that are, those of this prefix."""
-    found = {each.job_name: each for each in engine.running() if each.job_name.startswith(prefix)}
-    assert sorted(found) == [job.job_name for job, _, _ in started]
+def assert_listed(engine: EngineBinder, started: Sequence[tuple[Job, Attempt, Handle]]) -> None:
+    """The jobs that run are listed once each, as they were submitted."""
+    names = sorted(job.job_name for job, _, _ in started)
+    listed = [each for each in engine.running() if each.job_name in names]
+    assert sorted(each.job_name for each in listed) == names
+    found = {each.job_name: each for each in listed}
     for job, attempt, handle in started:
         one = found[job.job_name]
         assert one.engine_id in (handle.engine_id, *handle.details.values())

@@ -12,10 +12,10 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,6 +57,21 @@ def _submitted_by_another(bench: EngineBench, job: Job, attempt: Attempt) -> Han
     return handle
 
 
+@dataclass(frozen=True)
+class PassingJob:
+    """A job that passes on what it reads, and the ``texts`` that were sent to it."""
+
+    job: Job
+    attempt: Attempt
+    handle: Handle
+    texts: list[str]
+
+    def send(self, bench: EngineBench, texts: Sequence[str]) -> None:
+        """Send it further texts."""
+        self.texts.extend(texts)
+        bench.send(self.job, texts)
+
+
 class SharedJobs:
     """Jobs that several tests look at, or feed, and none stops: a real engine takes seconds for a start."""
 
@@ -67,11 +82,15 @@ class SharedJobs:
 
     def running(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
         """A job that runs."""
-        return self._once(bench, "running", lambda: self._started(bench))
+        return self._once(bench, "running", lambda: self._running(bench, bench.job))
 
     def stopped_with_state(self, bench: EngineBench) -> tuple[Job, Handle, State]:
         """A job that was stopped, with its state."""
         return self._once(bench, "with state", lambda: self._stopped_with_state(bench))
+
+    def passing(self, bench: EngineBench) -> PassingJob:
+        """A job that runs and passes on what it reads."""
+        return self._once(bench, "passing", lambda: PassingJob(*self._running(bench, bench.passing_job), []))
 
     def _once(self, bench: EngineBench, kind: str, make: Callable[[], T]) -> T:
         key = bench, kind
@@ -80,8 +99,8 @@ class SharedJobs:
         found: T = self._found[key]
         return found
 
-    def _started(self, bench: EngineBench) -> tuple[Job, Attempt, Handle]:
-        engine, job = bench.binder(), bench.job(f"job-{uuid.uuid4().hex[:8]}")
+    def _running(self, bench: EngineBench, make: Callable[[str], Job]) -> tuple[Job, Attempt, Handle]:
+        engine, job = bench.binder(), make(f"job-{uuid.uuid4().hex[:8]}")
         attempt = attempt_of(job)
         handle = engine.submit(job, attempt)
         self._ends.callback(engine.stop, handle, keep_state=False)
@@ -124,12 +143,17 @@ class EngineContract:
         attempt = attempt_of(job)
         engine.check(job, None)
         assert engine.find(attempt) is None
+        has_workers = Capability.WORKERS in engine.capabilities
+        busy_before = has_workers and [each for each in engine.workers() if not each.free]
         handle = _submitted_by_another(bench, job, attempt)
         await_state(engine, handle, JobState.RUNNING)
         assert bench.running(name) == 1
         assert bench.binder().find(attempt) == handle
+        assert not has_workers or [each for each in engine.workers() if not each.free]
         assert engine.stop(handle, keep_state=False) is None
         assert bench.running(name) == 0
+        if has_workers and not busy_before:  # no job of another test
+            eventually(engine.workers, lambda found: all(each.free for each in found))
         assert engine.find(attempt) is None
         assert_gone(engine, handle)
         for coordinator in (engine, bench.binder()):
@@ -138,25 +162,26 @@ class EngineContract:
         assert bench.running(name) == 0
         assert_forgotten(engine, bench.forgotten(handle))
 
-    def test_jobs_do_not_see_each_other(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
-        attempts = [attempt_of(job) for job in jobs]
-        handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
-        for handle in handles:
-            await_state(engine, handle, JobState.RUNNING)
+    def test_jobs_do_not_see_each_other(
+        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs, name: str
+    ) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        await_state(engine, handle, JobState.RUNNING)
+        other = shared.running(bench)
         if overrides(engine, "running"):
-            assert_listed(engine, list(zip(jobs, attempts, handles, strict=True)), name)
-        engine.stop(handles[0], keep_state=False)
-        assert engine.status(handles[0]).state in GONE
-        await_state(engine, handles[1], JobState.RUNNING)
-        answers = engine.statuses(handles)
-        assert answers[handles[0].engine_id].state in GONE
-        assert answers[handles[1].engine_id].state is JobState.RUNNING
+            assert_listed(engine, [(job, attempt, handle), other])
+        other_handle = other[2]
+        engine.stop(handle, keep_state=False)
+        assert engine.status(handle).state in GONE
+        await_state(engine, other_handle, JobState.RUNNING)
+        answers = engine.statuses([handle, other_handle])
+        assert answers[handle.engine_id].state in GONE
+        assert answers[other_handle.engine_id].state is JobState.RUNNING
         if overrides(engine, "running"):
-            assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
-                jobs[1].job_name
-            ]
-        engine.stop(handles[1], keep_state=False)
+            listed = {each.job_name for each in engine.running()}
+            assert listed & {name, other[0].job_name} == {other[0].job_name}
 
     # -- submit, find
 
@@ -215,7 +240,6 @@ class EngineContract:
             engine.stop(handle, keep_state=False)
             engine.stop(engine.submit(first, attempt_of(first, 2)), keep_state=False)
             engine.check(second, None)
-            engine.stop(engine.submit(second, attempt_of(second)), keep_state=False)
 
     # -- status
 
@@ -232,19 +256,6 @@ class EngineContract:
         _, handle, state = shared.stopped_with_state(bench)
         assert engine.stop(handle, keep_state=True) == state
         assert engine.stop(handle, keep_state=False) is None
-
-    def test_start_from_state(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        first = engine.submit(job, attempt_of(job))
-        await_state(engine, first, JobState.RUNNING)
-        state = engine.stop(first, keep_state=True)
-        assert state is not None
-        engine.check(job, state)
-        second = engine.submit(job, attempt_of(job, 2, state))
-        await_state(engine, second, JobState.RUNNING)
-        later = engine.stop(second, keep_state=True)
-        assert later is not None
-        assert later.kind == state.kind
 
     def test_state_that_is_not_there(
         self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
@@ -273,6 +284,17 @@ class EngineContract:
                 assert "\n" not in str(caught.value)
             assert engine.stop(stateless, keep_state=False) is None  # as with upgrade: stateless
         assert engine.stop(handle, keep_state=True) == state
+
+    def test_start_from_state(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
+        """The last test of the job that was stopped: its next attempt continues with the state."""
+        job, _, state = shared.stopped_with_state(bench)
+        engine.check(job, state)
+        handle = engine.submit(job, attempt_of(job, 2, state))
+        await_state(engine, handle, JobState.RUNNING)
+        later = engine.stop(handle, keep_state=True)
+        assert later is not None
+        assert later.kind == state.kind
+        assert bench.running(job.job_name) == 0
 
     # -- the job's own faults
 
@@ -357,9 +379,9 @@ class EngineContract:
 
     # -- numbers
 
-    def test_metrics(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        job = bench.job(name)
-        handle = engine.submit(job, attempt_of(job))
+    def test_metrics(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
+        """By another coordinator than the one that has submitted the job, which was asked nothing before."""
+        job, _, handle = shared.running(bench)
         bench.feed(job)
         metrics = eventually(lambda: engine.metrics(handle), lambda found: found.batch_id is not None)
         assert isinstance(metrics, JobMetrics)
@@ -371,20 +393,33 @@ class EngineContract:
             measured = engine.measure([handle, unknown])
             assert isinstance(measured[handle.engine_id], JobMetrics)
             assert isinstance(measured[unknown.engine_id], Rejected)
-        engine.stop(handle, keep_state=False)
 
-    def test_profile(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+    def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
+        if Capability.PLANS not in engine.capabilities:
+            pytest.skip("this engine reports no plan")
+        passing = shared.passing(bench)
+        passing.send(bench, ["a"])
+        plan = eventually(partial(engine.engine_plan, passing.handle), is_complete)
+        counted = plan.count()
+        assert (counted[OperatorClass.SOURCE], counted[OperatorClass.SINK]) == (1, 1)
+        assert [plan.nodes[0].kind, plan.nodes[-1].kind] == [OperatorClass.SOURCE, OperatorClass.SINK]
+        assert plan.depth() == len(plan.nodes)  # a chain
+        assert {node.parallelism for node in plan.nodes} == {1}
+        assert plan.notes == ()
+        assert {node.task for node in plan.nodes} <= plan.tasks.keys()
+        assert EnginePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+    def test_profile(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
         if Capability.PROFILES not in engine.capabilities:
             pytest.skip("this engine reports no counts of the work of jobs")
-        job = bench.passing_job(name)
-        handle = engine.submit(job, attempt_of(job))
-        await_state(engine, handle, JobState.RUNNING)
+        passing = shared.passing(bench)
+        job, handle, before = passing.job, passing.handle, len(passing.texts)
         texts = [f"{number}: {'ä' * (number % 7)}" for number in range(90)]
-        bench.send(job, texts[:30])
-        first = eventually(partial(profile_of, engine, handle), partial(passed_on, 30))
-        bench.send(job, texts[30:])
-        second = eventually(partial(profile_of, engine, handle), partial(passed_on, 90))
-        for sample, sent in ((first, texts[:30]), (second, texts)):
+        passing.send(bench, texts[:30])
+        first = eventually(partial(profile_of, engine, handle), partial(passed_on, before + 30))
+        passing.send(bench, texts[30:])
+        second = eventually(partial(profile_of, engine, handle), partial(passed_on, before + 90))
+        for sample, sent in ((first, passing.texts[:-60]), (second, passing.texts)):
             payloads = sum(len(text.encode()) for text in sent)
             assert sample.bytes_in == payloads + len(sent) * len(job.source_topic.encode())
             assert sample.bytes_out == payloads + len(sent) * len(job.sink_topic.encode())
@@ -404,24 +439,6 @@ class EngineContract:
         job, _, handle = shared.running(bench)
         bench.feed(job)
         eventually(partial(has_worked, engine, handle), lambda worked: worked is True)
-
-    def test_engine_plan(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
-        if Capability.PLANS not in engine.capabilities:
-            pytest.skip("this engine reports no plan")
-        job = bench.passing_job(name)
-        handle = engine.submit(job, attempt_of(job))
-        await_state(engine, handle, JobState.RUNNING)
-        bench.send(job, ["a"])
-        plan = eventually(partial(engine.engine_plan, handle), is_complete)
-        counted = plan.count()
-        assert (counted[OperatorClass.SOURCE], counted[OperatorClass.SINK]) == (1, 1)
-        assert [plan.nodes[0].kind, plan.nodes[-1].kind] == [OperatorClass.SOURCE, OperatorClass.SINK]
-        assert plan.depth() == len(plan.nodes)  # a chain
-        assert {node.parallelism for node in plan.nodes} == {1}
-        assert plan.notes == ()
-        assert {node.task for node in plan.nodes} <= plan.tasks.keys()
-        assert EnginePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
-        engine.stop(handle, keep_state=False)
 
     def test_checkup(self, engine: EngineBinder) -> None:
         if not overrides(engine, "checkup"):
@@ -447,20 +464,14 @@ class EngineContract:
             pytest.skip("this engine does not tell if it accepts jobs")
         engine.check_acceptance()
 
-    def test_workers(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+    def test_workers(self, engine: EngineBinder) -> None:
+        """That a job makes one busy is seen in the life of a job."""
         if Capability.WORKERS not in engine.capabilities:
             pytest.skip("this engine does not consist of workers")
-        before, job = engine.workers(), bench.job(name)
-        assert len({each.id for each in before}) == len(before) >= 1
-        for each in before:
+        found = engine.workers()
+        assert len({each.id for each in found}) == len(found) >= 1
+        for each in found:
             assert each.cores is None or each.cores > 0
             assert each.memory is None or each.memory > 1 << 20  # bytes, not megabytes
             if each.slots is not None and each.slots_free is not None:
                 assert 0 <= each.slots_free <= each.slots
-        busy_before = [each for each in before if not each.free]
-        handle = engine.submit(job, attempt_of(job))
-        await_state(engine, handle, JobState.RUNNING)
-        assert [each for each in engine.workers() if not each.free]
-        engine.stop(handle, keep_state=False)
-        if not busy_before:  # no job of another test
-            eventually(engine.workers, lambda found: all(each.free for each in found))

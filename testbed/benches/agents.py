@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from speck.agent.agent import Agent
+from speck.agent.durable_engine import DurableEngine
 from speck.agent.site_file import SiteFile, write_site_file
 from speck.binder import BrokerBinder, EngineBinder, Registry
 from speck.core.inventory import Engine, Inventory, Secret, Site
@@ -69,6 +70,12 @@ class LinkBench:
         """A binder of an engine of the site."""
         kind = next(each for each in self.registry.engines if address.split(":")[0] in each.schemes)
         return remote_engine(kind, self.hub, "A", address, self.inventory)
+
+    def serve(self, binder: EngineBinder, address: str) -> EngineBinder:
+        """Have the agent serve a binder that was made already; returns one that reaches it by the agent."""
+        durable = DurableEngine(binder, address, self.agent.attempts)
+        self.agent.calls.engines = {**self.agent.calls.engines, address: durable}
+        return self.engine(address)
 
     def broker(self) -> BrokerBinder:
         """A binder of the site's broker."""

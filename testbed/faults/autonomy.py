@@ -14,8 +14,11 @@ The topics ``in`` and ``out`` are at a broker elsewhere.  In the midst of the lo
 from round to round, coordinator, engine, broker and agent end by SIGKILL; the last three are back after some
 seconds.  Only when all messages have arrived, or nothing has for a while, the coordinator is started again.
 
+Other cells: the coordinator stays (``contact``), or it stays and the engine alone is killed (``engine``).
+
 Figures: ``messages``, ``lost`` and ``doubled`` by chain; ``alone`` is the time (s) from the moment at which
-the power is back to the first output of each chain, with the coordinator stopped, median and maximum.
+the power is back to the first output of each chain, median and maximum; ``attempts`` is the highest attempt
+of a job in the end (1: the coordinator started none), ``agent`` the memory of the agent (PSS, MB).
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 
 CHAINS = ("inside", "outside")
+CELLS = ("alone", "contact", "engine")
 DARK = (1.0, 6.0)  # s without power
 PATIENCE = 120.0  # s without an arrival
 RATE = 400.0  # messages/s, over both chains
@@ -102,7 +106,7 @@ class LoneSite:
             stack.enter_context(self.agent)
             self.counts = Counts(self.edge)
             stack.callback(self.counts.close)
-            await_that(self._is_reached, bool)
+            await_that(self.is_reached, bool)
             self.apply()
             self._stack = stack.pop_all()
         return self
@@ -158,7 +162,8 @@ class LoneSite:
             self._served.kill()
             self._served = None
 
-    def _is_reached(self) -> bool:
+    def is_reached(self) -> bool:
+        """True if the coordinator reaches the engine."""
         return bool(self.client.sites()[0]["engines"][0]["reached"])
 
     def composition(self) -> str:
@@ -189,12 +194,18 @@ class LoneSite:
 
     # --- a loss of power
 
-    def lose_power(self, seconds: float) -> None:
-        """Kill all of the site and the coordinator at once; the site is back after so many seconds."""
-        self.at_once([self.stop_coordinator, self.flink.kill, self.broker.kill, self.agent.kill])
+    def lose_power(self, seconds: float, *, coordinator: bool, whole: bool = True) -> None:
+        """Kill all of the site at once, and the coordinator unless it stays; it is back after some seconds.
+
+        Not ``whole``: the engine alone is killed.
+        """
+        servers: list[RealServer] = [self.flink, self.broker, self.agent] if whole else [self.flink]
+        ends: list[Callable[[], object]] = [each.kill for each in servers]
+        self.at_once([*ends, *([] if coordinator else [self.stop_coordinator])])
         time.sleep(seconds)
-        (self.agent.directory / "lock").unlink()
-        self.at_once([self.flink.start, self.broker.start, self.agent.start])
+        if whole:
+            (self.agent.directory / "lock").unlink()
+        self.at_once([each.start for each in servers])
 
     @staticmethod
     def at_once(calls: Sequence[Callable[[], object]]) -> None:
@@ -205,8 +216,12 @@ class LoneSite:
         for thread in threads:
             thread.join()
 
-    def cut(self, messages: int, moment: random.Random, patience: float = PATIENCE) -> Cut:
-        """Send messages, cut the power in the midst of them, and count what arrives; nobody else helps."""
+    def cut(self, messages: int, moment: random.Random, cell: str = "alone") -> Cut:
+        """Send messages, cut the power in the midst of them, and count what arrives.
+
+        The coordinator is stopped (``alone``), or stays (``contact``); or it stays, and the engine alone is
+        killed (``engine``).
+        """
         before = len(self.counts)
         self._loads += 1
         load = Load(self.edge, f"t{self._loads}", messages, RATE, ("in/1", "in/2"))
@@ -214,10 +229,10 @@ class LoneSite:
             await_that(lambda: len(self.counts), lambda count: count > before + messages // 10)
             load.await_sent(moment.uniform(0.3, 0.6))
             watch = Arrivals(self.counts, load)
-            self.lose_power(moment.uniform(*DARK))
+            self.lose_power(moment.uniform(*DARK), coordinator=cell != "alone", whole=cell != "engine")
             alone = watch.first_of_each(time.monotonic())
             load.finish()
-            self._await_arrivals(load, patience)
+            self._await_arrivals(load)
             return Cut(self._accounts(load), alone)
         finally:
             load.close()
@@ -226,9 +241,9 @@ class LoneSite:
         texts = {chain: load.texts[number :: len(CHAINS)] for number, chain in enumerate(CHAINS)}
         return {chain: self.counts.account(each) for chain, each in texts.items()}
 
-    def _await_arrivals(self, load: Load, patience: float) -> None:
+    def _await_arrivals(self, load: Load) -> None:
         missing, since = len(load.texts), time.monotonic()
-        while missing and time.monotonic() - since < patience:
+        while missing and time.monotonic() - since < PATIENCE:
             time.sleep(0.2)
             now = self.counts.account(load.texts).lost
             if now != missing:
@@ -269,17 +284,27 @@ def lone_site() -> Iterator[LoneSite]:
         yield site
 
 
-def measure(rounds: int, messages: int, seed: int) -> list[dict[str, object]]:
-    """The sums over some rounds by chain."""
+def measure(cell: str, rounds: int, messages: int, seed: int) -> list[dict[str, object]]:
+    """The sums over some rounds by chain, and the agent's memory (MB, PSS) after them."""
     moment, cuts = random.Random(seed), list[Cut]()
     with lone_site() as site:
         for number in range(rounds):
-            found = site.cut(messages, moment)
+            found = site.cut(messages, moment, cell)
             cuts.append(found)
-            print(f"round {number + 1}: {found}", file=sys.stderr, flush=True)
-            site.start_coordinator()
-            await_that(site._is_reached, bool)
-    return [_cell(chain, cuts) for chain in CHAINS]
+            print(f"{cell}, round {number + 1}: {found}", file=sys.stderr, flush=True)
+            if cell == "alone":
+                site.start_coordinator()
+            await_that(site.is_reached, bool)
+        memory = proportional_memory(site.agent.pid)
+        attempts = max(each["attempt"] for each in site.client.jobs())
+    return [_cell(chain, cuts) | {"cell": cell, "agent": memory, "attempts": attempts} for chain in CHAINS]
+
+
+def proportional_memory(pid: int) -> float:
+    """The memory of a process, its share of what it shares with others (PSS), in MB."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    found = [int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")]
+    return round(sum(found) / 1024, 1)
 
 
 def _cell(chain: str, cuts: Sequence[Cut]) -> dict[str, object]:
@@ -304,8 +329,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=6_000, help="of each round, over both chains")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the cuts")
     add_output_options(parser)
+    parser.add_argument("--cell", action="append", choices=CELLS, help="(may be repeated)")
     options = parser.parse_args(arguments)
-    cells = measure(options.rounds, options.messages, options.seed)
+    cells = [
+        found
+        for cell in options.cell or CELLS
+        for found in measure(cell, options.rounds, options.messages, options.seed)
+    ]
     if not published(options, "promises-autonomy", {"cells": cells}):
         for cell in cells:
             print(*(f"{value!s:>9}" for value in cell.values()))

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
+from binders.spark.local.commands import CONNECTORS, connect_server_command, connect_server_environment
 from testbed.servers.base import RealServer, accepts, free_port
 
 # The first halves the processor time of a start, at the cost of long runs, which tests do not have.
@@ -42,7 +42,7 @@ class SparkServer(RealServer):
         return f"sc://127.0.0.1:{self.port}"
 
     def commands(self) -> list[list[str]]:
-        jars = [self._own_copy(CONNECTOR)] if self.with_connector else []
+        jars = [self._own_copy(each) for each in CONNECTORS if each.exists()] if self.with_connector else []
         return [
             connect_server_command(
                 self.port, jars, self.heap, self.conf, directory=self.directory, jvm_options=_JVM_OPTIONS

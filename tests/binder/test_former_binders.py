@@ -130,7 +130,7 @@ def test_a_former_binder_is_reported_once(
 
 def test_binders_of_this_package_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     for kind in installed().brokers:
-        assert isinstance(kind.connect("tcp://127.0.0.1:1", Inventory()), BrokerBinder)
+        assert isinstance(kind.connect(f"{kind.schemes[0]}://127.0.0.1:1", Inventory()), BrokerBinder)
     assert caplog.messages == []
 
 

@@ -11,6 +11,7 @@ import inspect
 import pytest
 
 from binders.flink.engine import FlinkEngine
+from binders.kafka.broker import KafkaBroker
 from binders.mqtt.broker import MqttBroker
 from binders.spark.connect.engine import ConnectEngine
 from binders.spark.standalone.engine import StandaloneEngine
@@ -24,6 +25,7 @@ CAPABILITIES = {
     ConnectEngine: REAL | {Capability.READINESS, Capability.RESUMPTION, Capability.TRANSFER},
     StandaloneEngine: REAL | {Capability.WORKERS},
     InMemoryEngine: COMMON | {Capability.READINESS, Capability.WORKERS},
+    KafkaBroker: set[Capability](),
     MqttBroker: {Capability.REPORTS, Capability.TRACING},
     InMemoryBroker: {Capability.REPORTS, Capability.TRACING},
 }
@@ -33,8 +35,9 @@ DEFAULTS = {
     ConnectEngine: {"check_acceptance", "measure", "take_artifacts"},
     StandaloneEngine: set[str](),
     InMemoryEngine: {"check_acceptance", "measure", "state_fault", "state_of", "take_artifacts"},
-    MqttBroker: set[str](),
-    InMemoryBroker: {"checkup"},
+    KafkaBroker: {"dropped", "packet_bytes", "restore_session", "stored", "stored_bytes"},
+    MqttBroker: {"ensure_topic", "purge"},
+    InMemoryBroker: {"checkup", "ensure_topic", "purge"},
 }
 
 

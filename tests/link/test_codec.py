@@ -127,6 +127,14 @@ def test_an_error_comes_back_with_its_class(kind: type[BinderError]) -> None:
     assert (str(found), found.address) == ("sc://a:1 is away", "sc://a:1")
 
 
+def test_an_error_of_a_binder_s_own_class_comes_back_as_what_it_inherits() -> None:
+    class Refused(StateLost):
+        pass
+
+    found = error_of(error_data(Refused("no state", address="sc://a:1")))
+    assert type(found) is StateLost
+
+
 def test_faults_and_defects_come_back_too() -> None:
     faults = error_of(error_data(InvalidInput([Fault("bad filter", field="source_topic")], "topic filter")))
     assert isinstance(faults, InvalidInput)

@@ -17,6 +17,8 @@ import click
 import psutil
 import pytest
 
+from binders.kafka import KAFKA
+from binders.kafka.local import server_jars
 from binders.mqtt import MQTT
 from binders.mqtt.local import MOSQUITTO
 from binders.spark import CONNECT
@@ -360,3 +362,39 @@ def test_the_engines_of_sites_on_the_command_line() -> None:
 def test_engines_of_no_site_on_the_command_line(given: list[str]) -> None:
     with pytest.raises(click.BadParameter, match=r"expected SITE=KIND or SITE=KIND,KIND, each site once"):
         up_command.make_context("up", [part for each in given for part in ("--engine", each)])
+
+
+def test_a_site_has_the_kind_of_broker_that_is_named(directory: Path) -> None:
+    registry = Registry.of([*LIGHT.engines, *LIGHT.brokers, KAFKA])
+    try:
+        server_jars()
+    except LocalError as error:
+        pytest.skip(str(error))
+    sites = local.up(directory, ["A", "B"], brokers={"B": "kafka"}, registry=registry)
+    assert [site.broker.kind for site in sites.sites] == ["mqtt", "kafka"]
+    inventory = load_inventory(sites.inventory.read_text("utf-8"))
+    assert inventory.sites["B"].broker_address == sites.sites[1].broker.address
+    with pytest.raises(LocalError, match="stop them first"):
+        local.up(directory, ["A", "B"], registry=registry)
+    address = sites.sites[1].broker.address
+    local.restart(directory, "B", "broker", kill=True, registry=registry)
+    assert local.status(directory).sites[1].broker.address == address
+
+
+def test_a_broker_for_no_site_and_of_no_kind_is_refused(directory: Path) -> None:
+    with pytest.raises(LocalError, match=r"a broker is given for site 'X' \(expected one of A\)"):
+        local.up(directory, ["A"], brokers={"X": "mqtt"}, registry=LIGHT)
+    with pytest.raises(LocalError, match=r"starts broker 'amqp' on this machine \(expected one of: mqtt\)"):
+        local.up(directory, ["A"], brokers={"A": "amqp"}, registry=LIGHT)
+
+
+def test_without_its_jars_the_way_to_get_kafka_is_named(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    with pytest.raises(LocalError, match=r"KAFKA_HOME is .* has no libs/kafka_2.13-\*.jar"):
+        server_jars()
+    monkeypatch.delenv("KAFKA_HOME")
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    with pytest.raises(LocalError, match=r"set KAFKA_HOME .* or run make kafka"):
+        server_jars()

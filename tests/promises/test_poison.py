@@ -79,7 +79,7 @@ FLINK = Kind(
     20,
     "{site: A}",
 )
-SPARK = Kind(SparkServer, SPARK_CODE, ("read_in_python", "count"), b"poison-", 200, 50)
+SPARK = Kind(SparkServer, SPARK_CODE, ("numbered", "count"), b"poison-", 200, 50)
 
 
 class Results(Listener):
@@ -202,8 +202,8 @@ def test_sound_messages_come_once_and_others_are_parked_while_the_engine_is_kill
             line.engine.start()
     finally:
         sending.join()
-    await_that(lambda: len(sound - line.results.last_counts().keys()), lambda lost: not lost, PATIENCE / 2)
-    await_that(lambda: len(poisonous - line.parked.counts().keys()), lambda lost: not lost, PATIENCE / 2)
+    await_that(lambda: len(sound - line.results.last_counts().keys()), lambda lost: not lost, PATIENCE)
+    await_that(lambda: len(poisonous - line.parked.counts().keys()), lambda lost: not lost, PATIENCE)
     counts, parked = line.results.last_counts(), line.parked.counts()
     print({"sound": len(counts), "poisonous": len(parked), "parked again": parked.total() - len(parked)})
     assert {text: count for text, count in counts.items() if count != 1} == {}

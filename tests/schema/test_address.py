@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from binders.kafka.address import BrokerAddress as KafkaAddress
 from binders.mqtt.address import BrokerAddress
 from speck.errors import InvalidInput
 from speck.schema.address import BadAddress, canonical
@@ -26,7 +27,11 @@ def rows() -> list[tuple[str, list[str]]]:
 
 def outcome(address: str) -> list[str]:
     try:
-        found = BrokerAddress.parse(canonical(address))
+        known = canonical(address)
+        if known.startswith("kafka:"):
+            broker = KafkaAddress.parse(known)
+            return [broker.host, str(broker.port), "plain"]
+        found = BrokerAddress.parse(known)
     except (BadAddress, InvalidInput):
         return ["refused"]
     return [found.host, str(found.port), "tls" if found.tls else "plain"]

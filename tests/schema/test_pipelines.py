@@ -44,6 +44,7 @@ def test_no_pipeline_is_left_out() -> None:
         "figure4",
         "hot_towns",
         "hot_towns_demo",
+        "mixed_brokers",  # tests/schema/test_kafka.py
         "sites",
         "sites_mixed",
         "road_traffic_adapt",

@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from binders.common import class_archive
+from binders.common.connectors import KAFKA_CONNECTOR
 from binders.common.java import java
 from speck.binder.devserver import heap_bytes
 from speck.errors import LocalError
@@ -55,7 +56,10 @@ _JVM_OPTIONS = (
 # The connector, where the build puts it and where the wheel carries it.  Flink loads a jar's classes anew for
 # each job: with the connector in the cluster itself all jobs share its classes, compiled code, and threads.
 CONNECTOR = Path(__file__).resolve().parents[2] / "jars" / "flink-mqtt.jar"
-_CONNECTOR_PACKAGES = ("io.speck.connector.", "io.speck.mqtt.", "io.speck.flink.mqtt.", "io.speck.shaded.")
+_CONNECTOR_PACKAGES = (
+    *("io.speck.connector.", "io.speck.mqtt.", "io.speck.kafka.", "io.speck.flink.mqtt."),
+    "io.speck.shaded.",
+)
 
 _LOG_CONFIGURATION = Path(__file__).resolve().parent / "log4j2.properties"
 
@@ -243,4 +247,4 @@ def _class_path(home: Path, python: bool) -> list[str]:
     if python:
         # Otherwise loaded for each job: 25 MB of class memory a job, which was never released (measured).
         jars += sorted((home / "opt").glob("flink-python-*.jar"))
-    return [str(jar) for jar in [*jars, CONNECTOR] if jar.exists()]
+    return [str(jar) for jar in [*jars, CONNECTOR, KAFKA_CONNECTOR] if jar.exists()]

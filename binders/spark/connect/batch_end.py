@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-import pyspark.sql.connect.proto as pb2
-
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused
 from binders.spark.connect.probe import ServerProbe
+from binders.spark.connect.protocol import pb2
 from binders.spark.query.spec import TRIGGER_SETTING
 from speck.core.trigger import REAL_TIME
 

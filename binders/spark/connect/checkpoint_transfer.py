@@ -15,11 +15,10 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-import pyspark.sql.connect.proto as pb2
-
 from binders.spark.connect.checkpoint_files import KNOWN, needed, unknown
 from binders.spark.connect.grpc_client import LARGEST, ConnectClient, ServerRefused
 from binders.spark.connect.probe import ServerProbe
+from binders.spark.connect.protocol import pb2
 from binders.spark.query.options import STATE_KIND
 from speck.binder import Snapshot
 from speck.errors import OutcomeUnknown, Rejected

@@ -20,12 +20,11 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 import grpc  # type: ignore[import-untyped]
-import pyspark.sql.connect.proto as pb2
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
-from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
 from binders.spark.connect.credentials import Keys, channel_credentials, connect_failure
+from binders.spark.connect.protocol import SparkConnectServiceStub, pb2
 from binders.spark.query.progress import failure_line
 from binders.spark.query.text import first_line
 from speck.binder.deadline import limited

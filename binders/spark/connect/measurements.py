@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
-import pyspark.sql.connect.proto as pb2
-
+from binders.common.probe_topic import probe_topic
 from binders.spark.connect.grpc_client import ConnectClient, ServerRefused
 from binders.spark.connect.probe import ServerProbe
+from binders.spark.connect.protocol import pb2
 from binders.spark.query.options import probe_options, reach_options
 from speck.core.inventory import Inventory
 from speck.core.profile import CoreProbe, LinkProbe
@@ -26,7 +25,7 @@ class Measurements:
 
     def link(self, broker: str) -> LinkProbe:
         """Measure the link to a broker by messages to a topic without a reader, at most 4 MiB."""
-        options = probe_options(broker, f"speck/probe/{uuid.uuid4().hex}", self._inventory)
+        options = probe_options(broker, probe_topic(broker), self._inventory)
         found = self._row(options, f"the probe of the link to {broker}")
         return LinkProbe(
             rtt=found["rttMillis"] / 1000, bandwidth=found["bytesPerSecond"], bytes_sent=found["probeBytes"]
@@ -34,7 +33,7 @@ class Measurements:
 
     def reach(self, broker: str) -> float:
         """The round trip to a broker by one small message, s."""
-        options = reach_options(broker, f"speck/probe/{uuid.uuid4().hex}", self._inventory)
+        options = reach_options(broker, probe_topic(broker), self._inventory)
         return float(self._row(options, f"the connection to {broker}")["rttMillis"]) / 1000
 
     def core(self) -> CoreProbe:

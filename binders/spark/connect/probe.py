@@ -7,16 +7,11 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import TypeVar
 
-import pyspark
-import pyspark.sql.connect.proto as pb2
-from pyspark import cloudpickle
-from pyspark.sql.connect.types import pyspark_types_to_proto_types
-from pyspark.sql.types import StringType
-from pyspark.util import PythonEvalType
-
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused
+from binders.spark.connect.protocol import pb2
 from binders.spark.query.options import CONNECTOR_FORMAT
 from speck.core.job import Job
 from speck.errors import Rejected
@@ -51,7 +46,7 @@ class ServerProbe:
 
     def check_version(self) -> None:
         """Raise :class:`~speck.errors.Rejected` if the server's version differs from PySpark's here."""
-        theirs, ours = self.ask(self._client.spark_version), pyspark.__version__
+        theirs, ours = self.ask(self._client.spark_version), version("pyspark")
         if theirs.split(".")[:2] != ours.split(".")[:2]:
             raise Rejected(
                 f"Spark Connect server {self.address} has version {theirs} (expected {ours})",
@@ -173,9 +168,13 @@ class ServerProbe:
 
 def _python_function() -> pb2.Relation:
     """One row with the result of a minimal Python function."""
+    from pyspark import cloudpickle
+    from pyspark.sql.types import StringType
+    from pyspark.util import PythonEvalType
+
     string = StringType()
     function = pb2.PythonUDF(
-        output_type=pyspark_types_to_proto_types(string),
+        output_type=pb2.DataType(string=pb2.DataType.String(collation=string.collation)),
         eval_type=PythonEvalType.SQL_BATCHED_UDF,
         command=cloudpickle.dumps((str, string)),  # type: ignore[no-untyped-call]
         python_ver=_PYTHON,

@@ -10,11 +10,11 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 import psutil
-import pyspark.sql.connect.proto as pb2
 
 from binders.common.processor import ProcessorShare
 from binders.spark.connect.grpc_client import ConnectClient
 from binders.spark.connect.probe import ServerProbe
+from binders.spark.connect.protocol import pb2
 from speck.core.profile import JobSample
 from speck.errors import BinderError
 

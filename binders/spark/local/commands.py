@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from binders.common import class_archive
+from binders.common.connectors import KAFKA_CONNECTOR
 from binders.common.java import java as java_for
 from speck.errors import LocalError
 
@@ -21,6 +22,7 @@ SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 # The connector, where the build puts it and where the wheel contains it.
 CONNECTOR = Path(__file__).resolve().parents[2] / "jars" / "spark-mqtt.jar"
+CONNECTORS = (CONNECTOR, KAFKA_CONNECTOR)
 
 # Packages of the JDK that Spark opens by reflection (org.apache.spark.launcher.JavaModuleOptions).
 _OPENED = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from binders.spark.local.class_archive import make
-from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
+from binders.spark.local.commands import CONNECTORS, connect_server_command, connect_server_environment
 from speck.binder.devserver import heap_bytes
 from speck.errors import LocalError
 
@@ -41,7 +41,7 @@ class ConnectServer:
         (port,) = ports
         if heap_bytes(heap) < heap_bytes(_MIN_HEAP):
             raise LocalError(f"heap {heap!r} is too small for Spark (expected {_MIN_HEAP} or more)")
-        jars = [CONNECTOR] if CONNECTOR.exists() else []
+        jars = [each for each in CONNECTORS if each.exists()]
         command = connect_server_command(port, jars, heap, directory=directory, jvm_options=_QUICK_START)
         return command, connect_server_environment()
 

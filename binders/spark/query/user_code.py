@@ -15,9 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from pyspark import cloudpickle
-from pyspark.errors import PySparkException, QueryContextType
-
 from binders.spark.query.code_check import ARCHIVES, split_entry
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.text import first_line
@@ -95,6 +92,8 @@ def _innermost(error: BaseException, path: str) -> str | None:
 
 
 def _called_from(error: BaseException, path: str) -> str | None:
+    from pyspark.errors import PySparkException, QueryContextType  # 15 MB, where code is run alone
+
     # Spark analyzes a DataFrame after the job has returned, and records the origin of each column.
     for context in error.getQueryContext() if isinstance(error, PySparkException) else ():
         if context.contextType() is QueryContextType.DataFrame:
@@ -142,6 +141,8 @@ def _module_of_archive(path: Path, module_name: str) -> ModuleType:
 
 
 def _pickle_by_value(module: ModuleType) -> None:
+    from pyspark import cloudpickle
+
     # The server's Python workers run the functions of the job and have no copy of its file.  Spark's
     # addArtifacts reaches the workers of a batch query, but not those of a streaming query (seen with 4.3.0).
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

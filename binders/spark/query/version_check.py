@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-
-import pyspark
+from importlib.metadata import version
 
 from speck.core.runtime import Complaint
 from speck.errors import Rejected
 
 
 def other_version(theirs: str) -> Iterator[Complaint]:
-    ours = pyspark.__version__
+    ours = version("pyspark")
     if theirs.split(".")[:2] != ours.split(".")[:2]:
         yield Complaint(
             f"it is Spark {theirs}, and SpecK supports {ours}: its jobs are rejected",

@@ -231,7 +231,7 @@ class StandaloneEngine(EngineBinder):
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """The metrics of the last progress report.  Raises :class:`~speck.errors.Rejected` for a lost job."""
-        return self._metrics(handle, self._master.cluster())
+        return self._metrics(handle, self._identified())
 
     def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
         """The metrics of many jobs by ``engine_id``: one request to the master, and one for each driver."""
@@ -247,7 +247,7 @@ class StandaloneEngine(EngineBinder):
     def _sampled(
         self, handles: Iterable[Handle], sample: Callable[[Handle, Cluster], _T]
     ) -> dict[str, _T | BinderError]:
-        cluster = self._master.cluster()
+        cluster = self._identified()
         found: dict[str, _T | BinderError] = {}
         for handle in handles:
             try:
@@ -255,6 +255,12 @@ class StandaloneEngine(EngineBinder):
             except BinderError as error:
                 found[handle.engine_id] = error
         return found
+
+    def _identified(self) -> Cluster:
+        """The cluster now; its drivers are identified, also those that another coordinator has started."""
+        cluster = self._master.cluster()
+        self._drivers.identify(cluster)
+        return cluster
 
     def _metrics(self, handle: Handle, cluster: Cluster) -> JobMetrics:
         report = self._report(handle, cluster)
@@ -308,8 +314,7 @@ class StandaloneEngine(EngineBinder):
 
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """The end of the driver's output, at most half of the lines, and the end of its log."""
-        cluster = self._master.cluster()
-        self._drivers.identify(cluster)
+        cluster = self._identified()
         chosen = self._drivers.choose(handle.engine_id, cluster)
         worker = cluster.worker(chosen[0].worker) if chosen is not None else None
         if chosen is None or worker is None or handle.engine_id in self._stopped:
@@ -328,8 +333,7 @@ class StandaloneEngine(EngineBinder):
 
         Raises :class:`~speck.errors.Rejected` while the driver's query does not run.
         """
-        cluster = self._master.cluster()
-        self._drivers.identify(cluster)
+        cluster = self._identified()
         report = self._report(handle, cluster)
         chosen = self._drivers.choose(handle.engine_id, cluster)
         status = chosen[1] if chosen is not None else None

@@ -12,6 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
+from binders.common.probe_topic import probe_topic
 from binders.spark.query.options import probe_options, reach_options
 from binders.spark.standalone.capacity import has_capacity, no_capacity
 from binders.spark.standalone.driver_registry import DriverRegistry
@@ -41,7 +42,7 @@ class Measurements:
 
     def link(self, broker: str) -> LinkProbe:
         """Measure the link to a broker by messages to a topic without a reader, at most 4 MiB."""
-        options = probe_options(broker, f"speck/probe/{uuid.uuid4().hex}", self._inventory)
+        options = probe_options(broker, probe_topic(broker), self._inventory)
         return self._measured(
             options,
             f"the probe of the link to {broker}",
@@ -54,7 +55,7 @@ class Measurements:
 
     def reach(self, broker: str) -> float:
         """The round trip to a broker by one small message, s."""
-        options = reach_options(broker, f"speck/probe/{uuid.uuid4().hex}", self._inventory)
+        options = reach_options(broker, probe_topic(broker), self._inventory)
         return self._measured(options, f"the connection to {broker}", lambda found: found["rttMillis"] / 1000)
 
     def core(self) -> CoreProbe:

@@ -57,6 +57,12 @@ def _read(text: str) -> str:
     return text
 
 
+def numbered(messages: DataFrame) -> DataFrame:
+    """Each message as it is, if its text from the second character on is a number; fails on others."""
+    text = F.col("value").cast("string")
+    return messages.where(F.substring(text, 2, 20).cast("int") >= 0).select(text.alias("value"))
+
+
 def enlarged(messages: DataFrame) -> DataFrame:
     """Each message as it is, but for the one named ``large``, of which 90 KB come."""
     text = F.col("value").cast("string")

@@ -13,12 +13,13 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 import requests
@@ -29,16 +30,19 @@ from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.local import cluster
 from binders.flink.state.locations import local_path
 from binders.flink.submission import job_config, launcher
-from binders.mqtt import MqttBroker
+from binders.mqtt import MQTT, MqttBroker
 from binders.spark import connect_engine as connect_spark
-from speck.core.inventory import Inventory, Login, Secret
+from speck.binder import EngineBinder, Registry
+from speck.core.inventory import Engine, Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.store.artifacts import hash_of
 from speck.testing import EngineContract, attempt_of, await_state, eventually
-from speck.testing.wire_trouble import Mischief, MischiefRelay
+from speck.testing.engines import SharedJobs
+from speck.testing.wire_trouble import Mischief, MischiefRelay, Trouble
 from testbed import ROOT
+from testbed.benches.agents import LinkBench
 from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.flink import BROKER, FlinkBench
@@ -49,6 +53,7 @@ from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.nginx import nginx_before_flink
 from testbed.servers.web_proxy import web_proxy
 from tests.support.docs_blocks import only_block
+from tests.support.trials import trial
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
 
@@ -85,6 +90,69 @@ class TestContract(EngineContract):
     @pytest.fixture
     def bench(self, flink_bench: FlinkBench) -> FlinkBench:
         return flink_bench
+
+
+class LinkedFlinkBench(FlinkBench):
+    """The bench, whose cluster is reached through an agent."""
+
+    def __init__(self, server: FlinkServer, jar: Path, broker: MosquittoServer, directory: Path) -> None:
+        super().__init__(server, jar, broker)
+        engines = [Engine(spe_address=server.address)]
+        self.link = LinkBench(directory, Registry.of([FLINK, MQTT]), engines, broker.address)
+        self.link.await_contact()
+
+    def binder(self, inventory: Inventory | None = None) -> Any:
+        return self.link.engine(self.server.address)
+
+    def dead_binder(self) -> Any:
+        return self._served(super().dead_binder())
+
+    @contextmanager
+    def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
+        with super().troubled_binder(trouble) as engine:
+            yield self._served(engine)
+
+    @contextmanager
+    def slow_binder(self) -> Iterator[EngineBinder]:
+        with super().slow_binder() as engine:
+            yield self._served(engine)
+
+    @contextmanager
+    def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
+        with super().losing_binder(job) as engine:
+            yield self._served(engine)
+
+    def _served(self, engine: Any) -> EngineBinder:
+        return self.link.serve(engine, engine.address)
+
+
+@trial("tests/promises/test_autonomy.py")
+class TestContractThroughAnAgent(EngineContract):
+    """The same contract, by calls over an agent's connection."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def linked(
+        cls,
+        flink_server: FlinkServer,
+        flink_jobs: Path,
+        site_brokers: Mapping[str, MosquittoServer],
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> Iterator[LinkedFlinkBench]:
+        bench = LinkedFlinkBench(flink_server, flink_jobs, site_brokers["A"], tmp_path_factory.mktemp("link"))
+        yield bench
+        bench.close()
+        bench.link.close()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls, linked: LinkedFlinkBench) -> Iterator[SharedJobs]:
+        with ExitStack() as ends:  # before the link is closed
+            yield SharedJobs(ends)
+
+    @pytest.fixture
+    def bench(self, linked: LinkedFlinkBench) -> LinkedFlinkBench:
+        return linked
 
 
 def start(bench: FlinkBench, job: Job, state: State | None = None, number: int = 1) -> Handle:

@@ -8,32 +8,38 @@ import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from binders.flink import FLINK
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.broker import MOST_FENCES, drain_topic, drained_topic
-from binders.mqtt.connection import FOREVER, Connection
+from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.limits import PROBED_MESSAGES, session_concerns
 from binders.mqtt.local import CONFIGURATION, site_configuration
 from binders.mqtt.records import note_topic, writers_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
-from speck.core.inventory import Inventory, Login, Secret
+from speck.core.inventory import Engine, Inventory, Login, Secret
 from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
 from speck.testing.brokers import OWNER, BrokerContract
 from speck.testing.waiting import eventually
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
+from testbed.benches.agents import link_bench
 from testbed.benches.examples import one_site
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.web_proxy import web_proxy
+from tests.support.trials import trial
 
 SESSION = "speck-job"
 
@@ -118,8 +124,7 @@ class TestContract(BrokerContract):
             yield MqttBroker(f"tcp://127.0.0.1:{server.port}", Inventory(), timeout=0.2)
 
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
-        assert isinstance(broker, MqttBroker)
-        address = BrokerAddress.parse(broker.address)
+        address = BrokerAddress.parse(address_of(broker))
         with Connection(address, Login(), "test-fence") as reader:
             reader.subscribe(fence_topic(session), "test/echo")
             reader.round_trip("test/echo")
@@ -127,17 +132,60 @@ class TestContract(BrokerContract):
         return found[0]["attempt"] if found else None
 
     def beside(self, broker: BrokerBinder) -> BrokerBinder:
-        assert isinstance(broker, MqttBroker)
-        return MqttBroker(broker.address, Inventory())
+        return MqttBroker(address_of(broker), Inventory())
 
     def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
-        assert isinstance(broker, MqttBroker)
-        address = BrokerAddress.parse(broker.address)
+        address = BrokerAddress.parse(address_of(broker))
         with Connection(address, Login(), "test-writers") as reader:
             reader.subscribe(writers_topic(session), "test/echo")
             reader.round_trip("test/echo")
             found = [json.loads(message.payload) for message in reader.received]
         return found[0]["writers"] if found else None
+
+
+@trial("tests/link/test_contract_double.py")
+class TestContractThroughAnAgent(TestContract):
+    """The same contract, by calls over an agent's connection."""
+
+    @pytest.fixture
+    def broker(self, mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[BrokerBinder]:  # type: ignore[override]
+        with linked(tmp_path, mosquitto.address) as broker:
+            yield broker
+
+    @pytest.fixture
+    def absent(self, tmp_path: Path) -> Iterator[BrokerBinder]:  # type: ignore[override]
+        with linked(tmp_path, f"tcp://127.0.0.1:{free_port()}") as broker:
+            yield broker
+
+    @pytest.fixture
+    def slow(self, mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[BrokerBinder]:  # type: ignore[override]
+        with (
+            Relay(mosquitto.port, delay=0.1) as relay,
+            linked(tmp_path, f"tcp://127.0.0.1:{relay.port}") as broker,
+        ):
+            yield broker
+
+    @contextmanager
+    def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
+        with (
+            BrokenServer(trouble) as server,
+            tempfile.TemporaryDirectory() as directory,
+            linked(Path(directory), f"tcp://127.0.0.1:{server.port}", timeout=0.2) as broker,
+        ):
+            yield broker
+
+
+@contextmanager
+def linked(directory: Path, address: str, timeout: float = TIMEOUT) -> Iterator[BrokerBinder]:
+    """A binder of a broker that is reached by an agent; its engine is not used."""
+    kind = replace(MQTT, connect=partial(MqttBroker, timeout=timeout))
+    engines = [Engine(spe_address="http://127.0.0.1:1")]
+    with link_bench(directory, Registry.of([FLINK, kind]), engines, address) as bench:
+        yield bench.broker()
+
+
+def address_of(broker: BrokerBinder) -> str:
+    return str(getattr(broker, "address"))  # noqa: B009 - of this kind, not of the contract
 
 
 # --- sessions -------------------------------------------------------------------------------------

@@ -14,28 +14,36 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import pytest
 
+from binders.mqtt import MQTT
 from binders.spark import CONNECT, connect_engine
 from binders.spark.connect import grpc_client
 from binders.spark.connect.launcher import Launcher
 from binders.spark.connect.running import _LISTED
+from speck.binder import EngineBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, client_id, form_fingerprint
 from speck.core.runtime import Found, Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost
 from speck.testing import EngineContract, attempt_of, await_state, eventually
 from speck.testing.engine_checks import assert_useless
+from speck.testing.engines import SharedJobs
+from speck.testing.wire_trouble import Trouble
+from testbed.benches.agents import LinkBench
 from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.spark import JOBS, SparkBench, gone
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.web_proxy import web_proxy
+from tests.support.trials import trial
 
 
 @pytest.fixture(name="site_bench", scope="module")
@@ -61,6 +69,73 @@ class TestContract(EngineContract):
     @pytest.fixture
     def bench(self, site_bench: SparkBench) -> SparkBench:
         return site_bench
+
+
+class LinkedSparkBench(SparkBench):
+    """The bench, whose server is reached through an agent."""
+
+    def __init__(self, server: SparkServer, broker: MosquittoServer, directory: Path) -> None:
+        super().__init__(server, broker, directory)
+        engines = [self.inventory.engine(server.address)]
+        self.link = LinkBench(directory / "link", Registry.of([CONNECT, MQTT]), engines, broker.address)
+        self.link.await_contact()
+
+    def binder(self) -> Any:
+        return self.link.engine(self.server.address)
+
+    def dead_binder(self) -> Any:
+        return self._served(super().dead_binder())
+
+    @contextmanager
+    def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
+        with super().troubled_binder(trouble) as engine:
+            yield self._served(engine)
+
+    @contextmanager
+    def slow_binder(self) -> Iterator[EngineBinder]:
+        with super().slow_binder() as engine:
+            yield self._served(engine)
+
+    @contextmanager
+    def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
+        with super().losing_binder(job) as engine:
+            yield self._served(engine)
+
+    @contextmanager
+    def room_for_one(self) -> Iterator[EngineBinder]:
+        with super().room_for_one() as engine:
+            yield self._served(engine)
+        self._served(super().binder())
+
+    def _served(self, engine: Any) -> EngineBinder:
+        return self.link.serve(engine, engine.address)
+
+
+@trial("TestContract")
+class TestContractThroughAnAgent(EngineContract):
+    """The same contract, by calls over an agent's connection."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def linked(
+        cls, spark_server: SparkServer, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[LinkedSparkBench]:
+        directory = tmp_path_factory.mktemp("linked")
+        with MosquittoServer(directory / "mosquitto") as broker:
+            bench = LinkedSparkBench(spark_server, broker, directory)
+            yield bench
+            bench.close()
+            bench.link.close()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls, linked: LinkedSparkBench) -> Iterator[SharedJobs]:
+        with ExitStack() as ends:  # before the link is closed
+            yield SharedJobs(ends)
+
+    @pytest.fixture
+    def bench(self, linked: LinkedSparkBench) -> LinkedSparkBench:
+        return linked
 
 
 def start(bench: SparkBench, job: Job) -> Handle:

@@ -31,7 +31,8 @@ public final class Brokers {
     public static BrokerProvider of(Login login) {
         BrokerAddress address = login == null ? USUAL : login.address();
         return ALL.stream().filter(each -> each.serves(address)).findFirst().orElseThrow(() ->
-                new InvalidSettingException("there is no connector for " + address + " on the class path"));
+                new InvalidSettingException("there is no connector for " + address + (address.kafka()
+                        ? " (put speck-kafka.jar beside the connector of the engine)" : " on the class path")));
     }
 
     /** Ends all connections and threads of all kinds permanently. */

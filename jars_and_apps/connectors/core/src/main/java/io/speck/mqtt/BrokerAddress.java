@@ -11,14 +11,18 @@ import java.util.regex.Pattern;
  *
  * <p>Accepts what {@code speck/schema/address.py} accepts; both are tested with the same table. {@link java.net.URI} is
  * not used, since it has no host for a name with an underscore, which compose stacks and many local networks have.
+ *
+ * @param scheme null for MQTT, as for an address that was stored before there were others
  */
-public record BrokerAddress(String host, int port, boolean tls) implements Serializable {
-    private static final String EXPECTED = "expected tcp://HOST:PORT, mqtt://HOST:PORT, mqtts://HOST:PORT or ssl://HOST:PORT";
+public record BrokerAddress(String host, int port, boolean tls, String scheme) implements Serializable {
+    private static final String KAFKA = "kafka";
+    private static final String EXPECTED = "expected tcp://HOST:PORT, mqtt://HOST:PORT, mqtts://HOST:PORT, ssl://HOST:PORT"
+            + " or kafka://HOST:PORT";
     private static final int LONGEST = 2048;
     private static final int LONGEST_HOST = 253;
 
     private static final Pattern ADDRESS = Pattern.compile(
-            "(?<scheme>tcp|mqtts?|ssl)://(?:\\[(?<ipv6>[^\\[\\]]+)\\]|(?<name>[!-~&&[^:/?#\\[\\]@,]]+))(?::(?<port>[0-9]*))?/*",
+            "(?<scheme>tcp|mqtts?|ssl|kafka)://(?:\\[(?<ipv6>[^\\[\\]]+)\\]|(?<name>[!-~&&[^:/?#\\[\\]@,]]+))(?::(?<port>[0-9]*))?/*",
             Pattern.CASE_INSENSITIVE);
     /** A name of DNS (RFC 1035, section 2.3.4: 63 octets a label), and underscores. */
     private static final Pattern NAME = label("[a-z0-9_]", "[a-z0-9_-]");
@@ -30,8 +34,18 @@ public record BrokerAddress(String host, int port, boolean tls) implements Seria
         return Pattern.compile(label + "(?:\\." + label + ")*");
     }
 
+    /** Creates the address of a broker with MQTT. */
+    public BrokerAddress(String host, int port, boolean tls) {
+        this(host, port, tls, null);
+    }
+
+    /** True for a broker with the protocol of Kafka. */
+    public boolean kafka() {
+        return KAFKA.equals(scheme);
+    }
+
     /**
-     * Parses an address; the default port is 1883, or 8883 with TLS.
+     * Parses an address; the default port is 1883, 8883 with TLS, or Kafka's 9092.
      *
      * @throws InvalidSettingException for anything else
      */
@@ -40,14 +54,16 @@ public record BrokerAddress(String host, int port, boolean tls) implements Seria
         if (text.length() > LONGEST || !found.matches()) {
             throw fault(text);
         }
-        boolean tls = found.group("scheme").toLowerCase(Locale.ROOT).endsWith("s")
-                || found.group("scheme").equalsIgnoreCase("ssl");
+        String scheme = found.group("scheme").toLowerCase(Locale.ROOT);
+        boolean tls = scheme.equals("mqtts") || scheme.equals("ssl");
+        boolean kafka = scheme.equals(KAFKA);
         String host = found.group("ipv6") != null ? ipv6(found.group("ipv6"), text) : name(found.group("name"), text);
         if (tls && found.group("ipv6") == null && !TLS_NAME.matcher(host).matches()) {
             throw new InvalidSettingException("'" + text + "' has an underscore in its host name, for which Java accepts no"
                     + " certificate (expected a name without one, or an IP address)");
         }
-        return new BrokerAddress(host, port(found.group("port"), tls, text), tls);
+        int usual = kafka ? 9092 : tls ? 8883 : 1883;
+        return new BrokerAddress(host, port(found.group("port"), usual, text), tls, kafka ? KAFKA : null);
     }
 
     private static String ipv6(String written, String text) {
@@ -72,9 +88,9 @@ public record BrokerAddress(String host, int port, boolean tls) implements Seria
         return NetUtil.isValidIpV4Address(name) && !name.matches("(?:.*\\.)?0[0-9].*");
     }
 
-    private static int port(String written, boolean tls, String text) {
+    private static int port(String written, int usual, String text) {
         if (written == null || written.isEmpty()) {
-            return tls ? 8883 : 1883;
+            return usual;
         }
         String digits = written.replaceFirst("^0+", "");
         int port = digits.isEmpty() || digits.length() > 5 ? 0 : Integer.parseInt(digits);
@@ -92,6 +108,6 @@ public record BrokerAddress(String host, int port, boolean tls) implements Seria
     @Override
     public String toString() {
         String hostText = host.contains(":") ? "[" + host + "]" : host;
-        return (tls ? "mqtts://" : "tcp://") + hostText + ":" + port;
+        return (kafka() ? "kafka://" : tls ? "mqtts://" : "tcp://") + hostText + ":" + port;
     }
 }

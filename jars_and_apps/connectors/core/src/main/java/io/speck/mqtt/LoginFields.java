@@ -16,10 +16,12 @@ public record LoginFields(String broker, String username, String password, Strin
         boolean valid = address != null;
         valid &= check(password == null && passwordFile == null || username != null, "a password without a username",
                 faults);
+        valid &= check(address == null || !address.kafka() || username == null && tls.none(),
+                "a login or certificates for a broker of Kafka (expected none)", faults);
         valid &= check(password == null || passwordFile == null, "both a password and a password file", faults);
         valid &= check((tls.certificateFile() == null) == (tls.keyFile() == null),
                 "a client certificate and its key belong together", faults);
-        valid &= check(address == null || address.tls() || tls.none(),
+        valid &= check(address == null || address.tls() || address.kafka() || tls.none(),
                 "certificates for a broker that is not asked for TLS (expected mqtts://HOST:PORT)", faults);
         return valid ? new Login(address, username, secret(), tls) : null;
     }

@@ -67,6 +67,16 @@ public final class KnownWriters {
         return new KnownWriters(named);
     }
 
+    /** Returns these and the writers of an earlier list; these, if it believed all. */
+    KnownWriters and(KnownWriters earlier) {
+        if (jobs == null || earlier.jobs == null) {
+            return this;
+        }
+        Set<String> both = new TreeSet<>(earlier.jobs);
+        both.addAll(jobs);
+        return new KnownWriters(both);
+    }
+
     /** The list of writers at the broker. */
     public interface Lookup {
         /**

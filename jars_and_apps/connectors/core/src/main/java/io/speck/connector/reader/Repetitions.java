@@ -51,6 +51,14 @@ public final class Repetitions {
         writers = writers.updated(list, settings);
     }
 
+    /**
+     * Takes the writers from a list of the coordinator, beside those before: of a list that has no place among the
+     * messages, one without a writer may come before the last messages of that writer.
+     */
+    public void extend(byte[] list) {
+        writers = writers.updated(list, settings).and(writers);
+    }
+
     /** True if the message is to be dropped; counts it, and takes a stamp from it that is not believed. */
     public boolean drops(Message message, ReceiveBuffer buffer) {
         if (message.stamp != null && !writers.believes(message.stamp)) {

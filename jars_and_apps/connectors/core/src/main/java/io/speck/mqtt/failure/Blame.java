@@ -27,7 +27,8 @@ public final class Blame {
     private static final int DEEPEST = 50;
     /** Where an engine writes to a network or to its state: an error from there is not the message's. */
     private static final List<String> ENGINE_FRAMES = List.of("org.apache.flink.runtime.io.",
-            "org.apache.flink.runtime.state.", "org.apache.flink.state.", "io.speck.mqtt.writer.", "io.speck.mqtt.net.");
+            "org.apache.flink.runtime.state.", "org.apache.flink.state.", "io.speck.mqtt.writer.", "io.speck.mqtt.net.",
+            "io.speck.kafka.", "io.speck.shaded.kafka.");
     private static final List<String> ENGINE_ERRORS = List.of("CancelTaskException", "TaskKilledException",
             "FetchFailedException", "CommitDeniedException", "TaskCompletionListenerException");
     /** Raised by data, though some of them are subclasses of {@link IOException}. */

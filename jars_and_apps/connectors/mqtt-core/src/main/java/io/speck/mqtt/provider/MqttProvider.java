@@ -15,7 +15,7 @@ import io.speck.mqtt.writer.MqttSink;
 public final class MqttProvider implements BrokerProvider {
     @Override
     public boolean serves(BrokerAddress address) {
-        return true;
+        return !address.kafka();
     }
 
     @Override

@@ -1,0 +1,483 @@
+"""The Kafka broker as SpecK uses it: for each job a place in its topic, an owner, and a fence.
+
+A session is a note in the control topic, and the offsets committed to the group of its name.  No call
+disturbs its reader, which is a member of no group.  The note names the owner, and no call changes a session
+of another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from binders.kafka.address import BrokerAddress
+from binders.kafka.client import TIMEOUT, Client, Connected
+from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
+from binders.kafka.names import CONTROL, topic_fault
+from speck.binder import MOST_COUNTED, BrokerBinder, OwnedSession
+from speck.core.inventory import Inventory
+from speck.core.runtime import Checkup
+from speck.errors import Fault, InvalidInput, Rejected, SessionOfAnother
+
+KEPT_SECONDS = 7 * 24 * 3600.0  # for which messages are kept that all have read
+
+_POLL = 0.1  # s
+_MOST_MARKERS = 1000
+_IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
+_UNKNOWN_TOPIC = 3  # the error code of a topic that there is not
+
+# A topic that SpecK makes keeps messages until they are deleted: a job that is away finds all of them.
+_KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+_T = TypeVar("_T")
+
+
+class KafkaBroker(BrokerBinder):
+    """The :class:`~speck.binder.BrokerBinder` of one Kafka cluster.
+
+    Each call takes ``timeout`` seconds at most.  Raises :class:`~speck.errors.Unreachable`,
+    :class:`~speck.errors.OutcomeUnknown` or :class:`~speck.errors.Rejected`, and
+    :class:`~speck.errors.InvalidInput` for an address or a topic that is invalid.
+    """
+
+    def __init__(self, address: str, inventory: Inventory, *, timeout: float = TIMEOUT) -> None:
+        """Parse the broker's address; nothing is connected yet."""
+        self._address = BrokerAddress.parse(address)
+        self._client = Client(self._address, timeout)
+        self._log = ControlLog(self._address.text)
+        self._owner = ""
+        self._markers: dict[tuple[str, str], dict[int, int]] = {}
+
+    @property
+    def address(self) -> str:
+        """The broker's address, as written."""
+        return self._address.text
+
+    def take_owner(self, owner: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.take_owner`."""
+        self._owner = owner
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def check(self) -> None:
+        """See :meth:`speck.binder.BrokerBinder.check`; makes the topics of SpecK's own."""
+        self._client.run("its own topics cannot be made", ensure_own_topics, writes=True)
+
+    def checkup(self) -> Checkup:
+        """The id of the cluster, and the number of its brokers."""
+        found = self._client.run(
+            "the cluster cannot be described", lambda each: each.admin.describe_cluster()
+        )
+        return Checkup(
+            version=f"Kafka, cluster {found['cluster_id']}", limits={"brokers": len(found["brokers"])}
+        )
+
+    def warnings(self) -> list[str]:
+        """The settings of the cluster by which it loses messages, a sentence each."""
+        self.check()
+        return []
+
+    # --- sessions
+
+    def ensure_topic(self, topic: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.ensure_topic`."""
+        _check_topic(topic)
+        self._write(f"topic {topic!r} cannot be made", lambda each: self._topic_id(each, topic))
+
+    def ensure_session(self, session: str, topic: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.ensure_session`; a new one begins at the end of its topic."""
+        _check_topic(topic)
+        self._write(f"session {session!r} cannot be made", lambda each: self._ensure(each, session, topic))
+
+    def session_exists(self, session: str) -> bool:
+        """See :meth:`speck.binder.BrokerBinder.session_exists`."""
+        return bool(self._read(lambda _: self._note(session).get("ids")))
+
+    def claim_session(self, session: str, topic: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.claim_session`.
+
+        A session whose topic was made anew, or whose place expired, begins at the beginning of the topic.
+        """
+        self._write(f"session {session!r} cannot be claimed", lambda each: self._claim(each, session, topic))
+
+    def delete_session(self, session: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.delete_session`; a tombstone takes the place of the fence."""
+        self._write(f"session {session!r} cannot be deleted", lambda each: self._delete(each, session))
+
+    def fence(self, session: str, attempt: int) -> None:
+        """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
+        self._write(f"session {session!r} cannot be fenced", lambda each: self._fence(each, session, attempt))
+
+    def fenced(self, session: str) -> int:
+        """See :meth:`speck.binder.BrokerBinder.fenced`."""
+
+        def fenced(_: Connected) -> int:
+            self._reject_foreign(session)
+            return max(0, self._attempt(session))
+
+        return self._read(fenced)
+
+    def readers(self, sessions: Sequence[str]) -> dict[str, int]:
+        """See :meth:`speck.binder.BrokerBinder.readers`; by the claims of the readers."""
+
+        def readers(_: Connected) -> dict[str, int]:
+            claims = {each: self._log.get(f"claim/{each}").get("attempt") for each in sessions}
+            return {name: number for name, number in claims.items() if isinstance(number, int)}
+
+        return self._read(readers)
+
+    def name_writers(self, session: str, writers: Sequence[str]) -> None:
+        """See :meth:`speck.binder.BrokerBinder.name_writers`."""
+
+        def name(connected: Connected) -> None:
+            self._reject_foreign(session)
+            self._put(connected, f"writers/{session}", {"writers": list(writers)})
+
+        self._write(f"the writers of session {session!r} cannot be named", name)
+
+    def drained(self, session: str, marker: str, seconds: float) -> bool | None:
+        """See :meth:`speck.binder.BrokerBinder.drained`.
+
+        True once the fenced attempt has committed what was in the topic at the first call with the marker.
+        """
+        deadline = time.monotonic() + seconds
+        self._write(f"session {session!r} cannot be drained", lambda each: self._order(each, session, marker))
+        while not self._read(lambda each: self._has_passed(each, session, marker)):
+            if time.monotonic() + _POLL > deadline:
+                return False
+            time.sleep(_POLL)
+        self._markers.pop((session, marker), None)
+        return True
+
+    def waiting(self, session: str) -> int:
+        """See :meth:`speck.binder.BrokerBinder.waiting`, by offsets.
+
+        These count the marks of transactions too.
+        """
+
+        def waiting(connected: Connected) -> int:
+            self._reject_foreign(session)
+            total = 0
+            for topic in self._topics(session):
+                ends = _ends(connected, topic)
+                place = self._place(connected, session, topic)
+                total += (
+                    sum(max(0, end - place[0].get(part, 0)) for part, end in ends.items()) if place else 0
+                )
+            return min(MOST_COUNTED, total)
+
+        return self._read(waiting)
+
+    def purge(self) -> None:
+        """See :meth:`speck.binder.BrokerBinder.purge`; keeps a week in any case, also of what all have read.
+
+        Of topics that SpecK has made; not of one with a session whose place has expired.
+        """
+
+        def purge(connected: Connected) -> None:
+            noted = self._log.below("note/")
+            for topic, made in self._log.below("topic/").items():
+                (found,) = describe(connected, topic)
+                if found["error_code"] or str(found["topic_id"]) != made.get("id"):
+                    continue
+                sessions = [name for name, note in noted.items() if topic in _ids(note)]
+                places = [self._place(connected, each, topic) for each in sessions]
+                if all(each is not None for each in places):
+                    needed = [each[0] for each in places if each is not None]
+                    _delete_before(connected, topic, needed)
+
+        self._write("messages cannot be deleted", purge)
+
+    # --- owners
+
+    def foreign_sessions(self) -> list[OwnedSession]:
+        """See :meth:`speck.binder.BrokerBinder.foreign_sessions`."""
+        if not self._owner:
+            return []
+        others = (each for each in self.owned_sessions() if each.owner != self._owner)
+        return [OwnedSession(each.session, each.owner, each.topics) for each in others]
+
+    def owned_sessions(self) -> list[OwnedSession]:
+        """See :meth:`speck.binder.BrokerBinder.owned_sessions`."""
+
+        def owned(_: Connected) -> list[OwnedSession]:
+            return [
+                OwnedSession(name, _owner(note), tuple(_strings(note)), max(0, self._attempt(name)))
+                for name, note in self._log.below("note/").items()
+                if _owner(note)
+            ]
+
+        return self._read(owned)
+
+    def adopt_session(self, session: str, former: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.adopt_session`."""
+
+        def adopt(connected: Connected) -> None:
+            note, fence = self._note(session), self._log.get(f"fence/{session}")
+            if self._owner_of(session) != former:
+                self._reject_foreign(session)
+            if fence.get("deleted") is True:
+                return
+            for key, record in ((f"note/{session}", note), (f"fence/{session}", fence)):
+                if record and _owner(record) != self._owner:
+                    self._put(connected, key, record | self._owned())
+
+        self._write(f"session {session!r} cannot be adopted", adopt)
+
+    # --- internals
+
+    def _read(self, work: Callable[[Connected], _T]) -> _T:
+        return self._client.run(f"{CONTROL} cannot be read", lambda each: self._refreshed(each, work))
+
+    def _write(self, doing: str, work: Callable[[Connected], _T]) -> _T:
+        return self._client.run(doing, lambda each: self._refreshed(each, work), writes=True)
+
+    def _refreshed(self, connected: Connected, work: Callable[[Connected], _T]) -> _T:
+        deadline = time.monotonic() + self._client.timeout
+        self._log.refresh(connected, self._client.generation, deadline)
+        return work(connected)
+
+    def _put(self, connected: Connected, key: str, content: dict[str, Any] | None) -> None:
+        self._log.write(connected, key, content, self._client.timeout)
+
+    def _owned(self) -> dict[str, str]:
+        return {"owner": self._owner} if self._owner else {}
+
+    def _note(self, session: str) -> dict[str, Any]:
+        return self._log.get(f"note/{session}")
+
+    def _topics(self, session: str) -> list[str]:
+        return _strings(self._note(session))
+
+    def _attempt(self, session: str) -> int:
+        """The attempt that the fence or the tombstone names; -1 for none."""
+        number = self._log.get(f"fence/{session}").get("attempt")
+        return number if isinstance(number, int) else -1
+
+    def _owner_of(self, session: str) -> str:
+        note, fence = self._note(session), self._log.get(f"fence/{session}")
+        if fence.get("deleted") is True and not note:
+            return ""
+        return _owner(note) or _owner(fence)
+
+    def _reject_foreign(self, session: str) -> None:
+        owner = self._owner_of(session)
+        if self._owner and owner and owner != self._owner:
+            raise SessionOfAnother(
+                f"session {session!r} at broker {self.address} belongs to another SpecK, with store {owner} "
+                f"(this one has store {self._owner}): give the job another name here, or delete it there",
+                address=self.address,
+            )
+
+    def _ensure(self, connected: Connected, session: str, topic: str) -> None:
+        self._reject_foreign(session)
+        note, topic_id = self._note(session), self._topic_id(connected, topic)
+        self._reject_members(connected, session)
+        if _ids(note).get(topic) != topic_id:
+            known = topic in _ids(note)
+            self._commit(
+                connected, session, topic, _begins(connected, topic) if known else _ends(connected, topic)
+            )
+        elif self._place(connected, session, topic) is None:
+            self._commit(connected, session, topic, _begins(connected, topic))
+        desired = {"topics": [topic], "ids": {topic: topic_id}} | self._owned()
+        if note != desired:
+            self._put(connected, f"note/{session}", desired)
+        for other in _ids(note):
+            if other != topic:
+                self._forget(connected, session, other)
+
+    def _topic_id(self, connected: Connected, topic: str) -> str:
+        """The id of a topic, which is made if there is none."""
+        (found,) = describe(connected, topic)
+        if found["error_code"] == _UNKNOWN_TOPIC:
+            make_topic(connected, topic, _KEPT)
+            (found,) = describe(connected, topic)
+            self._put(connected, f"topic/{topic}", {"id": str(found["topic_id"])})
+        return str(found["topic_id"])
+
+    def _claim(self, connected: Connected, session: str, topic: str) -> None:
+        self._reject_foreign(session)
+        note = self._note(session)
+        if self._log.get(f"fence/{session}").get("deleted") is True and not note:
+            return
+        if _ids(note):
+            self._ensure(connected, session, topic)
+        elif _owner(note) != self._owner or not note:
+            self._put(connected, f"note/{session}", {"topics": [topic]} | self._owned())
+
+    def _delete(self, connected: Connected, session: str) -> None:
+        self._reject_foreign(session)
+        note, fence = self._note(session), self._log.get(f"fence/{session}")
+        if not note and not fence:
+            return
+        attempt, deleted = self._attempt(session), fence.get("deleted") is True
+        number = attempt if deleted else max(attempt, 0) + 1
+        self._put(connected, f"fence/{session}", {"attempt": number, "deleted": True} | self._owned())
+        for topic in _ids(note):
+            self._forget(connected, session, topic)
+        for kind in ("writers", "claim", "drain", "note"):
+            if self._log.get(f"{kind}/{session}"):
+                self._put(connected, f"{kind}/{session}", None)
+
+    def _fence(self, connected: Connected, session: str, attempt: int) -> None:
+        self._reject_foreign(session)
+        fenced, deleted = self._attempt(session), self._log.get(f"fence/{session}").get("deleted") is True
+        if deleted or fenced < attempt:
+            self._put(connected, f"fence/{session}", {"attempt": max(fenced, attempt)} | self._owned())
+
+    def _order(self, connected: Connected, session: str, marker: str) -> None:
+        self._reject_foreign(session)
+        if (session, marker) in self._markers:
+            return
+        topics = self._topics(session)
+        ends = _ends(connected, topics[0]) if topics else {}
+        while len(self._markers) >= _MOST_MARKERS:
+            self._markers.pop(next(iter(self._markers)), None)
+        self._markers[session, marker] = ends
+        order = {"marker": marker, "ends": {str(part): end for part, end in ends.items()}}
+        self._put(connected, f"drain/{session}", order)
+
+    def _has_passed(self, connected: Connected, session: str, marker: str) -> bool:
+        topics, ends = self._topics(session), self._markers.get((session, marker))
+        place = self._place(connected, session, topics[0]) if topics else None
+        if place is None or ends is None:
+            return False
+        offsets, metadata = place
+        fenced = self._attempt(session)
+        by_reader = fenced >= 0 and metadata.get("attempt") == fenced and "messages" in metadata
+        return by_reader and all(offsets.get(part, 0) >= end for part, end in ends.items())
+
+    def _place(
+        self, connected: Connected, session: str, topic: str
+    ) -> tuple[dict[int, int], Mapping[str, Any]] | None:
+        """The offsets committed for a topic by partition, and the metadata of a commit; ``None`` for none."""
+        found = connected.admin.list_group_offsets({session: None}).get(session, {})
+        own = {each.partition: at for each, at in found.items() if each.topic == topic and at.offset >= 0}
+        if not own:
+            return None
+        metadata = [_parsed(at.metadata) for at in own.values()]
+        oldest = min(metadata, key=lambda each: each.get("attempt", -1))
+        return {part: at.offset for part, at in own.items()}, oldest
+
+    def _commit(self, connected: Connected, session: str, topic: str, place: Mapping[int, int]) -> None:
+        from kafka import TopicPartition
+        from kafka.structs import OffsetAndMetadata
+
+        offsets = {
+            TopicPartition(topic, part): OffsetAndMetadata(at, "{}", None) for part, at in place.items()
+        }
+        found = connected.admin.alter_group_offsets(session, offsets)
+        _raise_first(found.values())
+
+    def _forget(self, connected: Connected, session: str, topic: str) -> None:
+        """Delete the place of a session in a topic; the group goes with its last place."""
+        from kafka.errors import GroupIdNotFoundError, GroupSubscribedToTopicError
+
+        place = self._place(connected, session, topic)
+        if place is None:
+            return
+        if self._topics(session) == [topic]:
+            connected.admin.delete_groups([session])
+            return
+        from kafka import TopicPartition
+
+        try:
+            connected.admin.delete_group_offsets(session, [TopicPartition(topic, part) for part in place[0]])
+        except (GroupIdNotFoundError, GroupSubscribedToTopicError):
+            return
+
+    def _reject_members(self, connected: Connected, session: str) -> None:
+        """Raise for a group that has members, which no session of SpecK's has."""
+        found = connected.admin.describe_groups([session]).get(session, {})
+        for member in found.get("members") or ():
+            raise Rejected(
+                f"{self.address}: group {session!r} is used by client {member.get('client_id')!r} at "
+                f"{member.get('client_host')} (expected a group without members)",
+                address=self.address,
+            )
+
+
+def _partitions(connected: Connected, topic: str) -> list[Any]:
+    from kafka import TopicPartition
+
+    (found,) = describe(connected, topic)
+    return [TopicPartition(topic, each["partition_index"]) for each in found["partitions"]]
+
+
+def _ends(connected: Connected, topic: str) -> dict[int, int]:
+    """The end of each partition, up to which readers of committed records read."""
+    from kafka.admin import OffsetSpec
+
+    specs = dict.fromkeys(_partitions(connected, topic), OffsetSpec.LATEST)
+    found = connected.admin.list_partition_offsets(specs, isolation_level="read_committed")
+    return {each.partition: at.offset for each, at in found.items()}
+
+
+def _begins(connected: Connected, topic: str) -> dict[int, int]:
+    from kafka.admin import OffsetSpec
+
+    found = connected.admin.list_partition_offsets(
+        dict.fromkeys(_partitions(connected, topic), OffsetSpec.EARLIEST)
+    )
+    return {each.partition: at.offset for each, at in found.items()}
+
+
+def _delete_before(connected: Connected, topic: str, places: Sequence[Mapping[int, int]]) -> None:
+    """Delete the records that lie before all of these places, and are older than :data:`KEPT_SECONDS`."""
+    from kafka.admin import OffsetTimestamp
+
+    moment = OffsetTimestamp(int((time.time() - KEPT_SECONDS) * 1000))
+    begins, ends = _begins(connected, topic), _ends(connected, topic)
+    aged = connected.admin.list_partition_offsets(dict.fromkeys(_partitions(connected, topic), moment))
+    before = {}
+    for part, at in aged.items():
+        young = at.offset if at.offset >= 0 else ends[part.partition]
+        needed = min([young, *(each.get(part.partition, 0) for each in places)])
+        if needed > begins[part.partition]:
+            before[part] = needed
+    if before:
+        connected.admin.delete_records(before)
+
+
+def _raise_first(errors: Any) -> None:
+    from kafka.errors import NoError
+
+    for error in errors:
+        if error is not NoError and error is not None:
+            raise error() if isinstance(error, type) else error
+
+
+def _check_topic(topic: str) -> None:
+    fault = topic_fault(topic)
+    if fault is not None:
+        shown = topic if len(topic) <= 100 else topic[:100] + "..."
+        raise InvalidInput([Fault(f"{shown!r} {fault}", field="source_topic", value=shown)], "topic")
+
+
+def _parsed(metadata: str) -> dict[str, Any]:
+    try:
+        content = json.loads(metadata)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _strings(note: Mapping[str, Any]) -> list[str]:
+    topics = note.get("topics")
+    return [each for each in topics if isinstance(each, str)] if isinstance(topics, list) else []
+
+
+def _ids(note: Mapping[str, Any]) -> dict[str, str]:
+    ids = note.get("ids")
+    return {str(topic): str(one) for topic, one in ids.items()} if isinstance(ids, dict) else {}
+
+
+def _owner(record: Mapping[str, Any]) -> str:
+    owner = record.get("owner")
+    return owner if isinstance(owner, str) and _IDENTITY.fullmatch(owner) else ""

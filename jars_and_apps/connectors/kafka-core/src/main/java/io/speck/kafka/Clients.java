@@ -1,0 +1,108 @@
+package io.speck.kafka;
+
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/** Makes the clients of a broker, and translates their errors. */
+final class Clients {
+    /** Many jobs may share one server: a fetch takes less memory than by default (50 MB). */
+    private static final int MOST_FETCHED = 8 << 20;
+    private static final int LONGEST_POLL_MILLIS = 100;
+    private static final int LARGEST_MESSAGE = 8 << 20;
+    private static final long QUEUE_BYTES = 8 << 20;
+    private static final int LONGEST_REQUEST_MILLIS = 30_000;
+
+    private Clients() {}
+
+    static KafkaConsumer<byte[], byte[]> consumer(SourceSettings settings) {
+        Map<String, Object> options = new HashMap<>();
+        options.put(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, servers(settings.login()));
+        options.put(ConsumerConfig.CLIENT_ID_CONFIG, settings.clientId());
+        options.put(ConsumerConfig.GROUP_ID_CONFIG, settings.clientId());
+        options.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false);
+        options.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
+        options.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
+        options.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, (int) Math.min(MOST_FETCHED, settings.bufferBytes()));
+        options.put(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, LONGEST_POLL_MILLIS);
+        options.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 2000);
+        options.put(ConsumerConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, (int) settings.connectTimeout().toMillis());
+        options.put(ConsumerConfig.REQUEST_TIMEOUT_MS_CONFIG, request(settings.connectTimeout()));
+        return new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    static KafkaProducer<byte[], byte[]> producer(SinkSettings settings) {
+        long flush = settings.flushTimeout().toMillis();
+        Map<String, Object> options = new HashMap<>();
+        options.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, servers(settings.login()));
+        options.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
+        options.put(ProducerConfig.ACKS_CONFIG, "all");
+        options.put(ProducerConfig.LINGER_MS_CONFIG, 1);
+        options.put(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, request(settings.flushTimeout()));
+        options.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, (int) Math.min(Integer.MAX_VALUE, flush + 1));
+        options.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, flush);
+        options.put(ProducerConfig.BUFFER_MEMORY_CONFIG, QUEUE_BYTES);
+        options.put(ProducerConfig.MAX_REQUEST_SIZE_CONFIG, LARGEST_MESSAGE);
+        return new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    /** The id of a topic, which another topic of the same name does not have. */
+    static String topicId(SourceSettings settings) throws InterruptedException {
+        Map<String, Object> options = new HashMap<>();
+        options.put(AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, servers(settings.login()));
+        options.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, (int) settings.connectTimeout().toMillis());
+        options.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, request(settings.connectTimeout()));
+        try (Admin admin = Admin.create(options)) {
+            String topic = settings.topic();
+            return admin.describeTopics(List.of(topic)).topicNameValues().get(topic).get().topicId().toString();
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof UnknownTopicOrPartitionException) {
+                throw new BrokerException("broker " + settings.login() + " has no topic '" + settings.topic()
+                        + "' (apply the composition again, which makes it)", true);
+            }
+            throw new BrokerException("broker " + settings.login() + ": topic '" + settings.topic() + "': "
+                    + e.getCause().getMessage(), e.getCause());
+        }
+    }
+
+    private static String servers(Login login) {
+        String host = login.address().host();
+        return (host.contains(":") ? "[" + host + "]" : host) + ":" + login.address().port();
+    }
+
+    private static int request(Duration limit) {
+        return (int) Math.max(1, Math.min(LONGEST_REQUEST_MILLIS, limit.toMillis()));
+    }
+
+    /** Translates an error of a client; an interruption is thrown as one. */
+    static BrokerException translated(Login login, String doing, KafkaException error) throws InterruptedException {
+        if (error instanceof InterruptException) {
+            Thread.interrupted(); // the client has set it again
+            InterruptedException stopped = new InterruptedException("interrupted at broker " + login);
+            stopped.initCause(error);
+            throw stopped;
+        }
+        boolean refused = error instanceof AuthorizationException || error instanceof AuthenticationException;
+        String text = "broker " + login + ": " + doing + ": " + error.getMessage();
+        return refused ? new BrokerException(text, true) : new BrokerException(text, error);
+    }
+}

@@ -1,0 +1,20 @@
+package io.speck.kafka;
+
+import io.speck.connector.reader.Message;
+import io.speck.mqtt.stamp.Stamp;
+
+/** A received record. */
+final class KafkaMessage extends Message {
+    /** The place of a packet id; 0 would count it as a message without acknowledgement. */
+    private static final int ACKNOWLEDGED = 1;
+
+    final int partition;
+    /** Its offset in the partition. */
+    final long position;
+
+    KafkaMessage(int partition, long position, int hash, String topic, byte[] payload, long millis, Stamp stamp) {
+        super(ACKNOWLEDGED, hash, topic, payload, millis, stamp);
+        this.partition = partition;
+        this.position = position;
+    }
+}

@@ -1,0 +1,52 @@
+package io.speck.kafka;
+
+import io.speck.connector.BrokerProvider;
+import io.speck.connector.MessageSink;
+import io.speck.connector.MessageSource;
+import io.speck.connector.reader.BatchJournal;
+import io.speck.mqtt.BrokerAddress;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
+
+/** Brokers with the protocol of Kafka. */
+public final class KafkaProvider implements BrokerProvider {
+    @Override
+    public boolean serves(BrokerAddress address) {
+        return address.kafka();
+    }
+
+    @Override
+    public MessageSource batches(SourceSettings settings, BatchJournal journal) {
+        return new KafkaSource(settings, journal, false);
+    }
+
+    @Override
+    public MessageSource streaming(SourceSettings settings, BatchJournal journal) {
+        return new KafkaSource(settings, journal, true);
+    }
+
+    @Override
+    public MessageSink sink(SinkSettings settings, boolean lenient) throws InterruptedException {
+        return new KafkaSink(settings, lenient);
+    }
+
+    @Override
+    public void takeOver(SinkSettings settings) {
+        // Nothing is on disk: the broker acknowledges what it has stored.
+    }
+
+    @Override
+    public String checkTopic(String name) {
+        return Topics.checked(name);
+    }
+
+    @Override
+    public String checkFilter(String filter) {
+        return Topics.checked(filter);
+    }
+
+    @Override
+    public void stop() {
+        Producers.closeAll();
+    }
+}

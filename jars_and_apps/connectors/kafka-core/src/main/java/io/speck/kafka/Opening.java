@@ -1,0 +1,224 @@
+package io.speck.kafka;
+
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.DataLossException;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * The first requests of a reader, in the thread that opens it: the control topic to its end, the claim of the fence, the
+ * place, and the messages of a batch that is run again.
+ */
+final class Opening implements AutoCloseable {
+    private static final Duration POLL = Duration.ofMillis(100);
+
+    /** A message of a batch that is run again, and its run in the batch's record. */
+    record Again(KafkaMessage message, KafkaBatchRecord.Run run) {}
+
+    private final SourceSettings settings;
+    private final Control control;
+    private final TopicPartition controlPartition = new TopicPartition(Topics.CONTROL, 0);
+    private final KafkaConsumer<byte[], byte[]> consumer;
+    private final long deadline;
+    private List<TopicPartition> data = List.of();
+    private String topicId;
+    private long controlPosition;
+    private boolean handedOver;
+
+    Opening(SourceSettings settings, Control control) {
+        this.settings = settings;
+        this.control = control;
+        this.deadline = System.nanoTime() + settings.connectTimeout().toNanos();
+        this.consumer = Clients.consumer(settings);
+    }
+
+    /** Reads the control topic and claims the fence. */
+    void connect() throws InterruptedException {
+        topicId = Clients.topicId(settings);
+        data = partitions(settings.topic());
+        if (settings.fenceTopic() == null) {
+            return;
+        }
+        partitions(Topics.CONTROL);
+        consumer.assign(List.of(controlPartition));
+        consumer.seekToBeginning(List.of(controlPartition));
+        readControl();
+        claim();
+        while (!control.claimed()) {
+            readControl();
+        }
+        controlPosition = consumer.position(controlPartition);
+    }
+
+    private List<TopicPartition> partitions(String topic) {
+        List<PartitionInfo> found = consumer.partitionsFor(topic);
+        if (found == null || found.isEmpty()) {
+            throw new BrokerException("broker " + settings.login() + " has no topic '" + topic
+                    + "' (apply the composition again, which makes it)", true);
+        }
+        return found.stream().map(each -> new TopicPartition(topic, each.partition())).toList();
+    }
+
+    private void readControl() {
+        long end = consumer.endOffsets(List.of(controlPartition)).get(controlPartition);
+        while (consumer.position(controlPartition) < end) {
+            checkTime();
+            consumer.poll(POLL).forEach(control::take);
+        }
+    }
+
+    private void claim() throws InterruptedException {
+        SinkSettings writer = new SinkSettings(settings.login(), settings.connectTimeout());
+        Producers.Shared shared = Producers.acquire(writer);
+        try {
+            byte[] key = control.claimKey().getBytes(StandardCharsets.UTF_8);
+            shared.producer.send(new ProducerRecord<>(Topics.CONTROL, 0, key, control.claim())).get();
+        } catch (java.util.concurrent.ExecutionException e) {
+            throw new BrokerException("broker " + settings.login() + ": the fence cannot be claimed: "
+                    + e.getCause().getMessage(), e.getCause());
+        } finally {
+            Producers.release(shared, false);
+        }
+    }
+
+    private void checkTime() {
+        if (System.nanoTime() - deadline > 0) {
+            throw new BrokerException("broker " + settings.login() + " did not send what the reader needs to begin within "
+                    + settings.connectTimeout().toSeconds() + " s", false);
+        }
+    }
+
+    /** The id of the topic. */
+    String topicId() {
+        return topicId;
+    }
+
+    /**
+     * The place to continue at: of the engine's state, or else of the session's group; the beginning of a topic that was
+     * made anew.
+     */
+    Place place(Records.Recovered recovered) {
+        if (recovered.place() != null) {
+            return recovered.place();
+        }
+        if (recovered.madeAnew()) {
+            Map<Integer, Long> begins = new HashMap<>();
+            consumer.beginningOffsets(data).forEach((partition, offset) -> begins.put(partition.partition(), offset));
+            return new Place(begins);
+        }
+        Map<TopicPartition, OffsetAndMetadata> found = consumer.committed(new HashSet<>(data));
+        Map<Integer, Long> offsets = new HashMap<>();
+        found.forEach((partition, offset) -> {
+            if (offset != null) {
+                offsets.put(partition.partition(), offset.offset());
+            }
+        });
+        if (offsets.isEmpty()) {
+            throw new BrokerException("broker " + settings.login() + " has no place of session '" + settings.clientId()
+                    + "' in topic '" + settings.topic() + "' (apply the composition again)", true);
+        }
+        return new Place(offsets);
+    }
+
+    /**
+     * Reads the messages of a batch again.
+     *
+     * @throws DataLossException if the broker does not have them any more
+     */
+    List<Again> readAgain(KafkaBatchRecord batch, RecordDecoder decoder) {
+        Map<Integer, Iterator<ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
+        for (int partition : batch.runs().stream().map(KafkaBatchRecord.Run::partition).collect(Collectors.toSet())) {
+            found.put(partition, read(batch, partition).iterator());
+        }
+        List<Again> messages = new ArrayList<>();
+        for (KafkaBatchRecord.Run run : batch.runs()) {
+            Iterator<ConsumerRecord<byte[], byte[]>> records = found.get(run.partition());
+            for (long offset = run.first(); offset < run.first() + run.count(); offset++) {
+                ConsumerRecord<byte[], byte[]> record = records.hasNext() ? records.next() : null;
+                if (record == null || record.offset() != offset) {
+                    throw new DataLossException(settings.session() + ": message " + offset + " of partition "
+                            + run.partition() + " of topic '" + settings.topic()
+                            + "', which a batch has to return again, is not there any more");
+                }
+                messages.add(new Again(decoder.decode(record), run));
+            }
+        }
+        return messages;
+    }
+
+    /** The records of a partition that a batch has, in order. */
+    private List<ConsumerRecord<byte[], byte[]>> read(KafkaBatchRecord batch, int partition) {
+        List<KafkaBatchRecord.Run> runs = batch.runs().stream().filter(each -> each.partition() == partition).toList();
+        TopicPartition from = new TopicPartition(settings.topic(), partition);
+        long end = batch.after().of(partition);
+        checkThere(from, runs.get(0).first(), end);
+        consumer.assign(List.of(from));
+        consumer.seek(from, runs.get(0).first());
+        List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
+        while (consumer.position(from) < end) {
+            checkTime();
+            ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
+            for (ConsumerRecord<byte[], byte[]> each : polled) {
+                if (each.offset() < end && isIn(runs, each.offset())) {
+                    records.add(each);
+                }
+            }
+        }
+        return records;
+    }
+
+    private void checkThere(TopicPartition partition, long first, long end) {
+        List<TopicPartition> only = List.of(partition);
+        long begins = consumer.beginningOffsets(only).get(partition);
+        long ends = consumer.endOffsets(only).get(partition);
+        if (begins > first || ends < end) {
+            throw new DataLossException(settings.session() + ": partition " + partition.partition() + " of topic '"
+                    + settings.topic() + "' has the messages " + begins + " to " + (ends - 1) + ", and a batch has to return "
+                    + first + " to " + (end - 1) + " again (they were deleted, or the topic was made anew)");
+        }
+    }
+
+    private static boolean isIn(Collection<KafkaBatchRecord.Run> runs, long offset) {
+        return runs.stream().anyMatch(each -> offset >= each.first() && offset < each.first() + each.count());
+    }
+
+    /** Begins to poll from a place. */
+    Poller begin(Poller.Reader reader, Place place) {
+        List<TopicPartition> all = new ArrayList<>(data);
+        if (settings.fenceTopic() != null) {
+            all.add(controlPartition);
+        }
+        consumer.assign(all);
+        data.forEach(each -> consumer.seek(each, place.of(each.partition())));
+        if (settings.fenceTopic() != null) {
+            consumer.seek(controlPartition, controlPosition);
+        }
+        handedOver = true;
+        return new Poller(settings, consumer, topicId, reader, data, controlPartition);
+    }
+
+    @Override
+    public void close() {
+        if (!handedOver) {
+            consumer.close(CloseOptions.timeout(Duration.ZERO));
+        }
+    }
+}

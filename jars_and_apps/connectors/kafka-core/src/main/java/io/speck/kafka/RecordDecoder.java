@@ -1,0 +1,65 @@
+package io.speck.kafka;
+
+import io.speck.connector.reader.Message;
+import io.speck.mqtt.stamp.Stamp;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+
+/** Decodes records to messages. */
+final class RecordDecoder {
+    /** The header with the name of the writing job. */
+    static final String JOB = Stamp.JOB;
+    /** The header with the rest of the stamp. */
+    static final String SEQUENCE = Stamp.SEQUENCE;
+
+    private static final byte[] NOTHING = new byte[0];
+
+    private String lastTopic = "";
+    private byte[] lastTopicBytes = NOTHING;
+
+    /** A null content reads as an empty one; headers that are no text are no stamp. */
+    KafkaMessage decode(ConsumerRecord<byte[], byte[]> record) {
+        if (!record.topic().equals(lastTopic)) {
+            lastTopic = record.topic();
+            lastTopicBytes = lastTopic.getBytes(StandardCharsets.UTF_8);
+        }
+        byte[] payload = record.value() == null ? NOTHING : record.value();
+        Header jobHeader = record.headers().lastHeader(JOB);
+        Header sequenceHeader = record.headers().lastHeader(SEQUENCE);
+        String job = text(jobHeader);
+        String sequence = text(sequenceHeader);
+        KafkaMessage message = new KafkaMessage(record.partition(), record.offset(),
+                Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload, record.timestamp(),
+                Stamp.parse(job, sequence));
+        message.key = record.key() == null ? null : new String(record.key(), StandardCharsets.UTF_8);
+        message.badStamp = message.stamp == null && (jobHeader != null || sequenceHeader != null);
+        message.textBytes = bytes(message.key) + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
+        return message;
+    }
+
+    /** Adds a stamp to the headers of a record. */
+    static void stamp(Headers headers, byte[] job, byte[] sequence) {
+        headers.add(JOB, job);
+        headers.add(SEQUENCE, sequence);
+    }
+
+    private static String text(Header header) {
+        if (header == null || header.value() == null) {
+            return null;
+        }
+        try {
+            return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(header.value())).toString();
+        } catch (CharacterCodingException e) {
+            return null;
+        }
+    }
+
+    /** The memory of a text, which may need two bytes for each character. */
+    private static int bytes(String text) {
+        return text == null ? 0 : 2 * text.length();
+    }
+}

@@ -1,0 +1,92 @@
+"""A real Kafka of its own for tests, on free loopback ports.
+
+Its files stay over :meth:`kill` and :meth:`start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from binders.kafka.local import KAFKA_SERVER
+from speck.local.state import free_ports
+from testbed.servers.base import RealServer
+
+
+class KafkaServer(RealServer):
+    """One Kafka process, without replicas."""
+
+    log_name = "kafka.log"
+    start_timeout = 60.0
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.ports = free_ports(KAFKA_SERVER.ports, (), set())
+
+    @property
+    def port(self) -> int:
+        """The port of the broker."""
+        return self.ports[0]
+
+    @property
+    def address(self) -> str:
+        """The broker's address as a composition has it."""
+        return KAFKA_SERVER.address(self.ports)
+
+    def commands(self) -> Sequence[Sequence[str]]:
+        """See :meth:`RealServer.commands`; raises :class:`~speck.errors.LocalError` without Kafka's jars."""
+        return [KAFKA_SERVER.command(self.ports, self.directory, "")[0]]
+
+    def ready(self) -> bool:
+        """True if the broker answers."""
+        return KAFKA_SERVER.ready(self.ports)
+
+    def admin(self) -> Any:
+        """A client of the administrator, to be closed."""
+        from kafka.admin import KafkaAdminClient
+
+        return KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{self.port}")
+
+    def clear(self) -> None:
+        """Delete all topics but those of Kafka itself, and all groups."""
+        admin = self.admin()
+        try:
+            groups = [each["group_id"] for each in admin.list_groups()]
+            if groups:
+                admin.delete_groups(groups)
+            topics = [each for each in admin.list_topics() if not each.startswith("__")]
+            if topics:
+                admin.delete_topics(topics)
+        finally:
+            admin.close()
+
+    def publish(self, topic: str, values: Sequence[bytes], key: bytes | None = None) -> None:
+        """Append values to a topic that there is, in order."""
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{self.port}", acks="all", linger_ms=5)
+        try:
+            sent = [producer.send(topic, value=each, key=key) for each in values]
+            producer.flush(30)
+            assert all(each.succeeded() for each in sent)
+        finally:
+            producer.close()
+
+    def read(self, topic: str) -> list[bytes]:
+        """All values of a topic, by partition and offset."""
+        from kafka import KafkaConsumer, TopicPartition
+
+        consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{self.port}", enable_auto_commit=False)
+        try:
+            parts = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic) or ()]
+            consumer.assign(parts)
+            consumer.seek_to_beginning(*parts)
+            ends = consumer.end_offsets(parts)
+            found: dict[Any, list[bytes]] = {each: [] for each in parts}
+            while any(consumer.position(each) < ends[each] for each in parts):
+                for part, records in consumer.poll(500).items():
+                    found[part] += [each.value for each in records]
+            return [value for part in parts for value in found[part]]
+        finally:
+            consumer.close()

@@ -1,0 +1,118 @@
+"""Jobs at brokers of several kinds, over the doubles: topics that are made, and states of another kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.binder import BrokerKind, Registry
+from speck.coordinator import Coordinator, build
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.settings import Settings
+from speck.store import Store
+from testbed.benches import user
+from testbed.benches.jobs_by_hand import chain, composition, write_code
+from testbed.doubles.binders import InMemoryBroker, World, double_kinds
+
+pytestmark = pytest.mark.usefixtures("known_owner")
+
+LOG = "log://k:1"
+(JOB,) = chain("a")
+
+
+class LogBroker(InMemoryBroker):
+    """A broker where topics are made."""
+
+    def ensure_topic(self, topic: str) -> None:
+        with self._call("ensure_topic", topic):
+            pass
+
+    def purge(self) -> None:
+        with self._call("purge", ""):
+            pass
+
+
+@pytest.fixture(name="world")
+def world_fixture() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+@pytest.fixture(name="coordinator")
+def coordinator_fixture(tmp_path: Path, world: World) -> Iterator[Coordinator]:
+    def log(address: str, inventory: Inventory) -> LogBroker:
+        return LogBroker(world, address)
+
+    kinds = double_kinds(world)
+    registry = Registry(kinds.engines, (*kinds.brokers, BrokerKind("log", ("log",), log)))
+    with ExitStack() as stack:
+        store = stack.enter_context(Store(tmp_path / "store"))
+        settings = Settings(roots=(write_code(tmp_path),), period=0, drain=30.0)
+        made = build(store, registry, settings=settings).coordinator
+        stack.callback(made.close)
+        made.start()
+        yield made
+
+
+Applied = Callable[[Job], str]
+
+
+@pytest.fixture(name="apply")
+def apply_fixture(coordinator: Coordinator) -> Applied:
+    def apply(job: Job) -> str:
+        operation, _ = user.apply(coordinator, composition(job))
+        assert operation.wait(30)
+        return str(operation.to_dict())
+
+    return apply
+
+
+def calls(world: World, method: str) -> list[str]:
+    return [str(each) for each in world.calls if method in str(each)]
+
+
+def test_the_topic_of_a_sink_is_made_before_the_job_starts(world: World, apply: Applied) -> None:
+    apply(replace(JOB, sink_broker=LOG, sink_topic="made"))
+    made = [place for place, each in enumerate(world.calls) if "ensure_topic" in str(each)]
+    started = [place for place, each in enumerate(world.calls) if "submit" in str(each)]
+    assert len(made) == 1
+    assert "made" in str(world.calls[made[0]])
+    assert made < started
+
+
+def test_a_job_does_not_continue_from_its_state_at_a_broker_of_another_kind(
+    world: World, apply: Applied
+) -> None:
+    apply(JOB)
+    (running,) = world.running("a")
+    told = apply(replace(JOB, source_broker=LOG))
+    assert "cannot continue from its state at log://k:1, a broker of log: it reads at one of mqtt" in told
+    assert "upgrade: stateless" in told
+    assert world.running("a") == [running]
+    assert calls(world, "ensure_session") == [
+        each for each in calls(world, "ensure_session") if LOG not in each
+    ]
+
+
+def test_a_job_without_a_state_does(world: World, apply: Applied) -> None:
+    stateless = replace(JOB, upgrade="stateless")
+    apply(stateless)
+    apply(replace(stateless, source_broker=LOG))
+    (running,) = world.running("a")
+    assert running.job.source_broker == LOG
+
+
+def test_brokers_of_jobs_are_asked_to_delete_what_nobody_needs(
+    world: World, apply: Applied, coordinator: Coordinator
+) -> None:
+    apply(replace(JOB, sink_broker=LOG, sink_topic="made"))
+    assert coordinator.keeping.round() == 60.0
+    assert len(calls(world, "purge")) == 1
+    world.down(LOG)
+    coordinator.keeping.round()  # one that does not answer is asked again later

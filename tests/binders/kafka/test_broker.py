@@ -1,0 +1,274 @@
+"""The Kafka binder against a real Kafka, and against things that are no broker."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from binders.kafka import KafkaBroker
+from speck.binder import BrokerBinder
+from speck.core.inventory import Inventory
+from speck.errors import InvalidInput, Rejected, Unreachable
+from speck.testing.brokers import BrokerContract
+from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
+from testbed.servers.base import free_port
+from testbed.servers.kafka import KafkaServer
+
+pytestmark = pytest.mark.engine
+
+SESSION = "speck-job"
+
+Opened = Callable[..., KafkaBroker]
+
+
+@pytest.fixture(name="opened")
+def opened_fixture() -> Iterator[Opened]:
+    """Makes binders, which are closed after the test."""
+    made: list[KafkaBroker] = []
+
+    def open_one(address: str, timeout: float = 10) -> KafkaBroker:
+        made.append(KafkaBroker(address, Inventory(), timeout=timeout))
+        return made[-1]
+
+    yield open_one
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(name="cleared")
+def cleared_fixture(kafka: KafkaServer) -> Iterator[KafkaServer]:
+    """The Kafka of the session; nothing is left in it after the test."""
+    yield kafka
+    kafka.clear()
+
+
+def records(kafka: KafkaServer, key: str) -> list[bytes | None]:
+    """The records of the control topic with this key, seen past the binder."""
+    from kafka import KafkaConsumer, TopicPartition  # type: ignore[attr-defined]
+
+    consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{kafka.port}", enable_auto_commit=False)
+    try:
+        part = TopicPartition("speck.control", 0)
+        consumer.assign([part])
+        consumer.seek_to_beginning(part)
+        end, found = consumer.end_offsets([part])[part], []
+        while consumer.position(part) < end:
+            found += consumer.poll(500).get(part, [])
+        return [each.value for each in found if each.key == key.encode()]
+    finally:
+        consumer.close()
+
+
+class TestContract(BrokerContract):
+    """The contract of all broker binders."""
+
+    @pytest.fixture
+    def broker(self, cleared: KafkaServer, opened: Opened) -> KafkaBroker:
+        self.server, self.opened = cleared, opened
+        return opened(cleared.address)
+
+    @pytest.fixture
+    def absent(self, opened: Opened) -> KafkaBroker:
+        return opened(f"kafka://127.0.0.1:{free_port()}")
+
+    @pytest.fixture
+    def slow(self, cleared: KafkaServer, opened: Opened) -> Iterator[KafkaBroker]:
+        with Relay(cleared.port, delay=0.1) as relay:
+            yield opened(f"kafka://127.0.0.1:{relay.port}")
+
+    @contextmanager
+    def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
+        with BrokenServer(trouble) as server:
+            broker = KafkaBroker(f"kafka://127.0.0.1:{server.port}", Inventory(), timeout=0.2)
+            yield broker
+            broker.close()
+
+    def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
+        found = records(self.server, f"fence/{session}")
+        return None if not found or found[-1] is None else int(json.loads(found[-1])["attempt"])
+
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        assert isinstance(broker, KafkaBroker)
+        return self.opened(broker.address)
+
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        found = records(self.server, f"writers/{session}")
+        return None if not found or found[-1] is None else list(json.loads(found[-1])["writers"])
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+def committed(kafka: KafkaServer, session: str, topic: str, offset: int, metadata: str) -> None:
+    """Commit a place as the reader of a session does."""
+    from kafka import TopicPartition
+    from kafka.structs import OffsetAndMetadata
+
+    admin = kafka.admin()
+    try:
+        admin.alter_group_offsets(
+            session, {TopicPartition(topic, 0): OffsetAndMetadata(offset, metadata, None)}
+        )
+    finally:
+        admin.close()
+
+
+def test_what_is_sent_to_an_absent_session_waits(cleared: KafkaServer, opened: Opened) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_topic("in")
+    cleared.publish("in", [b"before"])
+    broker.ensure_session(SESSION, "in")
+    assert broker.waiting(SESSION) == 0
+    cleared.publish("in", [str(number).encode() for number in range(500)])
+    assert broker.waiting(SESSION) == 500
+    broker.ensure_session(SESSION, "in")  # its place stays
+    assert broker.waiting(SESSION) == 500
+
+
+def test_a_session_is_drained_by_the_commits_of_the_fenced_attempt_alone(
+    cleared: KafkaServer, opened: Opened
+) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 2)
+    cleared.publish("in", [b"1", b"2"])
+    assert not broker.drained(SESSION, "marker", 0.1)
+    order = records(cleared, f"drain/{SESSION}")[-1]
+    assert order is not None
+    assert json.loads(order) == {"marker": "marker", "ends": {"0": 2}}
+    for attempt, offset, drained in [(1, 2, False), (2, 1, False), (2, 2, True)]:
+        committed(cleared, SESSION, "in", offset, json.dumps({"attempt": attempt, "messages": offset}))
+        assert broker.drained(SESSION, "marker", 0.1) is drained, (attempt, offset)
+
+
+def test_a_marker_is_reached_though_more_has_come_since(cleared: KafkaServer, opened: Opened) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 1)
+    cleared.publish("in", [b"1"])
+    assert not broker.drained(SESSION, "marker", 0.1)
+    cleared.publish("in", [b"2"])
+    committed(cleared, SESSION, "in", 1, '{"attempt": 1, "messages": 1}')
+    assert broker.drained(SESSION, "marker", 0.1)
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning(cleared: KafkaServer, opened: Opened) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    cleared.publish("in", [b"1", b"2", b"3"])
+    committed(cleared, SESSION, "in", 3, "{}")
+    assert broker.waiting(SESSION) == 0
+    admin = cleared.admin()
+    admin.delete_topics(["in"])
+    admin.close()
+    broker.ensure_topic("in")
+    cleared.publish("in", [b"4", b"5"])
+    broker.claim_session(SESSION, "in")
+    assert broker.waiting(SESSION) == 2
+
+
+def test_a_group_with_members_is_no_session(cleared: KafkaServer, opened: Opened) -> None:
+    from kafka import KafkaConsumer
+
+    broker = opened(cleared.address)
+    broker.ensure_topic("in")
+    member = KafkaConsumer(
+        "in", bootstrap_servers=f"127.0.0.1:{cleared.port}", group_id=SESSION, client_id="stranger"
+    )
+    try:
+        while not member.assignment():
+            member.poll(100)
+        with pytest.raises(Rejected, match=r"group 'speck-job' is used by client 'stranger'.*members"):
+            broker.ensure_session(SESSION, "in")
+        assert not broker.session_exists(SESSION)
+    finally:
+        member.close()
+
+
+def test_a_record_that_is_none_is_no_obstacle(cleared: KafkaServer, opened: Opened) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    cleared.publish("speck.control", [b"{", b"[]"], key=f"fence/{SESSION}".encode())
+    broker.fence(SESSION, 3)
+    assert broker.fenced(SESSION) == 3
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def remaining(kafka: KafkaServer, topic: str) -> int:
+    return len(kafka.read(topic))
+
+
+def test_only_what_all_sessions_have_passed_is_deleted(
+    cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    broker.ensure_session(f"{SESSION}-2", "in")
+    cleared.publish("in", [str(number).encode() for number in range(10)])
+    for session, offset in ((SESSION, 8), (f"{SESSION}-2", 5)):
+        committed(cleared, session, "in", offset, "{}")
+    broker.purge()
+    assert remaining(cleared, "in") == 10  # a week has not passed
+    monkeypatch.setattr("binders.kafka.broker.KEPT_SECONDS", -60.0)
+    broker.purge()
+    assert remaining(cleared, "in") == 5
+    broker.delete_session(f"{SESSION}-2")
+    broker.purge()
+    assert remaining(cleared, "in") == 2
+
+
+def test_a_topic_of_others_is_left_alone(
+    cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka.admin import NewTopic
+
+    admin = cleared.admin()
+    admin.create_topics([NewTopic("theirs", 1, 1)])
+    admin.close()
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "theirs")
+    cleared.publish("theirs", [b"1", b"2"])
+    committed(cleared, SESSION, "theirs", 2, "{}")
+    monkeypatch.setattr("binders.kafka.broker.KEPT_SECONDS", -60.0)
+    broker.purge()
+    assert remaining(cleared, "theirs") == 2
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic", ["a/b", "#", "", ".", "..", "a" * 250, "__x", "speck.x", "ä"])
+def test_a_topic_that_kafka_cannot_have_is_refused(topic: str, opened: Opened) -> None:
+    broker = opened("kafka://127.0.0.1:1")  # nobody is asked
+    for call in (broker.ensure_topic, lambda each: broker.ensure_session(SESSION, each)):
+        with pytest.raises(InvalidInput, match=r"Kafka|reserved"):
+            call(topic)
+
+
+def test_an_address_that_the_broker_names_and_nobody_reaches_is_named(
+    cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = free_port()
+    admin = cleared.admin()
+    named = admin.describe_cluster()
+    admin.close()
+    # As a broker answers whose advertised.listeners has this port.
+    named["brokers"][0]["port"] = far
+    monkeypatch.setattr("kafka.admin.KafkaAdminClient.describe_cluster", lambda _: named)
+    with pytest.raises(Unreachable, match=rf"names its broker 1 127.0.0.1:{far}.*advertised.listeners"):
+        opened(cleared.address, 5).check()
+
+
+def test_a_missing_client_is_named(
+    cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "kafka.admin", None)
+        with pytest.raises(Rejected, match=r"kafka-python is not installed \(pip install 'speck\[kafka\]'\)"):
+            opened(cleared.address).check()

@@ -1,0 +1,135 @@
+"""A composition over Flink and Spark whose middle broker is a Kafka, with each server killed under load."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from binders.common.connectors import KAFKA_CONNECTOR
+from binders.flink.local.cluster import CONNECTOR as FLINK_CONNECTOR
+from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
+from speck.apply.operation import Operation
+from speck.binder import installed
+from speck.coordinator import Coordinator, build
+from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
+from speck.schema.compositions import load_composition
+from speck.store import Store
+from speck.testing.waiting import eventually
+from testbed import ROOT
+from testbed.benches import user
+from testbed.benches.spark import MqttFriend
+from testbed.faults.rig import FLINK_CODE
+from testbed.servers.flink import FlinkServer
+from testbed.servers.kafka import KafkaServer
+from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.spark import SparkServer
+from tests.support.requirements import needs
+
+pytestmark = [pytest.mark.engine, needs(FLINK_CONNECTOR, SPARK_CONNECTOR, KAFKA_CONNECTOR, ROOT / FLINK_CODE)]
+
+JOBS = f"""
+jobs:
+- {{job_name: gather, site: A, source_topic: words, sink_broker: C, sink_topic: raw,
+   job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.Forward}}
+- {{job_name: capitals, site: C, source_topic: raw, sink_topic: capitals,
+   job_path: testbed/programs/spark/simple.py, entry_class: upper}}
+- {{job_name: count, site: A, source_broker: C, source_topic: capitals, sink_topic: out/counted,
+   job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.CountByKey}}
+"""
+REWIRED = JOBS.replace("_topic: capitals", "_topic: elsewhere")
+WORDS = [f"w{number % 7}" for number in range(5_000)]
+
+
+@contextmanager
+def sending(friend: MqttFriend) -> Iterator[threading.Thread]:
+    """Send the words in the background, for some 10 s."""
+    ended = threading.Event()
+
+    def send() -> None:
+        for start in range(0, len(WORDS), 50):
+            if ended.is_set():
+                return
+            friend.send("words", WORDS[start : start + 50])
+            ended.wait(0.1)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def coordinator_on(
+    directory: Path, sites: dict[str, Site]
+) -> Iterator[tuple[Coordinator, Callable[[str], Operation]]]:
+    inventory = Inventory(sites)
+    with Store(directory / "store") as store:
+        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
+        coordinator.start()
+
+        def apply(text: str) -> Operation:
+            loaded = load_composition(
+                text, inventory=inventory, registry=installed(), root=ROOT, default_name="mixed"
+            )
+            operation, _ = user.apply(coordinator, loaded.composition)
+            assert operation.wait(180)
+            return operation
+
+        try:
+            yield coordinator, apply
+        finally:
+            coordinator.close()
+
+
+def counts(friend: MqttFriend) -> Counter[str]:
+    """The last count of each word: a count only grows."""
+    latest: Counter[str] = Counter()
+    for _, value in list(friend.received):
+        word, _, count = value.rpartition(",")
+        latest[word] = max(latest[word], int(count))
+    return latest
+
+
+def test_every_message_is_counted_once_whatever_is_killed(tmp_path: Path, kafka: KafkaServer) -> None:
+    spark, flink = SparkServer(tmp_path / "spark"), FlinkServer(tmp_path / "flink")
+    with MosquittoServer(tmp_path / "mosquitto") as broker, spark, flink:
+        of_flink = Engine(
+            spe_address=flink.address,
+            checkpoint_dir=flink.cluster.checkpoints.as_uri(),
+            savepoint_dir=flink.cluster.savepoints.as_uri(),
+        )
+        of_spark = Engine(spe_address=spark.address, checkpoint_dir=str(tmp_path / "checkpoints"))
+        sites = {
+            "A": Site(name="A", engines=(of_flink,), broker_address=broker.address),
+            "C": Site(name="C", engines=(of_spark,), broker_address=kafka.address),
+        }
+        friend = MqttFriend(broker.port)
+        try:
+            with coordinator_on(tmp_path, sites) as (_, apply):
+                operation = apply(JOBS)
+                assert operation.state == "succeeded", operation
+                with sending(friend) as sender:
+                    eventually(lambda: counts(friend).total(), lambda total: total > 500)
+                    flink.kill_task_manager()
+                    spark.kill()
+                    spark.start()
+                    kafka.kill()
+                    kafka.start()
+                    assert apply(JOBS).state == "succeeded"
+                    assert apply(REWIRED).state == "succeeded"  # drained, then read elsewhere
+                    sender.join()
+                desired = Counter(word.upper() for word in WORDS)
+                eventually(lambda: counts(friend), lambda found: found.total() >= desired.total())
+                assert counts(friend) == desired
+                assert apply(REWIRED).calls == {}
+        finally:
+            friend.close()

@@ -1,0 +1,123 @@
+"""Brokers of Kafka in inventories and compositions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.binder import installed
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.errors import InvalidInput
+from speck.schema.address import BadAddress, canonical
+from speck.schema.compositions import load_composition
+from speck.schema.inventory import load_inventory
+from testbed import ROOT
+from testbed.faults.rig import FLINK_CODE
+
+SITES = """\
+sites:
+  A:
+    spe_address: http://127.0.0.1:8081
+    broker_address: tcp://127.0.0.1:1884
+  B:
+    spe_address: sc://127.0.0.1:15002
+    broker_address: tcp://127.0.0.1:1885
+  C:
+    spe_address: sc://127.0.0.1:15003
+    broker_address: kafka://K1
+  D:
+    spe_address: spark://127.0.0.1:7077
+    broker_address: tcp://127.0.0.1:1886
+    checkpoint_dir: file:///states
+"""
+JOB = {
+    "job_name": "a",
+    "site": "C",
+    "source_topic": "in",
+    "sink_topic": "out",
+    "entry_class": "upper",
+    "job_path": "spark/simple.py",
+}
+
+
+@pytest.fixture(name="inventory", scope="module")
+def inventory_fixture() -> Inventory:
+    return load_inventory(SITES)
+
+
+def jobs(inventory: Inventory, **fields: Any) -> dict[str, Job]:
+    text = "jobs:\n- " + "\n  ".join(f"{name}: {value}" for name, value in (JOB | fields).items())
+    root = ROOT / "testbed" / "programs"
+    loaded = load_composition(text, inventory=inventory, registry=installed(), root=root, default_name="x")
+    return dict(loaded.composition.jobs)
+
+
+def test_addresses_have_their_port(inventory: Inventory) -> None:
+    assert inventory.sites["C"].broker_address == "kafka://k1:9092"
+    assert jobs(inventory)["a"].source_broker == "kafka://k1:9092"
+    assert jobs(inventory, sink_broker="A")["a"].sink_broker == "tcp://127.0.0.1:1884"
+
+
+@pytest.mark.parametrize(
+    ("address", "fault"),
+    [
+        ("kafka://", "no host"),
+        ("kafka://a:0", "port 0"),
+        ("kafka://a/topic", "path"),
+        ("kafka://a,b", "several hosts"),
+        ("kafka://me:secret@a", "user name or password"),
+    ],
+)
+def test_other_addresses_are_refused(address: str, fault: str) -> None:
+    with pytest.raises(BadAddress, match=fault):
+        canonical(address)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"source_topic": "a/b"}, r"source_topic 'a/b' is no topic of Kafka .*kafka://k1:9092"),
+        ({"source_topic": "'#'"}, r"source_topic '#' is no topic of Kafka .*no wildcards"),
+        ({"sink_topic": "__x"}, r"sink_topic '__x' is reserved"),
+        ({"sink_topic": "speck.control"}, r"sink_topic 'speck.control' is reserved"),
+        ({"sink_topic": "a" * 250}, r"sink_topic 'a.*is no topic of Kafka"),
+        ({"on_error": "park", "park_topic": "p/q"}, r"park_topic 'p/q' is no topic of Kafka"),
+        ({"retain": "true"}, r"retain true does not fit broker kafka://k1:9092, which retains no messages"),
+        (
+            {"site": "D", "sink_broker": "C"},
+            r"sink_broker is kafka://k1:9092.*spark-standalone does not reach",
+        ),
+        (
+            {"site": "any", "engine": "spark", "sink_topic": "a/b"},
+            r"sink_topic 'a/b' is no topic of Kafka .*kafka://k1:9092",
+        ),
+    ],
+)
+def test_what_kafka_cannot_do_is_refused(fields: dict[str, str], fault: str, inventory: Inventory) -> None:
+    with pytest.raises(InvalidInput, match=fault):
+        jobs(inventory, **fields)
+
+
+def test_the_same_is_accepted_at_an_mqtt_broker(inventory: Inventory) -> None:
+    assert jobs(inventory, site="B", source_topic="a/#", sink_topic="__x", retain="true")
+
+
+@pytest.mark.parametrize("block", ["broker_login", "job_login"])
+def test_a_login_is_refused(block: str) -> None:
+    with pytest.raises(InvalidInput, match=r"username.*is not supported by brokers of Kafka"):
+        load_inventory(
+            SITES
+            + f"  E:\n    spe_address: sc://e\n    broker_address: kafka://e\n    {block}: {{username: me}}\n"
+        )
+
+
+@pytest.mark.skipif(not (ROOT / FLINK_CODE).exists(), reason="needs the Flink programs (make jars)")
+def test_the_shipped_composition_is_valid(inventory: Inventory) -> None:
+    text = Path(ROOT / "pipelines" / "mixed_brokers.yaml").read_text("utf-8")
+    loaded = load_composition(text, inventory=inventory, registry=installed(), root=ROOT, default_name="x")
+    found = loaded.composition.jobs
+    assert {found["clean-a"].sink_broker, found["stats"].source_broker} == {"kafka://k1:9092"}
+    assert not loaded.warnings
