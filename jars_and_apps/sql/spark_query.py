@@ -37,6 +37,7 @@ def run(messages: Any, program: str) -> Any:
 
 
 run.value_type = "binary"  # type: ignore[attr-defined]  # the connector checks the encoding
+run.output_mode = "append"  # type: ignore[attr-defined]  # a window is written once, when it is closed
 
 
 def _decoded(program: str) -> Any:

@@ -134,6 +134,8 @@ _values = {
 }
 _row = st.fixed_dictionaries({"t": st.integers(0, 20_000).map(lambda ms: BEGIN + ms), **_values})
 rows = st.lists(_row, max_size=12)
+# Of few keys and windows, so that groups have several rows.
+_grouped_rows = st.lists(_row, min_size=6, max_size=20)
 
 
 def messages(found: list[dict[str, object]]) -> list[tuple[str, bytes]]:
@@ -202,18 +204,16 @@ def _windowed(
     return Case(own, duck, found)
 
 
+# Shallow ones, so that groups have several values: deep expressions are those of the other strategy.
+_shallow = st.sampled_from(("f", "(a > 0)", "(d < 1.5)", "(s IS NULL)")).map(lambda text: Text(text, text))
 windowed = st.builds(
     _windowed,
     st.sampled_from(_WINDOWS),
-    st.sampled_from(("a", "k", "f", "s")),
+    st.sampled_from(("k", "f")),
     st.lists(
-        st.tuples(
-            st.sampled_from(_TOTALS),
-            numbers | doubles.filter(lambda of: "/" not in of.own),
-            st.none() | conditions,
-        ),
-        min_size=1,
-        max_size=3,
+        st.tuples(st.sampled_from(_TOTALS), _column("a", "b", "d", "i"), st.none() | _shallow),
+        min_size=2,
+        max_size=5,
     ),
-    rows,
+    _grouped_rows,
 )
