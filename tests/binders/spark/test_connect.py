@@ -138,6 +138,33 @@ class TestContractThroughAnAgent(EngineContract):
         return linked
 
 
+@trial("tests/promises/test_autonomy.py")
+@pytest.mark.engine
+def test_a_server_that_was_killed_gets_its_job_again_from_its_agent(tmp_path: Path) -> None:
+    with MosquittoServer(tmp_path / "broker") as broker, SparkServer(tmp_path / "server") as server:
+        bench = LinkedSparkBench(server, broker, tmp_path)
+        try:
+            job, engine = bench.job("alone", "upper"), bench.binder()
+            handle = engine.submit(job, attempt_of(job))
+            await_state(engine, handle, JobState.RUNNING)
+            for number in range(2):
+                server.kill()
+                bench.mqtt.send(job.source_topic, [f"{number}-{each}" for each in range(50)])
+                server.start()
+                if number == 0:
+                    await_state(engine, handle, JobState.RUNNING)
+                    assert engine.metrics(handle)
+                most = 50 * (number + 1)
+                eventually(lambda: len(set(bench.mqtt.got(job))), lambda found, most=most: found == most)
+                bench.link.hub.close()
+            record = bench.link.agent.attempts.of_handle(server.address, handle)
+            assert record is not None
+            assert record.runs == 3
+        finally:
+            bench.close()
+            bench.link.close()
+
+
 def start(bench: SparkBench, job: Job) -> Handle:
     engine = bench.binder()
     handle = engine.submit(job, attempt_of(job))
