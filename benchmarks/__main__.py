@@ -95,7 +95,7 @@ BENCHMARKS = {
         "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
-    "promises-autonomy": Benchmark("benchmarks.promises autonomy", "--rounds 1 --messages 500"),
+    "promises-autonomy": Benchmark("benchmarks.promises autonomy", "--rounds 1 --messages 4000"),
     "promises-hold": Benchmark("benchmarks.promises hold", "--hours 0.01"),
 }
 

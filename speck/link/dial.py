@@ -18,6 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from speck.binder.asking import begin
 from speck.core.inventory import is_loopback
+from speck.errors import SpeckError
 from speck.link.codec import encode
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello
@@ -100,7 +101,8 @@ class Dialler:
         except Refused as error:
             return f"{self.url} refuses this agent: {error}"
         except Exception as error:  # whatever ended it, the next connection is the remedy
-            if not isinstance(error, WebSocketException | OSError | BadFrame | TimeoutError):
+            known = WebSocketException | OSError | BadFrame | TimeoutError | SpeckError
+            if not isinstance(error, known):
                 _log.exception("the connection to %s failed", self.url)
             return f"{self.url}: {error or type(error).__name__}"
         finally:

@@ -13,8 +13,12 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 
 from speck.client import Client
+from testbed.servers.forked import Forked
 
 _START = 60.0  # s
+
+# A server that starts from nothing takes more than a second of processor time for them.
+_IMPORTS = ("speck.server.process", "binders.flink.engine", "binders.mqtt")
 
 
 @dataclass(frozen=True)
@@ -37,18 +41,23 @@ class Served:
         log: Path,
         counted: Counted | None = None,
         further: Mapping[str, object] = MappingProxyType({}),
+        program: str = "speck.cli",
     ) -> None:
-        """Start it, with ``further`` options; nothing is waited for."""
+        """Start it, with ``further`` options; nothing is waited for.
+
+        ``program`` is the module of a server whose points are not counted.
+        """
         options = {"port": 0, "data-dir": store, "sites": sites, "root": root, **further}
         serve = ["serve", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
-        with log.open("ab") as diagnostics:
-            self._process = subprocess.Popen(
-                [sys.executable, *_program(counted, store), *serve],
-                stdin=subprocess.DEVNULL,
+        with log.open("ab") as diagnostics, Path(os.devnull).open("rb") as nothing:
+            self._process = Forked(
+                program if counted is None else "testbed.faults.counted",
+                [*(_counting(counted, store) if counted else ()), *serve],
+                stdin=nothing.fileno(),
                 stdout=subprocess.PIPE,
-                stderr=diagnostics,
+                stderr=diagnostics.fileno(),
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-                text=True,
+                imports=_IMPORTS,
             )
         self._said = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -100,9 +109,6 @@ class Served:
         self.kill()
 
 
-def _program(counted: Counted | None, store: Path) -> Sequence[str]:
-    if counted is None:
-        return ["-m", "speck.cli"]
+def _counting(counted: Counted, store: Path) -> Sequence[str]:
     where = ["--kill-at", str(counted.kill_at), "--seed", str(counted.seed)]
-    files = ["--report", str(counted.report), "--files", str(store)]
-    return ["-m", "testbed.faults.counted", *where, *files, "--"]
+    return [*where, "--report", str(counted.report), "--files", str(store), "--"]

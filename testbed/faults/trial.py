@@ -50,7 +50,7 @@ class Outcome:
 class Trial:
     """Two sites, one store, and one composition that is changed again and again.
 
-    ``note`` is told of each round.
+    ``note`` is told of each round; ``program`` is the module of a server that is not killed at a point.
     """
 
     places: Mapping[str, Place]
@@ -58,6 +58,7 @@ class Trial:
     directory: Path
     seed: int
     note: Callable[[Outcome], None] = lambda outcome: None
+    program: str = "speck.cli"
     outcomes: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -196,7 +197,8 @@ class Trial:
             self._revision = self._await_idle(client, None) if target else None
 
     def _server(self, counted: Counted | None = None) -> Served:
-        return Served(self.store, self._sites, ROOT, self.directory / "serve.log", counted)
+        log = self.directory / "serve.log"
+        return Served(self.store, self._sites, ROOT, log, counted, program=self.program)
 
     def _ask(self, client: Client | None, target: str | None) -> bool:
         """Have the change accepted; answers whether the server said so before it died."""

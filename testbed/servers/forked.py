@@ -36,8 +36,9 @@ _ONE_AT_A_TIME = threading.Lock()
 class Forked:
     """A process; the methods and attributes are those of :class:`subprocess.Popen` with ``text=True``.
 
-    ``module`` is the program, which has a function ``main``.  ``stdin``, ``stdout`` and ``stderr`` are
-    descriptors, ``PIPE`` (not for ``stdin``), or those of this process (``None``).
+    ``module`` is the program, which has a function ``main``; ``imports`` are modules that it needs.
+    ``stdin``, ``stdout`` and ``stderr`` are descriptors, ``PIPE`` (not for ``stdin``), or those of this
+    process (``None``).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Forked:
         stdin: int | None = None,
         stdout: int | None = None,
         stderr: int | None = None,
+        imports: Sequence[str] = (),
     ) -> None:
         self.returncode: int | None = None
         self.stdout, out = _output(stdout, 1)
@@ -58,7 +60,7 @@ class Forked:
         self._report = os.fdopen(report, "rb", 0)
         request = {
             "module": module,
-            "imports": _IMPORTS[module],
+            "imports": [*_IMPORTS.get(module, ()), *imports],
             "arguments": arguments,
             "directory": str(cwd or Path.cwd()),
             "environment": dict(env),

@@ -211,6 +211,8 @@ NOT_ASKING = frozenset(
             "graph",
             "init",
             "split advise",
+            "sql explain",
+            "sql try",
             "validate",
             "policies",
             "fmt",

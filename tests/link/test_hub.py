@@ -16,7 +16,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from speck.core.inventory import Engine
+from speck.core.inventory import Engine, Secret
 from speck.core.runtime import Handle, JobState
 from speck.errors import OutcomeUnknown, Unreachable
 from speck.link.codec import encode
@@ -132,6 +132,19 @@ def test_the_reason_of_a_refusal_reaches_the_agent(url: str) -> None:
         thread.join(PATIENCE)
     assert any("the token is not that of a site" in each for each in reasons)
     assert any("the agent says 'B'" in each for each in reasons)
+
+
+def test_a_token_that_cannot_be_read_is_named(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    reasons: list[str] = []
+    secret = Secret("file:/nowhere/token")
+    dialler = Dialler(url, secret.reveal, lambda: HELLO, lambda *_: {}, reasons.append)
+    thread = threading.Thread(target=dialler.run)
+    thread.start()
+    await_that(partial(_has, reasons, 1))
+    dialler.close()
+    thread.join(PATIENCE)
+    assert "secret 'file:/nowhere/token' cannot be read" in reasons[0]
+    assert "Traceback" not in caplog.text
 
 
 def test_a_revoked_token_ends_the_connection(hub: Hub, url: str, admission: Admission) -> None:

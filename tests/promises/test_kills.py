@@ -28,6 +28,7 @@ from testbed.servers.mosquitto import PROGRAM
 SEED = int(os.environ.get("SPECK_SEED", date.today().toordinal()))
 KILLS = int(os.environ.get("SPECK_KILLS", "1"))
 TROUBLES = int(os.environ.get("SPECK_TROUBLES", "1"))
+HASTY = "testbed.faults.hasty"  # a start that is not answered is drawn every few days
 RANDOM_KILLS = int(os.environ.get("SPECK_RANDOM_KILLS", "3"))
 
 pytestmark = [
@@ -82,7 +83,7 @@ def test_answers_lost_it_ends_in_what_was_asked_for(
     wires = Wires(SEED, chance=0.1)
     with ExitStack() as stack:
         relayed = wires.before(stack, places)
-        with Trial(relayed, FLINK, tmp_path / "trial", SEED, print) as troubled:
+        with Trial(relayed, FLINK, tmp_path / "trial", SEED, print, HASTY) as troubled:
             rounds(troubled, wires, TROUBLES)
             troubled.come_to(None)
     assert [each for each in troubled.outcomes if each.wrong] == []

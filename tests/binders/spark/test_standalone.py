@@ -143,24 +143,16 @@ def _windows(site: SparkBench | StandaloneBench, job: Job) -> list[dict[str, Any
     return [found[start] for start in sorted(found)]
 
 
-def test_a_python_function_runs_in_the_executor(bench: StandaloneBench, job_name: str) -> None:
-    job = replace(bench.job(job_name, "reverse"), parallelism=2)
-    bench.mqtt.send(job.source_topic, ["abc"])
-    handle = start(bench, job)
-    eventually(lambda: bench.mqtt.got(job), lambda got: got == ["cba"])
-    apps = requests.get(f"{bench.master.ui}/json/", timeout=30).json()["activeapps"]
-    (cores,) = [app["cores"] for app in apps if f" {job_name} " in app["name"]]
-    assert cores == 2  # and not all that there are
-    bench.binder().stop(handle, keep_state=False)
-
-
-def test_local_times_of_python_functions_have_the_zone_of_the_job(
+def test_a_python_function_runs_in_the_executor_in_the_zone_of_the_job(
     bench: StandaloneBench, job_name: str
 ) -> None:
-    job = replace(bench.job(job_name, "described", JOBS / "days.py"), timezone="Asia/Tokyo")
+    job = replace(bench.job(job_name, "described", JOBS / "days.py"), parallelism=2, timezone="Asia/Tokyo")
     bench.mqtt.send(job.source_topic, ["2026-03-29 12:00:00"])
     handle = start(bench, job)
     eventually(lambda: bench.mqtt.got(job), lambda got: got == ["2026-03-29 12:00:00 JST"])
+    apps = requests.get(f"{bench.master.ui}/json/", timeout=30).json()["activeapps"]
+    (cores,) = [app["cores"] for app in apps if f" {job_name} " in app["name"]]
+    assert cores == 2  # and not all that there are
     bench.binder().stop(handle, keep_state=False)
 
 
@@ -271,6 +263,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
     assert bench.server.processes(attempt.id) == []
 
 
+@trial("the same on Spark Connect, and code that fails while it is built")
 def test_analysis_that_fails_names_the_line(bench: StandaloneBench, job_name: str) -> None:
     job = bench.job(job_name, "fails_in_analysis")
     with pytest.raises(Rejected, match=r"`nothing` cannot be resolved.*simple\.py, line \d+"):
