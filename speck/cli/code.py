@@ -61,7 +61,7 @@ class LocalCode:
             yield self.hashes
         except RequestRefused as refusal:
             for fault in refusal.faults:
-                if fault.get("field") == "job_path" and fault.get("value") in self.missing:
+                if fault.get("field") in ("job_path", "sql") and fault.get("value") in self.missing:
                     here = f"on this machine it {self.missing[fault['value']]}"
                     fault["message"] = f"{fault['message']}; {here}"
             raise
@@ -107,7 +107,7 @@ def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:
 
 
 def _paths(text: bytes) -> list[list[str]]:
-    """The paths in a composition: of code, and of policies, which may be names of those that ship.
+    """The paths in a composition: of code and queries, and of policies, which may be those that ship.
 
     None of a text that cannot be read, which the server refuses.
     """
@@ -120,4 +120,8 @@ def _paths(text: bytes) -> list[list[str]]:
     splits = (each.get("key_split") for each in entries)
     policies = [each.get("policy") for each in splits if isinstance(each, dict)]
     codes = [each.get("job_path") for each in entries]
+    if any("sql" in each for each in entries):
+        from speck.schema.queries import queries_in
+
+        codes += queries_in(entries)
     return [[each for each in dict.fromkeys(paths) if isinstance(each, str)] for paths in (codes, policies)]

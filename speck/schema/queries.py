@@ -110,8 +110,7 @@ class Queries:
     ) -> None:
         """Add the table that a query writes, or compare it with the contract of ``topics``."""
         program = query.program
-        origin = f"job {_name(entry)!r}"
-        written = Contract(topic, table_name(topic), program.format, program.output, origin=origin)
+        written = Contract(topic, table_name(topic), program.format, program.output)
         declared = next((each for each in tables.values() if matches(each.topic, topic)), None)
         if declared is not None:
             from speck.sql.contracts import mismatches
@@ -180,7 +179,6 @@ def _contract(topic: str, values: Mapping[str, Any], report: FaultReport) -> Con
         columns,
         values.get("event_time"),
         int(values["watermark"] * 1000) if values.get("watermark") is not None else None,
-        f"topics: {topic!r}",
     )
     return _timed(contract, report)
 
@@ -207,7 +205,6 @@ def _timed(contract: Contract, report: FaultReport) -> Contract | None:
         contract.columns,
         column.name,
         contract.watermark_ms,
-        contract.origin,
     )
 
 

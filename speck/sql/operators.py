@@ -318,5 +318,3 @@ _FORMS: Mapping[str, Callable[[Sequence[Compiled]], Compiled]] = {
     "greatest": _extreme(max),
     "least": _extreme(min),
 }
-
-OPERATORS = frozenset((*STRICT, *_FORMS))

@@ -8,7 +8,6 @@ list: ``["col", i]``, ``["lit", type, value]`` or ``[operator, argument...]``, w
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -123,11 +122,6 @@ class Program:
             format=data["format"],
             output=tuple(map(_column_of, data["output"])),
         )
-
-    @property
-    def fingerprint(self) -> str:
-        """An identifier of the program: 64 hexadecimal digits."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
 
 
 def _column(column: Column) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Contract:
     """The form of the messages of a topic (or of those that match a filter), as the table ``name``.
 
     ``event_time`` is the column by which rows are ordered in time, ``watermark_ms`` the time by which a row
-    may lag the newest one.  ``origin`` says where the contract comes from, for messages.
+    may lag the newest one.
     """
 
     topic: str
@@ -85,7 +85,6 @@ class Contract:
     columns: tuple[Column, ...]
     event_time: str | None = None
     watermark_ms: int | None = None
-    origin: str = ""
 
     def column(self, name: str) -> Column | None:
         """The column of this name, without regard to case."""

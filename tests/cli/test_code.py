@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from speck.cli.code import local_code
 from speck.errors import Rejected, Unreachable
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.servers.rest import RestServer, rest_server, yaml_of
@@ -409,3 +410,24 @@ def test_a_reader_sends_nothing_and_sees_no_code(tmp_path: Path) -> None:
         code = f"{rest.url}/compositions/air/code-diff"
         assert requests.get(code, headers=read, timeout=30).status_code == 403
         assert requests.get(code, headers=write, timeout=30).status_code == 404
+
+
+def test_queries_in_files_are_found_as_code_is(tmp_path: Path) -> None:
+    (tmp_path / "fast.sql").write_text("SELECT n FROM t")
+    text = b"jobs: [{sql: fast.sql}, {sql: gone.sql}, {sql: SELECT n FROM t}, {job_name: a}]"
+    code = local_code(text, tmp_path / "it.yaml", ())
+    assert set(code.found) == {"fast.sql"}
+    assert set(code.missing) == {"gone.sql"}
+
+
+def test_a_query_beside_the_file_travels_with_it(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
+    (tmp_path / "fast.sql").write_text("SELECT n FROM slow")
+    (tmp_path / "it.yaml").write_text(
+        "topics: {in: {as: t, schema: {n: bigint}}}\n"
+        "jobs:\n- {job_name: a, spe_address: 'sc://e1:15002', source_broker: 'tcp://b1:1883', "
+        "sink_broker: 'tcp://b1:1883', sink_topic: out, sql: fast.sql}\n"
+    )
+    found = speck("plan", str(tmp_path / "it.yaml"))
+    assert found.code == 1
+    # The server has read it: it knows what is in the file.
+    assert "fast.sql, line 1, column 15: table 'slow' is not known" in found.err
