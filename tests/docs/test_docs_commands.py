@@ -77,7 +77,7 @@ def test_the_end_of_the_tutorial(reader: Reader) -> None:
 
 
 def test_no_page_is_left_out() -> None:
-    """The page on binders is run by test_binders_page.py."""
-    run = {README.name, "binders.md", TUTORIAL.name, *IN_THE_SAME_WORLD}
+    """The page on binders is run by test_binders_page.py, that on queries by tests/sql/test_page.py."""
+    run = {README.name, "binders.md", "sql.md", TUTORIAL.name, *IN_THE_SAME_WORLD}
     missing = [str(block) for page in PAGES if page.name not in run for block in typed(page)]
     assert not missing, "neither run here nor marked <!-- not run: WHY -->"

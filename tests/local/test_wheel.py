@@ -140,7 +140,7 @@ def test_the_wheel_has_all_data_of_its_packages_and_the_units(wheel: Path) -> No
         name.replace("scripts/systemd", "share/speck/systemd")
         for name in tracked.split()
         if not name.startswith(
-            ("jars_and_apps/connectors/", "jars_and_apps/flink/", "jars_and_apps/nexmark/")
+            tuple(f"jars_and_apps/{name}/" for name in ("connectors", "flink", "nexmark", "sql"))
         )
     }
     assert data - names == set()

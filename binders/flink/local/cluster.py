@@ -247,4 +247,6 @@ def _class_path(home: Path, python: bool) -> list[str]:
     if python:
         # Otherwise loaded for each job: 25 MB of class memory a job, which was never released (measured).
         jars += sorted((home / "opt").glob("flink-python-*.jar"))
-    return [str(jar) for jar in [*jars, CONNECTOR, KAFKA_CONNECTOR] if jar.exists()]
+    if CONNECTOR.exists():  # that of Kafka's brokers is a part of it, and cannot be loaded alone
+        jars += [CONNECTOR, KAFKA_CONNECTOR]
+    return [str(jar) for jar in jars if jar.exists()]

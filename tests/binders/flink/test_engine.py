@@ -509,11 +509,15 @@ def test_jars_of_others_are_left_alone(flink_bench: FlinkBench, job_name: str) -
 
 def test_a_refused_job_leaves_no_jar(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
     path, jar = own_jar(flink_bench, tmp_path)
+    # A code of its own as well: that of other tests may still be reserved for a job that they asked about.
+    (tmp_path / "sound").mkdir()
+    other, _ = own_jar(flink_bench, tmp_path / "sound")
     job = replace(flink_bench.job(job_name, "fails_at_build"), job_path=str(path))
     engine = flink_bench.binder()
     with pytest.raises(Rejected):
         engine.submit(job, attempt_of(job))
-    engine.stop(engine.submit(flink_bench.job(job_name), attempt_of(job)), keep_state=False)
+    sound = replace(flink_bench.job(job_name), job_path=str(other))
+    engine.stop(engine.submit(sound, attempt_of(sound)), keep_state=False)
     assert jar not in uploaded(flink_bench)
 
 
