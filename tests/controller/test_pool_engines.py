@@ -18,6 +18,7 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
@@ -38,6 +39,7 @@ def apply(services: Services, jobs: list[Job]) -> None:
     assert operation.wait(PATIENCE)
 
 
+@trial("tests/placement/test_pools.py")
 def test_jobs_fill_one_engine_after_the_other(
     flink_server: FlinkServer, mosquitto: MosquittoServer, flink_jobs: Path, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from speck.client import Client
 from speck.testing.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 pytestmark = [
     pytest.mark.engine,
@@ -47,6 +48,7 @@ def inventory_fixture(spark_server: SparkServer, brokers: dict[str, str], tmp_pa
     return path
 
 
+@trial("the demo of tests/cli/test_demo.py")
 def test_everything_is_counted_at_the_cloud(inventory: Path, brokers: dict[str, str], tmp_path: Path) -> None:
     with ExitStack() as running:
         server = Server(inventory, tmp_path)

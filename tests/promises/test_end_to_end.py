@@ -25,6 +25,7 @@ from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 ROOT = PROJECT / "testbed" / "programs"
 
@@ -112,6 +113,7 @@ def counts(friend: MqttFriend) -> Counter[str]:
     return latest
 
 
+@trial("test_nothing_is_lost_or_doubled[spark_killed] of tests/promises/test_faults.py")
 def test_server_killed_under_load_and_everything_is_counted_once(tmp_path: Path) -> None:
     server = SparkServer(tmp_path / "spark")
     with MosquittoServer(tmp_path / "mosquitto") as broker, server:

@@ -43,7 +43,7 @@ jobs:
    job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.CountByKey}}
 """
 REWIRED = JOBS.replace("_topic: capitals", "_topic: elsewhere")
-WORDS = [f"w{number % 7}" for number in range(5_000)]
+WORDS = [f"w{number % 7}" for number in range(3_000)]
 
 
 @contextmanager

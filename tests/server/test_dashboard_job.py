@@ -67,7 +67,6 @@ def test_the_log_of_a_job_is_read_on_request(at: tuple[RestServer, Page]) -> Non
     page.click("[data-job=clean]")
     page.click(".job-panel button", "Read the log")
     page.one(".job-panel .log", "attempt 1 of clean running")
-    page.click(".job-panel button", "Read the log again")
     rest.world.down("sc://a.example:15002")
     page.click(".job-panel button", "Read the log again")
     page.one(".job-panel .trouble", "a.example")

@@ -14,6 +14,7 @@ from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.spark import JOBS, SparkBench
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
@@ -53,7 +54,7 @@ def run(
     return engine.stop(handle, keep_state=True)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("zone", [pytest.param("UTC", marks=trial("[Europe/Berlin]")), "Europe/Berlin"])
 def test_a_job_that_moves_counts_the_same_days(benches: list[SparkBench], zone: str) -> None:
     job = replace(benches[0].job(f"days-{zone.replace('/', '-')}", "days", DAYS), timezone=zone)
     state = run(benches[0], job, TIMES)
