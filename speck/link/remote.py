@@ -113,7 +113,7 @@ class RemoteFeed:
 
 
 class _RemoteBinder:
-    """What remote engines and brokers share."""
+    """The part that remote engines and brokers share."""
 
     def __init__(self, remote: Remote, prototype: Any) -> None:
         self._remote = remote

@@ -40,7 +40,7 @@ class Query:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What a FROM gives: conditions on the rows, the visible columns, and the windows if there are any.
+    """The result of a FROM: conditions on the rows, the visible columns, and the windows if there are any.
 
     ``timed`` are size and slide of windows that are not aggregated yet.  ``windows`` are aggregated ones,
     whose ``inner`` are the expressions before them, and ``inner_where`` the conditions.

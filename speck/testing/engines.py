@@ -465,7 +465,7 @@ class EngineContract:
         engine.check_acceptance()
 
     def test_workers(self, engine: EngineBinder) -> None:
-        """That a job makes one busy is seen in the life of a job."""
+        """A worker alone; one that a job makes busy is seen in the life of a job."""
         if Capability.WORKERS not in engine.capabilities:
             pytest.skip("this engine does not consist of workers")
         found = engine.workers()

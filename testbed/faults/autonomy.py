@@ -252,7 +252,7 @@ class LoneSite:
 
 
 class Arrivals:
-    """What has arrived of each chain until power was cut."""
+    """The arrivals of each chain until power was cut."""
 
     def __init__(self, counts: Counts, load: Load) -> None:
         self._counts, self._load = counts, load
