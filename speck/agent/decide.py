@@ -17,7 +17,7 @@ class Step(Enum):
     """The next step with an attempt."""
 
     KEEP = "keep"
-    CONFIRM = "confirm"  # its engine has it: note that
+    CONFIRM = "confirm"  # its engine runs it: record that
     START = "start"  # its engine does not have it: prepare its next run
 
 
@@ -54,7 +54,7 @@ def decide(record: Record, seen: JobState, missed: Missed | None, now: float) ->
 
 
 def superseded(record: Record, fenced: int) -> str:
-    """The reason why an attempt ends for good: a later one, or a deletion, has its place; empty: none has.
+    """The reason why an attempt ends permanently: a later one, or a deletion, replaced it; empty: none did.
 
     ``fenced`` is the highest attempt that the fence at the source broker has named, or that is known here.
     """

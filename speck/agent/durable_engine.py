@@ -112,9 +112,8 @@ class DurableEngine:
             state = self.binder.stop(run, keep_state)
         except Rejected as error:
             if record.phase is Phase.STOPPING and not isinstance(error, StateLost) and self._runs(run):
-                self.attempts.put(
-                    record.to(Phase.RUNNING)
-                )  # the engine goes on with it, and so does the agent
+                # The engine still runs the job, so the permission to run it stands.
+                self.attempts.put(record.to(Phase.RUNNING))
             raise
         if record.phase is not Phase.STOPPED:
             self.attempts.put(replace(record.to(Phase.STOPPED), state=state))

@@ -191,7 +191,7 @@ class Supervisor:
         _log.info("job %r waits: %s", record.attempt.job_name, why)
 
     def _end(self, record: Record, why: str) -> None:
-        """End the attempt for good at this site."""
+        """End the attempt permanently at this site."""
         _log.warning("job %r is not started again: %s", record.attempt.job_name, why)
         gone = record if record.phase in (Phase.GONE, Phase.ACCEPTED) else record.to(Phase.GONE, why)
         self.engine.attempts.put(gone.to(Phase.ENDED, why))

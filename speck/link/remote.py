@@ -65,7 +65,7 @@ class Remote:
         return self.hub.call(self.site, call, limited(seconds), self.address)
 
     def _code(self, job: Job) -> dict[str, Any]:
-        """The name and hash of a job's file, which is sent unless the agent has it.
+        """The name and hash of a job's file, which is sent if the agent lacks it.
 
         Nothing for one that cannot be read here: the binder at the site reports that.
         """
@@ -121,7 +121,7 @@ class _RemoteBinder:
 
     @property
     def address(self) -> str:
-        """The address of the engine or broker, as the inventory has it."""
+        """The address of the engine or broker in the inventory."""
         return self._remote.address
 
     def close(self) -> None:

@@ -329,7 +329,7 @@ _Known = TypeVar("_Known")
 
 
 def _touched(known: OrderedDict[str, _Known], name: str, new: Callable[[], _Known], most: int) -> _Known:
-    """The entry of a name, made if there is none, as the latest of at most so many."""
+    """The entry of a name, made if there is none, which becomes the latest; the oldest are dropped."""
     found = known.get(name)
     if found is None:
         found = known[name] = new()

@@ -99,7 +99,7 @@ final class KafkaSource implements MessageSource {
 
     // ---- events of the poller ----
 
-    /** What the poller calls, in its thread. */
+    /** The calls of the poller, in its thread. */
     private final class Arrivals implements Poller.Reader {
         @Override
         public void control(ConsumerRecord<byte[], byte[]> record) {

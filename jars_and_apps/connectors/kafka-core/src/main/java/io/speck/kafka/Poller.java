@@ -333,7 +333,7 @@ final class Poller implements AutoCloseable {
         while (thread.isAlive() && System.currentTimeMillis() < deadline) {
             try {
                 thread.join(Math.max(1, deadline - System.currentTimeMillis()));
-            } catch (InterruptedException e) { // the last place is committed all the same
+            } catch (InterruptedException e) { // the last place is still committed
                 interrupted = true;
             }
         }

@@ -63,7 +63,7 @@ final class Records {
         return found;
     }
 
-    /** Records a batch, in place of an older record with its start. */
+    /** Records a batch, replacing an older record with its start. */
     void write(KafkaBatchRecord record) throws IOException {
         journal.write(record.start(), record.encode());
         records.put(record.start(), new Extent(record.end(), record.parts()));

@@ -100,7 +100,7 @@ final class RecordedBatches {
         return settings.login().address().toString();
     }
 
-    /** Records a batch, in place of an older record with its start. */
+    /** Records a batch, replacing an older record with its start. */
     void write(long start, long end, int partitions, List<Message> messages, SeenStamps seen, KnownWriters writers)
             throws IOException {
         BatchRecord record =
