@@ -20,7 +20,7 @@ from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed import ROOT
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend, place_emptied
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 
@@ -62,7 +62,7 @@ class FlinkBench:
         return self._binder(address)
 
     def dead_binder(self) -> FlinkEngine:
-        return self._binder(f"http://127.0.0.1:{free_port()}")
+        return self._binder(f"http://127.0.0.1:{REFUSING_PORT}")
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:

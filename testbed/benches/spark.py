@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 import uuid
@@ -26,7 +25,7 @@ from speck.core.runtime import Handle
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed import ROOT
 from testbed.benches.examples import one_site
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 
@@ -63,9 +62,7 @@ class SparkBench:
         return self._binder(address)
 
     def dead_binder(self) -> ConnectEngine:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return self._binder(f"sc://127.0.0.1:{free_port()}")
+        return self._binder(f"sc://127.0.0.1:{REFUSING_PORT}")
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:

@@ -6,14 +6,15 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from speck.local.state import free_ports
 
+# Refuses connections on loopback: no server of a test takes it, unlike a port that was free a moment ago.
+REFUSING_PORT = 1
 _STOP_TIMEOUT = 30.0  # s from SIGTERM to SIGKILL
 
 
@@ -25,14 +26,6 @@ def free_port() -> int:
     """A loopback TCP port without a listener, as of :func:`speck.local.state.free_ports`."""
     (port,) = free_ports(1, (), set())
     return port
-
-
-@contextmanager
-def refusing_port() -> Iterator[int]:
-    """A loopback TCP port that refuses connections, which no server can take until the block ends."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
 
 
 def accepts(port: int) -> bool:

@@ -27,7 +27,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from testbed import ROOT
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT, free_port
 from testbed.servers.mosquitto import MosquittoServer
 
 PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"
@@ -378,7 +378,7 @@ def test_a_broker_that_refuses_is_named(day: Path, tmp_path: Path, settings: str
 
 
 def test_a_broker_that_does_not_come_is_named(publisher: ModuleType) -> None:
-    address = f"tcp://127.0.0.1:{free_port()}"
+    address = f"tcp://127.0.0.1:{REFUSING_PORT}"
     with pytest.raises(publisher.PublishError, match=f"broker '{address}' cannot be reached: .*refused"):
         publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
 

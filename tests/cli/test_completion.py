@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 
 from speck.cli import cli
 from speck.cli.completion import PROGRAM, VARIABLE
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.rest import RestServer, yaml_of
 from testbed.servers.terminal import Terminal, environment
 from tests.fixtures.speck_command import Speck
@@ -54,7 +54,7 @@ def test_commands_and_options() -> None:
 
 
 def test_no_candidates_without_a_server() -> None:
-    assert candidates(f"http://127.0.0.1:{free_port()}", "logs", "") == []
+    assert candidates(f"http://127.0.0.1:{REFUSING_PORT}", "logs", "") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -12,7 +12,7 @@ from speck.client import RequestRefused
 from speck.placement.policies import solver_available
 from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
 from testbed.doubles.binders import World
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.rest import RestServer, rest_server
 from tests.fixtures.speck_command import Speck
 
@@ -207,7 +207,7 @@ def test_compare_has_a_row_for_each_policy(speck: Speck, cloudy: str) -> None:
 
 
 def test_policies_are_listed_without_a_server_and_the_command_says_so(speck: Speck) -> None:
-    nowhere = f"http://127.0.0.1:{free_port()}"
+    nowhere = f"http://127.0.0.1:{REFUSING_PORT}"
     there, here = speck("policies"), speck("--server", nowhere, "policies")
     assert (here.code, here.out) == (0, there.out)
     assert (

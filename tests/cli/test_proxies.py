@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.http import Handler, http_server
 from testbed.servers.served_process import served
 from testbed.servers.terminal import piped
@@ -52,7 +52,7 @@ def test_a_proxy_that_the_user_names_is_used(tmp_path: Path) -> None:
 
 
 def test_a_proxy_that_is_of_no_use_is_named(tmp_path: Path) -> None:
-    server, nowhere = "http://127.0.0.1:8180", f"http://user:sesame@127.0.0.1:{free_port()}"
+    server, nowhere = "http://127.0.0.1:8180", f"http://user:sesame@127.0.0.1:{REFUSING_PORT}"
     with web_proxy() as refusing:
         said = {
             refusing.url: f"answered, through the proxy {refusing.url}, HTTP 503, 'the proxy reaches",

@@ -21,12 +21,12 @@ from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
 from speck.testing.waiting import eventually
 from testbed.benches.spark import MqttFriend
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.terminal import command, environment, piped
 
-NOWHERE = f"http://127.0.0.1:{free_port()}"
+NOWHERE = f"http://127.0.0.1:{REFUSING_PORT}"
 FILES = [
     *("README.md", "composition.yaml", "jobs/readings.py", "schemas/composition.schema.json"),
     *("schemas/inventory.schema.json", "sites.yaml", "test_readings.py"),

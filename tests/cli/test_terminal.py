@@ -22,7 +22,7 @@ from speck.cli.watch import Observation, view
 from speck.client import Client
 from speck.errors import Rejected
 from speck.testing.waiting import eventually
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from testbed.servers.served_process import served
 from testbed.servers.terminal import COLOUR, command, environment, piped, started, terminal
@@ -241,7 +241,7 @@ def test_without_a_server_or_a_token_each_command_prints_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPECK_TOKEN", raising=False)
-    nowhere = f"http://127.0.0.1:{free_port()}"
+    nowhere = f"http://127.0.0.1:{REFUSING_PORT}"
     with rest_server(tmp_path / "guarded", token="t" * 20) as guarded:
         for url, words in ((nowhere, "(start one with `speck serve`,"), (guarded.url, "from SPECK_TOKEN)")):
             for line in ASKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from speck import cli
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.rest import yaml_of
 from tests.fixtures.speck_command import Output
 
@@ -23,7 +23,7 @@ def validate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Writes a file and validates it, in its directory, where no server answers."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")
-    nowhere = f"http://127.0.0.1:{free_port()}"
+    nowhere = f"http://127.0.0.1:{REFUSING_PORT}"
 
     def run(text: str, *arguments: str) -> Output:
         (tmp_path / "file.yaml").write_text(text)

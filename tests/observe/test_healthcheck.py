@@ -14,7 +14,7 @@ from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown
 from speck.observe.healthcheck import clock_complaint, examine
 from testbed.benches.examples import one_site
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
 from tests.fixtures.speck_command import Speck
@@ -126,7 +126,7 @@ def test_an_inventory_is_looked_at_without_a_server(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    nobody = free_port()
+    nobody = REFUSING_PORT
     file = tmp_path / "sites.yaml"
     file.write_text(
         f"sites:\n  A:\n    spe_address: http://127.0.0.1:{nobody}/\n"

@@ -17,7 +17,7 @@ from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.two_engines import two_engines
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
-from testbed.servers.base import refusing_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -69,8 +69,8 @@ def test_what_does_not_read_is_told_within_a_minute(
             (str(flink_jobs), "streets.Counting"),
         )
     )
-    with refusing_port() as port, Store(tmp_path / "store") as store:
-        nowhere = f"tcp://127.0.0.1:{port}"
+    with Store(tmp_path / "store") as store:
+        nowhere = f"tcp://127.0.0.1:{REFUSING_PORT}"
         site = Site(name="A", engines=engines, broker_address=broker, job_broker_address=nowhere)
         settings = Settings(roots=(ROOT, flink_jobs.parent), period=2)
         services = build(store, installed(), Inventory({"A": site}), settings)

@@ -15,7 +15,7 @@ from speck.errors import Rejected
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
 from testbed.doubles.measured_links import check_core, check_links
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 
@@ -41,14 +41,14 @@ def test_a_broker_is_reached_by_the_address_for_jobs(bench: FlinkBench, mosquitt
     site = one_site("A", bench.server.address, "tcp://elsewhere:1883")
     inventory = Inventory({"A": replace(site, job_broker_address=mosquitto.address)})
     assert 0 < bench.binder(inventory).reach("tcp://elsewhere:1883") < 5
-    port = free_port()
+    port = REFUSING_PORT
     nowhere = Inventory({"A": replace(site, job_broker_address=f"tcp://127.0.0.1:{port}")})
     with pytest.raises(Rejected, match=f"cannot reach broker tcp://127.0.0.1:{port}"):
         bench.binder(nowhere).reach("tcp://elsewhere:1883")
 
 
 def test_a_broker_out_of_reach_is_named(bench: FlinkBench) -> None:
-    port = free_port()
+    port = REFUSING_PORT
     with pytest.raises(Rejected, match=f"127.0.0.1:{port}"):
         bench.binder().probe_link(f"tcp://127.0.0.1:{port}")
 

@@ -15,7 +15,7 @@ from speck.core.inventory import Inventory
 from speck.errors import InvalidInput, Rejected, Unreachable
 from speck.testing.brokers import BrokerContract
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.kafka import KafkaServer
 
 pytestmark = pytest.mark.engine
@@ -73,7 +73,7 @@ class TestContract(BrokerContract):
 
     @pytest.fixture
     def absent(self, opened: Opened) -> KafkaBroker:
-        return opened(f"kafka://127.0.0.1:{free_port()}")
+        return opened(f"kafka://127.0.0.1:{REFUSING_PORT}")
 
     @pytest.fixture
     def slow(self, cleared: KafkaServer, opened: Opened) -> Iterator[KafkaBroker]:
@@ -254,7 +254,7 @@ def test_a_topic_that_kafka_cannot_have_is_refused(topic: str, opened: Opened) -
 def test_an_address_that_the_broker_names_and_nobody_reaches_is_named(
     cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = free_port()
+    far = REFUSING_PORT
     admin = cleared.admin()
     named = admin.describe_cluster()
     admin.close()

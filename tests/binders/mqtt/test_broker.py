@@ -36,7 +36,7 @@ from speck.testing.waiting import eventually
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.benches.agents import link_bench
 from testbed.benches.examples import one_site
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT, free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.web_proxy import web_proxy
 from tests.support.trials import trial
@@ -111,7 +111,7 @@ class TestContract(BrokerContract):
 
     @pytest.fixture
     def absent(self) -> MqttBroker:
-        return MqttBroker(f"tcp://127.0.0.1:{free_port()}", Inventory())
+        return MqttBroker(f"tcp://127.0.0.1:{REFUSING_PORT}", Inventory())
 
     @pytest.fixture
     def slow(self, mosquitto: MosquittoServer) -> Iterator[MqttBroker]:
@@ -154,7 +154,7 @@ class TestContractThroughAnAgent(TestContract):
 
     @pytest.fixture
     def absent(self, tmp_path: Path) -> Iterator[BrokerBinder]:  # type: ignore[override]
-        with linked(tmp_path, f"tcp://127.0.0.1:{free_port()}") as broker:
+        with linked(tmp_path, f"tcp://127.0.0.1:{REFUSING_PORT}") as broker:
             yield broker
 
     @pytest.fixture

@@ -12,7 +12,7 @@ from speck.core.inventory import Inventory
 from speck.errors import Unreachable
 from speck.testing.waiting import eventually
 from testbed.benches.spark import MqttFriend
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
@@ -57,4 +57,4 @@ def test_a_broker_that_keeps_it_to_itself(tmp_path: Path) -> None:
 
 def test_a_broker_that_is_not_there() -> None:
     with pytest.raises(Unreachable):
-        MqttBroker(f"tcp://127.0.0.1:{free_port()}", Inventory()).stored()
+        MqttBroker(f"tcp://127.0.0.1:{REFUSING_PORT}", Inventory()).stored()

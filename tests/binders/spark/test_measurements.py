@@ -15,7 +15,7 @@ from speck.errors import NoCapacity, Rejected
 from testbed.benches.examples import one_site
 from testbed.benches.spark import SparkBench
 from testbed.doubles.measured_links import check_core, check_links
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 
@@ -46,7 +46,7 @@ def test_a_broker_is_reached_by_the_address_for_jobs(
     inventory = Inventory({"A": replace(site, job_broker_address=mosquitto.address)})
     with closing(ConnectEngine(spark_server.address, inventory)) as engine:
         assert 0 < engine.reach("tcp://elsewhere:1883") < 5
-    port = free_port()
+    port = REFUSING_PORT
     nowhere = Inventory({"A": replace(site, job_broker_address=f"tcp://127.0.0.1:{port}")})
     engine = ConnectEngine(spark_server.address, nowhere)
     with closing(engine), pytest.raises(Rejected, match=f"cannot reach broker tcp://127.0.0.1:{port}"):
@@ -54,7 +54,7 @@ def test_a_broker_is_reached_by_the_address_for_jobs(
 
 
 def test_a_broker_out_of_reach_is_named(bench: SparkBench) -> None:
-    port = free_port()
+    port = REFUSING_PORT
     with pytest.raises(Rejected, match=f"cannot write to broker tcp://127.0.0.1:{port}"):
         bench.binder().probe_link(f"tcp://127.0.0.1:{port}")
 

@@ -36,7 +36,7 @@ from speck.testing import EngineContract, attempt_of, await_state, eventually
 from testbed import ROOT
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench, gone
 from testbed.benches.standalone import StandaloneBench
-from testbed.servers.base import free_port
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.password_broker import VARIABLE, PasswordBroker
 from testbed.servers.rest import rest_server
@@ -453,7 +453,7 @@ def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
 
 @trial("the same in memory")
 def test_a_link_is_measured_by_a_driver_that_ends(bench: StandaloneBench) -> None:
-    engine, port = bench.binder(), free_port()
+    engine, port = bench.binder(), REFUSING_PORT
     others = {each.id for each in bench.master.cluster().drivers if each.active}
     friend = MqttFriend(bench.broker.port, "speck/probe/#")
     probe = engine.probe_link(bench.broker.address)
