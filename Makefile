@@ -64,9 +64,10 @@ test: system $(VENV)/dev jars
 	@mvn -q -B -f build/java/$(CONNECTORS)/pom.xml verify > build/java/log 2>&1 & java=$$!
 	@folder=$$(scripts/folder-in-memory.sh 6144)
 	@trap 'kill $$java 2> /dev/null || true; rm -rf "$$folder"' EXIT
-	@# Three workers on two cores: tests with engines wait for a third of their time.
+	@# Three workers on two cores: tests with engines wait for a third of their time.  Property tests try half of
+	@# their examples.
 	@failed=0
-	@$(BIN)/python -m pytest -n 3 --basetemp "$$folder/tests" --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
+	@SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.5} $(BIN)/python -m pytest -n 3 --basetemp "$$folder/tests" --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS) || failed=$$?
 	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
 	@exit $$failed
 

@@ -33,7 +33,10 @@ def rig_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 # A broker that is killed forgets more than one that saves its sessions as it ends.
-MARKS = {"broker_restarted": [trial("[broker_killed]")]}
+MARKS = {
+    "broker_restarted": [trial("[broker_killed]")],
+    "task_manager_killed": [trial("[job_manager_killed]")],
+}
 
 
 @pytest.mark.parametrize("fault", [pytest.param(each, marks=MARKS.get(each, ())) for each in FAULTS])

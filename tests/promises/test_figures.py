@@ -24,6 +24,7 @@ from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
 from tests.support.requirements import needs
+from tests.support.trials import trial
 
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 
@@ -85,6 +86,7 @@ def carried_out(coordinator: Coordinator, text: bytes) -> Operation:
     return operation
 
 
+@trial("the demo of tests/cli/test_demo.py")
 def test_figure_3_becomes_figure_4_under_load(tmp_path: Path) -> None:
     engines = {name: ["flink"] for name in "ABCD"}
     with (

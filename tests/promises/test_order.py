@@ -123,6 +123,7 @@ def sites(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[Sites]:
         yield Sites(tmp_path, mosquitto, stack)
 
 
+@trial("a copy on a site that was left, of tests/promises/test_faults.py")
 def test_a_copy_that_goes_on_behind_a_port_that_refuses_is_left_behind(sites: Sites) -> None:
     assert sites.apply(sites.address).state == "succeeded"
     load = sites.load("left", MESSAGES)

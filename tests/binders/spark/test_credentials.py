@@ -25,6 +25,7 @@ from testbed.servers.certificates import Authority
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.tls_proxy import TlsProxy, certificate
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
@@ -90,7 +91,9 @@ def engine_at(address: str, login: Login) -> ConnectEngine:
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed (apt-get install mosquitto)")
-@pytest.mark.parametrize("over_tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize(
+    "over_tls", [pytest.param(False, id="plain", marks=trial("[tls]")), pytest.param(True, id="tls")]
+)
 def test_the_right_token_runs_a_job(
     guarded: SparkServer, proxy: TlsProxy, certificates: Path, tmp_path: Path, over_tls: bool
 ) -> None:

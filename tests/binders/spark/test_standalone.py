@@ -431,6 +431,7 @@ def test_another_service_at_the_address(
 # -- secrets
 
 
+@trial("tests/binders/test_logins.py")
 def test_a_password_is_in_no_log_and_on_no_command_line(
     bench: StandaloneBench, job_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,6 +459,7 @@ def test_a_password_is_in_no_log_and_on_no_command_line(
 # -- on a developer's machine
 
 
+@trial("tests/local/test_local.py")
 @pytest.mark.engine
 def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
     registry = Registry.of([CONNECT, STANDALONE, MQTT])
