@@ -46,7 +46,7 @@ class KafkaBroker(BrokerBinder):
     def __init__(self, address: str, inventory: Inventory, *, timeout: float = TIMEOUT) -> None:
         """Parse the broker's address; nothing is connected yet."""
         self._address = BrokerAddress.parse(address)
-        self._client = Client(self._address, timeout)
+        self._client = Client(self._address, inventory.broker_login(address), timeout)
         self._log = ControlLog(self._address.text)
         self._owner = ""
         self._markers: dict[tuple[str, str], dict[int, int]] = {}

@@ -307,6 +307,13 @@ def test_an_address_that_the_broker_names_and_nobody_reaches_is_named(
         opened(cleared.address, 5).check()
 
 
+def test_of_several_brokers_in_an_address_any_is_enough(cleared: KafkaServer, opened: Opened) -> None:
+    dead = f"127.0.0.1:{REFUSING_PORT}"
+    opened(f"kafka://{dead},127.0.0.1:{cleared.port}").check()
+    with pytest.raises(Unreachable, match=f"kafka://{dead},{dead}/ cannot be reached"):
+        opened(f"kafka://{dead},{dead}/", 2).check()
+
+
 def test_a_missing_client_is_named(
     cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
