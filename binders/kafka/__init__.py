@@ -12,7 +12,7 @@ from speck.binder import BrokerKind
 
 KAFKA = BrokerKind(
     "kafka",
-    ("kafka",),
+    ("kafka", "kafkas"),
     KafkaBroker,
     local=KAFKA_SERVER,
     topic_fault=topic_fault,

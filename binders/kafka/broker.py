@@ -7,17 +7,17 @@ of another.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from binders.kafka import limits, offsets
 from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
 from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
 from binders.kafka.names import CONTROL, topic_fault
-from speck.binder import MOST_COUNTED, BrokerBinder, OwnedSession
+from speck.binder import MOST_COUNTED, Backlog, BrokerBinder, OwnedSession
 from speck.core.inventory import Inventory
 from speck.core.runtime import Checkup
 from speck.errors import Fault, InvalidInput, Rejected, SessionOfAnother
@@ -46,7 +46,7 @@ class KafkaBroker(BrokerBinder):
     def __init__(self, address: str, inventory: Inventory, *, timeout: float = TIMEOUT) -> None:
         """Parse the broker's address; nothing is connected yet."""
         self._address = BrokerAddress.parse(address)
-        self._client = Client(self._address, timeout)
+        self._client = Client(self._address, inventory.broker_login(address), timeout)
         self._log = ControlLog(self._address.text)
         self._owner = ""
         self._markers: dict[tuple[str, str], dict[int, int]] = {}
@@ -69,18 +69,18 @@ class KafkaBroker(BrokerBinder):
         self._client.run("its own topics cannot be made", ensure_own_topics, writes=True)
 
     def checkup(self) -> Checkup:
-        """The id of the cluster, and the number of its brokers."""
-        found = self._client.run(
-            "the cluster cannot be described", lambda each: each.admin.describe_cluster()
-        )
-        return Checkup(
-            version=f"Kafka, cluster {found['cluster_id']}", limits={"brokers": len(found["brokers"])}
-        )
+        """The id of the cluster, its limits, and the settings by which jobs lose messages or their place."""
+
+        def checkup(connected: Connected) -> Checkup:
+            topics = {topic for note in self._log.below("note/").values() for topic in _ids(note)}
+            return limits.checkup(connected, topics)
+
+        return self._read(checkup)
 
     def warnings(self) -> list[str]:
         """The settings of the cluster by which it loses messages, a sentence each."""
         self.check()
-        return []
+        return [each.message for each in self.checkup().complaints if not each.remark]
 
     # --- sessions
 
@@ -155,23 +155,23 @@ class KafkaBroker(BrokerBinder):
         return True
 
     def waiting(self, session: str) -> int:
-        """See :meth:`speck.binder.BrokerBinder.waiting`, by offsets.
-
-        These count the marks of transactions too.
-        """
+        """See :meth:`speck.binder.BrokerBinder.waiting`, by offsets."""
 
         def waiting(connected: Connected) -> int:
             self._reject_foreign(session)
-            total = 0
-            for topic in self._topics(session):
-                ends = _ends(connected, topic)
-                place = self._place(connected, session, topic)
-                total += (
-                    sum(max(0, end - place[0].get(part, 0)) for part, end in ends.items()) if place else 0
-                )
-            return min(MOST_COUNTED, total)
+            found = offsets.backlogs(connected, {session: _ids(self._note(session))})
+            return min(MOST_COUNTED, found[session].messages)
 
         return self._read(waiting)
+
+    def behind(self, sessions: Sequence[str]) -> dict[str, Backlog]:
+        """See :meth:`speck.binder.BrokerBinder.behind`, by offsets; two requests for all sessions."""
+
+        def behind(connected: Connected) -> dict[str, Backlog]:
+            noted = {each: ids for each in sessions if (ids := _ids(self._note(each)))}
+            return offsets.backlogs(connected, noted)
+
+        return self._read(behind)
 
     def purge(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.purge`; keeps a week in any case, also of what all have read.
@@ -186,10 +186,10 @@ class KafkaBroker(BrokerBinder):
                 if found["error_code"] or str(found["topic_id"]) != made.get("id"):
                     continue
                 sessions = [name for name, note in noted.items() if topic in _ids(note)]
-                places = [self._place(connected, each, topic) for each in sessions]
-                if all(each is not None for each in places):
-                    needed = [each[0] for each in places if each is not None]
-                    _delete_before(connected, topic, needed)
+                places = offsets.places(connected, sessions)
+                if all((each, topic) in places for each in sessions):
+                    needed = [places[each, topic].offsets for each in sessions]
+                    offsets.delete_before(connected, topic, needed, KEPT_SECONDS)
 
         self._write("messages cannot be deleted", purge)
 
@@ -281,10 +281,13 @@ class KafkaBroker(BrokerBinder):
         if _ids(note).get(topic) != topic_id:
             known = topic in _ids(note)
             self._commit(
-                connected, session, topic, _begins(connected, topic) if known else _ends(connected, topic)
+                connected,
+                session,
+                topic,
+                offsets.begins(connected, topic) if known else offsets.ends(connected, topic),
             )
-        elif self._place(connected, session, topic) is None:
-            self._commit(connected, session, topic, _begins(connected, topic))
+        elif offsets.place(connected, session, topic) is None:
+            self._commit(connected, session, topic, offsets.begins(connected, topic))
         desired = {"topics": [topic], "ids": {topic: topic_id}} | self._owned()
         if note != desired:
             self._put(connected, f"note/{session}", desired)
@@ -336,7 +339,7 @@ class KafkaBroker(BrokerBinder):
         if (session, marker) in self._markers:
             return
         topics = self._topics(session)
-        ends = _ends(connected, topics[0]) if topics else {}
+        ends = offsets.ends(connected, topics[0]) if topics else {}
         while len(self._markers) >= _MOST_MARKERS:
             self._markers.pop(next(iter(self._markers)), None)
         self._markers[session, marker] = ends
@@ -345,41 +348,28 @@ class KafkaBroker(BrokerBinder):
 
     def _has_passed(self, connected: Connected, session: str, marker: str) -> bool:
         topics, ends = self._topics(session), self._markers.get((session, marker))
-        place = self._place(connected, session, topics[0]) if topics else None
+        place = offsets.place(connected, session, topics[0]) if topics else None
         if place is None or ends is None:
             return False
-        offsets, metadata = place
         fenced = self._attempt(session)
-        by_reader = fenced >= 0 and metadata.get("attempt") == fenced and "messages" in metadata
-        return by_reader and all(offsets.get(part, 0) >= end for part, end in ends.items())
-
-    def _place(
-        self, connected: Connected, session: str, topic: str
-    ) -> tuple[dict[int, int], Mapping[str, Any]] | None:
-        """The offsets committed for a topic by partition, and the metadata of a commit; ``None`` for none."""
-        found = connected.admin.list_group_offsets({session: None}).get(session, {})
-        own = {each.partition: at for each, at in found.items() if each.topic == topic and at.offset >= 0}
-        if not own:
-            return None
-        metadata = [_parsed(at.metadata) for at in own.values()]
-        oldest = min(metadata, key=lambda each: each.get("attempt", -1))
-        return {part: at.offset for part, at in own.items()}, oldest
+        by_reader = fenced >= 0 and place.metadata.get("attempt") == fenced and "messages" in place.metadata
+        return by_reader and all(place.offsets.get(part, 0) >= end for part, end in ends.items())
 
     def _commit(self, connected: Connected, session: str, topic: str, place: Mapping[int, int]) -> None:
         from kafka import TopicPartition
         from kafka.structs import OffsetAndMetadata
 
-        offsets = {
+        commits = {
             TopicPartition(topic, part): OffsetAndMetadata(at, "{}", None) for part, at in place.items()
         }
-        found = connected.admin.alter_group_offsets(session, offsets)
+        found = connected.admin.alter_group_offsets(session, commits)
         _raise_first(found.values())
 
     def _forget(self, connected: Connected, session: str, topic: str) -> None:
         """Delete the place of a session in a topic; the group goes with its last place."""
         from kafka.errors import GroupIdNotFoundError, GroupSubscribedToTopicError
 
-        place = self._place(connected, session, topic)
+        place = offsets.place(connected, session, topic)
         if place is None:
             return
         if self._topics(session) == [topic]:
@@ -388,7 +378,8 @@ class KafkaBroker(BrokerBinder):
         from kafka import TopicPartition
 
         try:
-            connected.admin.delete_group_offsets(session, [TopicPartition(topic, part) for part in place[0]])
+            parts = [TopicPartition(topic, each) for each in place.offsets]
+            connected.admin.delete_group_offsets(session, parts)
         except (GroupIdNotFoundError, GroupSubscribedToTopicError):
             return
 
@@ -401,48 +392,6 @@ class KafkaBroker(BrokerBinder):
                 f"{member.get('client_host')} (expected a group without members)",
                 address=self.address,
             )
-
-
-def _partitions(connected: Connected, topic: str) -> list[Any]:
-    from kafka import TopicPartition
-
-    (found,) = describe(connected, topic)
-    return [TopicPartition(topic, each["partition_index"]) for each in found["partitions"]]
-
-
-def _ends(connected: Connected, topic: str) -> dict[int, int]:
-    """The end of each partition, up to which readers of committed records read."""
-    from kafka.admin import OffsetSpec
-
-    specs = dict.fromkeys(_partitions(connected, topic), OffsetSpec.LATEST)
-    found = connected.admin.list_partition_offsets(specs, isolation_level="read_committed")
-    return {each.partition: at.offset for each, at in found.items()}
-
-
-def _begins(connected: Connected, topic: str) -> dict[int, int]:
-    from kafka.admin import OffsetSpec
-
-    found = connected.admin.list_partition_offsets(
-        dict.fromkeys(_partitions(connected, topic), OffsetSpec.EARLIEST)
-    )
-    return {each.partition: at.offset for each, at in found.items()}
-
-
-def _delete_before(connected: Connected, topic: str, places: Sequence[Mapping[int, int]]) -> None:
-    """Delete the records that lie before all of these places, and are older than :data:`KEPT_SECONDS`."""
-    from kafka.admin import OffsetTimestamp
-
-    moment = OffsetTimestamp(int((time.time() - KEPT_SECONDS) * 1000))
-    begins, ends = _begins(connected, topic), _ends(connected, topic)
-    aged = connected.admin.list_partition_offsets(dict.fromkeys(_partitions(connected, topic), moment))
-    before = {}
-    for part, at in aged.items():
-        young = at.offset if at.offset >= 0 else ends[part.partition]
-        needed = min([young, *(each.get(part.partition, 0) for each in places)])
-        if needed > begins[part.partition]:
-            before[part] = needed
-    if before:
-        connected.admin.delete_records(before)
 
 
 def _raise_first(errors: Any) -> None:
@@ -458,14 +407,6 @@ def _check_topic(topic: str) -> None:
     if fault is not None:
         shown = topic if len(topic) <= 100 else topic[:100] + "..."
         raise InvalidInput([Fault(f"{shown!r} {fault}", field="source_topic", value=shown)], "topic")
-
-
-def _parsed(metadata: str) -> dict[str, Any]:
-    try:
-        content = json.loads(metadata)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _strings(note: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +12,11 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
+from binders.common.tls_errors import explain_tls_error
 from binders.kafka.address import BrokerAddress
-from binders.kafka.probe import answers
+from binders.kafka.probe import LoginRefused, answers, check_login
+from binders.kafka.security import Security
+from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 TIMEOUT = 10.0  # s, for one call
@@ -25,16 +30,17 @@ _T = TypeVar("_T")
 class Connected:
     """The clients of an open connection; each is made when it is needed first."""
 
-    def __init__(self, address: BrokerAddress, timeout: float) -> None:
+    def __init__(self, address: BrokerAddress, security: Security, timeout: float) -> None:
         """Connect; raises the errors of the clients."""
         from kafka.admin import KafkaAdminClient
 
         # At DEBUG the client logs its whole configuration; what it warns of is raised here too.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self._options: dict[str, Any] = {
-            "bootstrap_servers": address.server,
+            "bootstrap_servers": address.servers,
             "client_id": _CLIENT,
             "request_timeout_ms": max(1, int(timeout * 1000)),
+            **security.options(),
         }
         self.admin: Any = KafkaAdminClient(**self._options, bootstrap_timeout_ms=max(1, int(timeout * 1000)))
 
@@ -68,8 +74,9 @@ class Connected:
 class Client:
     """The connection to a broker.  Thread-safe: one call at a time; idle connections are closed."""
 
-    def __init__(self, address: BrokerAddress, timeout: float) -> None:
+    def __init__(self, address: BrokerAddress, login: Login, timeout: float) -> None:
         self._address = address
+        self._login = login
         self.timeout = timeout
         self._lock = threading.RLock()  # the clients' own calls must not mix, nor a record with its reading
         self._connected: Connected | None = None
@@ -121,44 +128,66 @@ class Client:
     def _connect(self, deadline: float) -> Connected:
         if self._connected is None:
             remaining = max(0.1, deadline - time.monotonic())
-            self._probe(self._address.host, self._address.port, remaining, "")
+            security = Security.of(self._address, self._login)
             try:
+                self._check_login(security, remaining)
                 with self._translated("cannot be connected", writes=False):
-                    connected = Connected(self._address, remaining)
+                    connected = Connected(self._address, security, remaining)
             except ImportError as error:
                 text = f"{self._address.text}: kafka-python is not installed (pip install 'speck[kafka]')"
                 raise Rejected(text, address=self._address.text) from error
             self.generation += 1
             try:
-                self._probe_advertised(connected, remaining)
+                self._probe_advertised(connected, security, remaining)
             except BaseException:
                 connected.close()
                 raise
             self._connected = connected
         return self._connected
 
-    def _probe(self, host: str, port: int, timeout: float, named: str) -> None:
+    def _check_login(self, security: Security, timeout: float) -> None:
+        """Log in to the first broker of the address that can be reached."""
+        brokers = self._address.brokers
+        for left, (host, port) in zip(reversed(range(len(brokers))), brokers, strict=True):
+            try:
+                with self._probing("cannot be reached", host):
+                    check_login(host, port, timeout / len(brokers), security)
+                return
+            except LoginRefused as error:
+                raise Rejected(f"{self._address.text} {error}", address=self._address.text) from error
+            except Unreachable:
+                if not left:
+                    raise
+
+    @contextmanager
+    def _probing(self, named: str, host: str) -> Iterator[None]:
         address = self._address.text
         try:
-            answers(host, port, timeout)
+            yield
+        except ssl.SSLError as error:
+            why = explain_tls_error(error, host, self._login)
+            raise Unreachable(f"{address} {named}: no TLS connection: {why}", address=address) from error
         except OSError as error:
-            text = f"{address} {named or 'cannot be reached'}: {error}"
-            raise Unreachable(text, address=address) from error
-        except ValueError as error:
-            text = f"{address} does not answer as a Kafka broker (expected the address of one)"
+            closed = isinstance(error, ConnectionResetError) and not self._address.tls
+            hint = " (expected kafkas:// if it uses TLS)" if closed else ""
+            raise Unreachable(f"{address} {named}: {error}{hint}", address=address) from error
+        except (ValueError, struct.error) as error:
+            hint = "" if self._address.tls else "; kafkas:// if it uses TLS"
+            text = f"{address} does not answer as a Kafka broker (expected the address of one{hint})"
             raise Rejected(text, address=address) from error
 
-    def _probe_advertised(self, connected: Connected, timeout: float) -> None:
+    def _probe_advertised(self, connected: Connected, security: Security, timeout: float) -> None:
         with self._translated("the cluster cannot be described", writes=False):
             brokers = connected.admin.describe_cluster()["brokers"]
         for each in brokers:
             host, port = each["host"], each["port"]
-            if (host, port) != (self._address.host, self._address.port):
+            if (host, port) not in self._address.brokers:
                 named = (
                     f"answers, but names its broker {each['broker_id']} {host}:{port}, which cannot be "
                     "reached from here (expected advertised.listeners that engines and coordinator reach)"
                 )
-                self._probe(host, port, timeout, named)
+                with self._probing(named, host):
+                    answers(host, port, timeout, security)
 
     def _use(self) -> None:
         self._used = time.monotonic()

@@ -6,9 +6,9 @@ import contextlib
 import ssl
 from typing import TYPE_CHECKING, Any
 
+from binders.common.tls_files import load_files
 from binders.mqtt.address import BrokerAddress
 from speck.core.inventory import Login
-from speck.errors import Unreachable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -64,31 +64,5 @@ class ClosableContext(ssl.SSLContext):
 def client_context(address: BrokerAddress, login: Login) -> ClosableContext:
     """The context of a connection.  Raises :class:`~speck.errors.Unreachable` if a file cannot be used."""
     context = ClosableContext(ssl.PROTOCOL_TLS_CLIENT)
-    if login.ca_file is None:
-        context.load_default_certs()
-    else:
-        try:
-            context.load_verify_locations(cafile=login.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            what = f"ca_file {login.ca_file!r}"
-            raise _unusable(address, what, error, "a PEM file of certificates") from error
-    if login.certificate_file is not None:
-        try:
-            context.load_cert_chain(login.certificate_file, login.key_file, password=_no_password)
-        except (OSError, ssl.SSLError) as error:
-            what = f"certificate_file {login.certificate_file!r} with key_file {login.key_file!r}"
-            expected = "PEM files: a certificate and its key, without a password"
-            raise _unusable(address, what, error, expected) from error
+    load_files(context, address.text, login)
     return context
-
-
-def _no_password() -> str:
-    # Otherwise OpenSSL prompts for one at the terminal.
-    return ""
-
-
-def _unusable(address: BrokerAddress, what: str, error: OSError, expected: str) -> Unreachable:
-    why = error.strerror if not isinstance(error, ssl.SSLError) else error.reason or "invalid content"
-    reason = str(why).replace("_", " ").lower()
-    message = f"broker {address.text}: {what} cannot be used: {reason} (expected {expected})"
-    return Unreachable(message, address=address.text)

@@ -65,6 +65,7 @@ class SiteInventory(Inventory):
             ca_file=place.ca_file,
             certificate_file=place.certificate_file,
             key_file=place.key_file,
+            sasl=place.sasl,
         )
         own = Login(
             username=place.username,
@@ -72,6 +73,7 @@ class SiteInventory(Inventory):
             ca_file=place.ca_file,
             certificate_file=place.certificate_file,
             key_file=place.key_file,
+            sasl=place.sasl,
         )
         broker = Broker(broker_address=place.broker_address, broker_login=own, job_login=login)
         return replace(broker, job_broker_address=place.job_broker_address)

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.sessions import Sessions
-from speck.binder import BrokerBinder, EngineBinder
+from speck.binder import BrokerBinder, Capability, EngineBinder
 from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Move, Stop, Update
 from speck.core.runtime import Handle, JobState
-from speck.core.waiting import waiting_text
+from speck.core.waiting import exact_text, waiting_text
 from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Unreachable
 from speck.store import AttemptRecord, SessionRecord
 from speck.store.history import History
@@ -249,9 +249,20 @@ def _is_still(copy: Copy, deadline: float) -> bool:
     return False
 
 
+def _left_text(copy: Copy) -> str:
+    """The messages that are left, of a broker that counts them; empty otherwise."""
+    if Capability.BACKLOG not in copy.broker.capabilities:
+        return ""
+    try:
+        backlog = copy.broker.behind([copy.session]).get(copy.session)
+    except BinderError:  # the text is of another error, which must not be replaced
+        return ""
+    return "" if backlog is None else f" ({exact_text(backlog.messages)} left)"
+
+
 def _timeout_text(copy: Copy, bound: float) -> str:
     return (
         f"the messages at {copy.job.source_topic!r} of {copy.job.source_broker} were not drained in "
-        f"{bound:g} s: the job keeps reading there, and messages at its next source are retained (apply "
-        "again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
+        f"{bound:g} s{_left_text(copy)}: the job keeps reading there, and messages at its next source are "
+        "retained (apply again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
     )

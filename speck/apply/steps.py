@@ -23,7 +23,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
 from speck.core.plan import Action, Keep, Move, Start, Stop, Update
 from speck.core.runtime import JobState, State
-from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.store import JobRecord, Store
 
 _log = logging.getLogger(__name__)
@@ -63,32 +63,12 @@ class Steps:
             if self._confirm(job):
                 return
             self.foreign.refuse(job)
-        self._refuse_other_kind(job)
         self._check_startable(job)
         self._ensure_topics(job)
         self.sessions.ensure(job, self.context.record(job.job_name))
         if not isinstance(action, Start):  # a copy is stopped for the next one
             self.attempts.check_number(job)
         self.writers.admit(job)
-
-    def _refuse_other_kind(self, job: Job) -> None:
-        """Refuse to have a job continue with its state at a source broker of another kind.
-
-        The state names messages as the kind of broker does.
-        """
-        _, former = self.attempts.current_copy(job.job_name)
-        if former is None or job.upgrade != "stateful":
-            return
-        registry = self.context.pool.registry
-        kinds = [registry.broker_kind(each) for each in (former.source_broker, job.source_broker)]
-        names = [kind.name for kind in kinds if kind is not None]
-        if len(set(names)) > 1:
-            raise Rejected(
-                f"job {job.job_name!r} cannot continue from its state at {job.source_broker}, a broker of "
-                f"{names[-1]}: it reads at one of {names[0]} (expected upgrade: stateless, or another name "
-                "for the job)",
-                address=job.source_broker,
-            )
 
     def _ensure_topics(self, job: Job) -> None:
         """Make the topics that a job writes to, at brokers where topics have to be made."""

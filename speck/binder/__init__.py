@@ -8,6 +8,7 @@ from speck.binder.broker import BrokerBinder
 from speck.binder.contract import (
     Artifact,
     ArtifactServer,
+    Backlog,
     Capability,
     Feed,
     OwnedSession,
@@ -36,6 +37,7 @@ __all__ = [
     "MOST_COUNTED",
     "Artifact",
     "ArtifactServer",
+    "Backlog",
     "BrokerBinder",
     "BrokerKind",
     "Capability",

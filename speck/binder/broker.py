@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from speck.binder.contract import Capability, Feed, OwnedSession, capabilities_of
+from speck.binder.contract import Backlog, Capability, Feed, OwnedSession, capabilities_of
 from speck.core.runtime import Checkup
 from speck.errors import Rejected
 
@@ -210,6 +210,13 @@ class BrokerBinder(ABC):
     def forget_client(self, client: str) -> bool:
         """True if the broker knows this client; from now on it does not."""
         _lack(self, Capability.TRACING)
+
+    def behind(self, sessions: Sequence[str]) -> Mapping[str, Backlog]:
+        """The backlog of each session, by its name; none for one that the broker does not have.
+
+        ``Capability.BACKLOG``.  Takes no session over: may be called while jobs read through them.
+        """
+        _lack(self, Capability.BACKLOG)
 
 
 def _lack(binder: BrokerBinder, capability: Capability) -> NoReturn:

@@ -77,6 +77,9 @@ class Capability(Enum):
     TRACING = ("send_probe", "leave_client", "forget_client")
     """It can be found out if two brokers pass messages on, or are one."""
 
+    BACKLOG = ("behind",)
+    """The broker counts what each session has before it, also while nobody reads.  Without it: unknown."""
+
 
 def capabilities_of(binder: type, base: type) -> frozenset[Capability]:
     """The capabilities of a class of binders, by the methods of its base class that it overrides.
@@ -152,6 +155,17 @@ class OwnedSession:
     owner: str
     topics: tuple[str, ...] = ()
     fenced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The number of messages that a session has before it.
+
+    ``deleted`` counts others, which the broker deleted before the session reached them: they are lost.
+    """
+
+    messages: int
+    deleted: int = 0
 
 
 class Feed(Protocol):

@@ -75,7 +75,8 @@ class Login:
     """The coordinator's login to an engine or a broker, and the authority that it trusts there.
 
     The files are PEM, on the coordinator's machine.  ``certificate_file`` and ``key_file`` are the client
-    certificate, for servers that request one, and its key.
+    certificate, for servers that request one, and its key.  ``sasl`` is the mechanism by which a broker of
+    Kafka is logged in to, of :data:`speck.core.sasl.MECHANISMS`; ``None``: the default.
     """
 
     username: str | None = None
@@ -84,6 +85,7 @@ class Login:
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
+    sasl: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ class JobLogin:
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
+    sasl: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +236,7 @@ class Broker:
             ca_file=login.ca_file,
             certificate_file=login.certificate_file,
             key_file=login.key_file,
+            sasl=login.sasl,
         )
 
 

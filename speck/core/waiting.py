@@ -14,6 +14,11 @@ def count_text(waiting: int | None) -> str:
     return f"{waiting} message{'s' * (waiting != 1)}"
 
 
+def exact_text(number: int) -> str:
+    """A number of messages that a broker has counted."""
+    return f"{number:,} message{'s' * (number != 1)}"
+
+
 def waiting_text(waiting: int | None, topic: str, broker: str) -> str:
     """The messages that wait at a topic of a broker, in words."""
     if waiting is None:

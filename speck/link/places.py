@@ -23,6 +23,7 @@ class PlaceOfJobs:
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
+    sasl: str | None = None
 
 
 def places_of(job: Job, inventory: Inventory) -> list[Mapping[str, Any]]:
@@ -42,4 +43,5 @@ def _place(address: str, inventory: Inventory) -> PlaceOfJobs:
         ca_file=login.ca_file,
         certificate_file=login.certificate_file,
         key_file=login.key_file,
+        sasl=login.sasl,
     )

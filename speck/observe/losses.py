@@ -57,6 +57,7 @@ _REASONS = (
     Reason("session lost", LossKind.LOST, "lost with a session that the broker no longer has"),
     Reason("redelivery", LossKind.LOST, "discarded: the broker did not deliver them again"),
     Reason("batch", LossKind.LOST, "discarded with a batch that was not committed"),
+    Reason("retention", LossKind.LOST, "deleted by the broker before the job read them"),
     Reason("reader", LossKind.LOST, "lost by the reader"),
     Reason("session deleted", LossKind.LOST, "discarded with a deleted session"),
     Reason("skipped", LossKind.LOST, "skipped, since the job's code failed on them (on_error: skip)"),
@@ -74,7 +75,12 @@ _REASONS = (
     Reason(
         "late partial", LossKind.LOST, "dropped, since their windows were already closed", "partial result"
     ),
-    Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again", ""),
+    Reason(
+        "session",
+        LossKind.SUSPECT,
+        "lost sessions or topics: unread messages are lost unless their writers send them again",
+        "",
+    ),
     Reason(
         "qos 0",
         LossKind.SUSPECT,
@@ -97,8 +103,13 @@ _REASONS = (
 )
 REASONS: Mapping[str, Reason] = {each.name: each for each in _REASONS}
 
-# The reason of each counter of the connectors.  The first three are parts of ``lostMessages``.
-_PARTS = {"lostSession": "session lost", "redeliveryGivenUp": "redelivery", "batchGivenUp": "batch"}
+# The reason of each counter of the connectors.  The first ones are parts of ``lostMessages``.
+_PARTS = {
+    "lostSession": "session lost",
+    "redeliveryGivenUp": "redelivery",
+    "batchGivenUp": "batch",
+    "retentionGivenUp": "retention",
+}
 _COUNTERS: Mapping[str, str] = {
     **_PARTS,
     "lostMessages": "reader",

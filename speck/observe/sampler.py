@@ -1,4 +1,4 @@
-"""Samples the metrics of jobs and the stored messages of brokers.
+"""Samples the metrics of jobs, and the messages that brokers store, and have for each session.
 
 While somebody reads the rates, engines are asked every :data:`PERIOD` seconds, and brokers too.  A
 coordinator that is at work has the engines asked at a slower pace at all times, so that no loss which a job
@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
 
+from speck.binder import Backlog, Capability
 from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.core.job import Scalar
@@ -34,6 +35,7 @@ from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder, receives_qos0
 from speck.observe.measures import CAPACITY_PERIOD, WRITE_PERIOD, Measures
 from speck.observe.rates import Rates, Track, rates_of
+from speck.store import SessionRecord
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
 
 _log = logging.getLogger(__name__)
@@ -95,6 +97,7 @@ class Sampler:
     processor: Callable[[], float] = time.thread_time  # s, of the calling thread
     _watching: bool = field(default=False, init=False)
     _stored: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
+    _backlogs: dict[str, tuple[float, Mapping[str, Backlog]]] = field(default_factory=dict, init=False)
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asking] = field(default_factory=dict, init=False)
@@ -155,6 +158,12 @@ class Sampler:
         oldest = self.now() - 3 * BROKER_PERIOD
         with self._lock:
             return {address: count for address, (when, count) in self._stored.items() if when >= oldest}
+
+    def backlog(self, session: SessionRecord) -> Backlog | None:
+        """The backlog of a session as its broker counted it lately; ``None`` if it is not known."""
+        with self._lock:
+            when, found = self._backlogs.get(session.broker, (-inf, {}))
+        return found.get(session.name) if when >= self.now() - 3 * BROKER_PERIOD else None
 
     def _reading(self, name: str) -> Reading:
         track, (engine_id, error) = self._tracks.get(name), self._errors.get(name, ("", ""))
@@ -241,7 +250,7 @@ class Sampler:
         with self._lock:
             if self._watching or self._attended():
                 return False
-            for readings in (self._stored, self._tracks, self._errors):
+            for readings in (self._stored, self._backlogs, self._tracks, self._errors):
                 readings.clear()
             return True
 
@@ -268,13 +277,18 @@ class Sampler:
             self.measures.forget_others(copies)
         grouped = by_engine(deployed)
         compositions = {name: each.head.name for each in snapshots for name in each.records}
-        sources = {("", form.source_broker) for each in snapshots for form in each.forms.values()}
+        sources = {form.source_broker: set[str]() for each in snapshots for form in each.forms.values()}
+        for session in (one for each in snapshots for one in each.current_sessions().values()):
+            sources.setdefault(session.broker, set()).add(session.name)
         # Where profiles alone are sampled, the rates are read by nobody.
         pace = self.period if self._is_read() or not self._is_measured() else self.watch_period
         questions: dict[EngineKey, _Question] = {
             key: (pace, partial(self._ask, key, jobs, compositions)) for key, jobs in grouped.items()
         }
-        questions |= {key: (BROKER_PERIOD, partial(self._ask_broker, key[1])) for key in sources}
+        questions |= {
+            ("", address): (BROKER_PERIOD, partial(self._ask_broker, address, sorted(sessions)))
+            for address, sessions in sources.items()
+        }
         if self.measures is not None and self.measures.is_attended():
             questions |= self._measuring(self.measures, grouped)
         asked = self._asked.items()
@@ -369,14 +383,18 @@ class Sampler:
         except SpeckError as error:
             _log.warning("the losses of job %r could not be recorded: %s", job, error)
 
-    def _ask_broker(self, address: str) -> float:
-        """Count the messages that a broker stores and has dropped; returns how long that took, s."""
+    def _ask_broker(self, address: str, sessions: Sequence[str]) -> float:
+        """Count what a broker stores, has dropped, and has for sessions; returns how long that took, s."""
         begun = self.now()
         try:
             broker = self.pool.broker(address)
             if (count := broker.stored()) is not None:
                 with self._lock:
                     self._stored[address] = (self.now(), count)
+            if Capability.BACKLOG in broker.capabilities:
+                backlogs = broker.behind(sessions)
+                with self._lock:
+                    self._backlogs[address] = (self.now(), backlogs)
             dropped = broker.dropped()
             if dropped is not None and self.losses is not None:
                 self.losses.record_dropped(address, dropped)

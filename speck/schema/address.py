@@ -2,7 +2,8 @@
 
 Scheme and host are in lower case, the default ports of MQTT, Kafka and Spark are written out, and of two
 names of the same scheme one is used (``tcp`` for ``mqtt``, ``mqtts`` for ``ssl``).  HTTP addresses end in
-a slash (RFC 3986, section 6.2.3: an empty path is ``/``), others do not.  Host names are not resolved.
+a slash (RFC 3986, section 6.2.3: an empty path is ``/``), others do not.  Several hosts of a Kafka cluster
+are sorted.  Host names are not resolved.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 SAME_SCHEME = {"mqtt": "tcp", "ssl": "mqtts"}
-_DEFAULT_PORT = {"tcp": 1883, "mqtts": 8883, "kafka": 9092, "sc": 15002, "spark": 7077}
+_DEFAULT_PORT = {"tcp": 1883, "mqtts": 8883, "kafka": 9092, "kafkas": 9093, "sc": 15002, "spark": 7077}
 _OMITTED_PORT = {"http": 80, "https": 443}
 # Names as DNS has them (RFC 1035, section 2.3.4: 63 octets a label, 255 in all), and underscores.
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -21,7 +22,8 @@ _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?\Z")
 _BRACKETED = re.compile(r"\[[^\[\]]*\](:[^:]*)?\Z")
 # Java has no host, or accepts no certificate, for a name with an underscore there: Spark's master is reached
 # by a java.net.URI, and a broker with TLS by jobs whose engine checks its certificate.
-_STRICT_SCHEMES = frozenset({"spark", "mqtts"})
+_STRICT_SCHEMES = frozenset({"spark", "mqtts", "kafkas"})
+_CLUSTER_SCHEMES = frozenset({"kafka", "kafkas"})  # each host knows the others
 _LONGEST_HOST = 253  # RFC 1035, without the final dot
 _MAX_LENGTH = 2048
 
@@ -48,6 +50,8 @@ def canonical(address: str) -> str:
     """The canonical form of ``SCHEME://HOST[:PORT][/PATH]``.  Raises :class:`BadAddress`."""
     parts = _split(address)
     scheme = SAME_SCHEME.get(parts.scheme, parts.scheme)
+    if scheme in _CLUSTER_SCHEMES and "," in parts.netloc:
+        return _cluster(scheme, parts)
     host = _host(parts)
     if scheme in _STRICT_SCHEMES and "_" in host:
         raise BadAddress(
@@ -55,6 +59,16 @@ def canonical(address: str) -> str:
             "expected a name without one, or an IP address",
         )
     return f"{scheme}://{host}{_port(parts, scheme)}{_path(parts, scheme)}"
+
+
+def _cluster(scheme: str, parts: SplitResult) -> str:
+    """The canonical form of an address with several hosts, which are sorted."""
+    if parts.path.rstrip("/"):
+        raise BadAddress("has a path")
+    hosts = [canonical(f"{scheme}://{each}").removeprefix(f"{scheme}://") for each in parts.netloc.split(",")]
+    if len(set(hosts)) < len(hosts):
+        raise BadAddress("names a host twice")
+    return f"{scheme}://{','.join(sorted(hosts))}"
 
 
 def redacted(address: str) -> str:
@@ -77,7 +91,7 @@ def _split(address: str) -> SplitResult:
         raise BadAddress(NOT_AN_ADDRESS)
     if "@" in parts.netloc:
         raise BadAddress("contains a user name or password", "logins belong in the site inventory")
-    if "," in parts.netloc:
+    if "," in parts.netloc and parts.scheme not in _CLUSTER_SCHEMES:
         raise BadAddress(
             "names several hosts", "expected one; for a group, a name that resolves to its leader"
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
+from speck.core.sasl import DEFAULT_SASL, MECHANISMS
 from speck.core.units import (
     BIT_RATE,
     BYTES,
@@ -59,6 +60,7 @@ class LinkSchema(StrictSchema):
 _CA_FILE = "PEM file of the authority that signed the server's certificate"
 _CERTIFICATE_FILE = "PEM file of the client certificate, for servers that request one"
 _KEY_FILE = "PEM file of that certificate's key"
+_SASL = f"mechanism by which a broker of Kafka is logged in to (default {DEFAULT_SASL})"
 _AT_THE_ENGINE = ", on the machine of the engine"
 _REFERENCE = "reference to the password: `${NAME}` of the server's environment, or `file:PATH`"
 
@@ -72,6 +74,7 @@ class LoginSchema(StrictSchema):
     ca_file = Text(_CA_FILE, example="/etc/speck/ca.pem")
     certificate_file = Text(_CERTIFICATE_FILE, example="/etc/speck/client.pem")
     key_file = Text(_KEY_FILE, example="/etc/speck/client.key")
+    sasl = Text(_SASL, enum=list(MECHANISMS), example="plain")
 
 
 class JobLoginSchema(StrictSchema):
@@ -83,6 +86,7 @@ class JobLoginSchema(StrictSchema):
     ca_file = Text(f"{_CA_FILE}{_AT_THE_ENGINE}", example="/etc/speck/ca.pem")
     certificate_file = Text(f"{_CERTIFICATE_FILE}{_AT_THE_ENGINE}", example="/etc/speck/job.pem")
     key_file = Text(f"{_KEY_FILE}{_AT_THE_ENGINE}", example="/etc/speck/job.key")
+    sasl = Text(_SASL, enum=list(MECHANISMS), example="plain")
 
 
 class BrokerSchema(StrictSchema):

@@ -10,13 +10,20 @@ from urllib.parse import urlsplit
 
 from speck.binder import scheme_of
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, is_loopback
+from speck.core.sasl import MECHANISMS
 
 LoginFault = tuple[str, str]  # the field, and a predicate about it
 
 _FILES = ("ca_file", "certificate_file", "key_file")
-_WITHOUT_TLS = {"tcp": "mqtts://HOST:PORT", "http": "https://HOST:PORT", "spark": "an engine with TLS"}
+_WITHOUT_TLS = {
+    "tcp": "mqtts://HOST:PORT",
+    "kafka": "kafkas://HOST:PORT",
+    "http": "https://HOST:PORT",
+    "spark": "an engine with TLS",
+}
 _SPARK = frozenset(("sc", "spark"))
 _MQTT = frozenset(("tcp", "mqtts"))
+_KAFKA = frozenset(("kafka", "kafkas"))
 
 
 def engine_login_faults(address: str, login: Login) -> Iterator[LoginFault]:
@@ -27,17 +34,20 @@ def engine_login_faults(address: str, login: Login) -> Iterator[LoginFault]:
                 yield name, "is not supported by Spark engines (expected a token)"
     elif login.token is not None and login.username is not None:
         yield "token", "is given together with username (expected one of the two)"
+    if login.sasl is not None:
+        yield "sasl", "is not supported by engines (expected it in broker_login or job_login)"
     yield from _incomplete(login)
     yield from _without_tls(address, login)
 
 
 def broker_login_faults(address: str, login: Login) -> Iterator[LoginFault]:
     """The faults of the coordinator's login to the broker at a canonical address."""
-    if login.token is not None and scheme_of(address) in _MQTT:
-        yield "token", "is not supported by MQTT brokers (expected username and password)"
+    kind = "MQTT" if scheme_of(address) in _MQTT else "Kafka" if scheme_of(address) in _KAFKA else None
+    if login.token is not None and kind is not None:
+        yield "token", f"is not supported by {kind} brokers (expected username and password)"
     yield from _incomplete(login)
     yield from _without_tls(address, login)
-    yield from _without_login(address, login)
+    yield from _wrong_sasl(address, login)
 
 
 def job_login_faults(address: str, login: JobLogin) -> Iterator[LoginFault]:
@@ -48,7 +58,7 @@ def job_login_faults(address: str, login: JobLogin) -> Iterator[LoginFault]:
         yield "password_file", "is given without username (expected both)"
     yield from _incomplete(login)
     yield from _without_tls(address, login)
-    yield from _without_login(address, login)
+    yield from _wrong_sasl(address, login)
 
 
 def _incomplete(login: Login | JobLogin) -> Iterator[LoginFault]:
@@ -66,16 +76,26 @@ def _without_tls(address: str, login: Login | JobLogin) -> Iterator[LoginFault]:
             yield name, f"has no effect on {scheme_of(address)}://, which has no TLS (expected {right})"
 
 
-def _without_login(address: str, login: Login | JobLogin) -> Iterator[LoginFault]:
-    """The faults of a login to a broker that takes none."""
-    if scheme_of(address) == "kafka":
-        for name in ("username", "password", "password_file", "token", *_FILES):
-            if getattr(login, name, None) is not None:
-                yield name, "is not supported by brokers of Kafka (expected no login)"
+def _wrong_sasl(address: str, login: Login | JobLogin) -> Iterator[LoginFault]:
+    """The faults of a login by SASL, which brokers of Kafka alone have."""
+    if scheme_of(address) not in _KAFKA:
+        if login.sasl is not None:
+            yield "sasl", "is for brokers of Kafka only (expected none)"
+        return
+    if login.sasl is not None and login.sasl not in MECHANISMS:
+        yield "sasl", f"is {login.sasl!r} (expected one of {', '.join(MECHANISMS)})"
+    elif login.sasl is not None and login.username is None:
+        yield "sasl", "is given without username (expected both)"
+    if (
+        login.username is not None
+        and login.password is None
+        and getattr(login, "password_file", None) is None
+    ):
+        yield "username", "is given without password (expected both)"
 
 
 _SECRET_FIELDS = ("password", "token")
-_UNENCRYPTED = ("tcp", "mqtt", "http", "spark")
+_UNENCRYPTED = ("tcp", "mqtt", "kafka", "http", "spark")
 
 
 def inventory_warnings(inventory: Inventory) -> list[str]:

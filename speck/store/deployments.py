@@ -14,7 +14,7 @@ from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Deployed
 from speck.core.runtime import Handle
 from speck.errors import Conflict, NotFound
-from speck.store import AttemptRecord, Head, JobRecord, Store
+from speck.store import AttemptRecord, Head, JobRecord, SessionRecord, Store
 from speck.store.history import History
 
 Deployment = tuple[Job, Handle]
@@ -61,6 +61,10 @@ class Snapshot:
             for address in (form.spe_address, form.source_broker, form.sink_broker)
         }
         return used | {each.broker for record in self.records.values() for each in record.sessions}
+
+    def current_sessions(self) -> dict[str, SessionRecord]:
+        """The session through which each job reads, or is to read, by the job's name."""
+        return {name: record.sessions[-1] for name, record in self.records.items() if record.sessions}
 
     def stored(self) -> dict[str, Deployed]:
         """The jobs as a plan takes them."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from speck.binder import BrokerBinder, Capability, Feed, OwnedSession
+from speck.binder import Backlog, BrokerBinder, Capability, Feed, OwnedSession
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from speck.testing.wire_trouble import Trouble
 
@@ -45,6 +45,7 @@ CALLS: dict[str, Call] = {
     "subscribe": lambda broker: broker.subscribe(["contract/report/+"]).receive(),
     "send_control": lambda broker: broker.send_control(SESSION, b"{}", 60),
     "readers": lambda broker: broker.readers([SESSION]),
+    "behind": lambda broker: broker.behind([SESSION]),
     "send_probe": lambda broker: broker.send_probe("speck/probe/contract"),
     "leave_client": lambda broker: broker.leave_client("speck-probe-contract"),
     "forget_client": lambda broker: broker.forget_client("speck-probe-contract"),
@@ -336,6 +337,13 @@ class BrokerContract(ABC):
         assert not broker.session_exists(SESSION)
         broker.ensure_session(SESSION, "contract.in")
         assert broker.waiting(SESSION) == 0
+        assert broker.session_exists(SESSION)
+
+    def test_nothing_is_behind_in_a_new_session_and_no_other_is_counted(self, broker: BrokerBinder) -> None:
+        need_capability(broker, Capability.BACKLOG)
+        assert broker.behind([]) == {}
+        broker.ensure_session(SESSION, "contract.in")
+        assert broker.behind([f"{SESSION}-other", SESSION]) == {SESSION: Backlog(0)}
         assert broker.session_exists(SESSION)
 
     def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:

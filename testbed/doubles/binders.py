@@ -158,6 +158,7 @@ class BrokerState:
     refilled: list[str] = field(default_factory=list)  # topics whose writers were asked to send again
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
+    deleted: dict[str, int] = field(default_factory=dict)  # by session; messages that nobody has read
     feeds: list[InMemoryFeed] = field(default_factory=list)
     controls: list[tuple[str, bytes]] = field(default_factory=list)  # session and message
     unread: set[str] = field(default_factory=set)  # sessions whose jobs never take them

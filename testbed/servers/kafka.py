@@ -61,6 +61,16 @@ class KafkaServer(RealServer):
         finally:
             admin.close()
 
+    def delete_before(self, topic: str, offset: int) -> None:
+        """Delete the records of a topic's first partition before an offset, as its retention does."""
+        from kafka import TopicPartition
+
+        admin = self.admin()
+        try:
+            admin.delete_records({TopicPartition(topic, 0): offset})
+        finally:
+            admin.close()
+
     def publish(self, topic: str, values: Sequence[bytes], key: bytes | None = None) -> None:
         """Append values to a topic that there is, in order."""
         from kafka import KafkaProducer

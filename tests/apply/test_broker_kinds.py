@@ -9,32 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from speck.binder import BrokerKind, Registry
 from speck.coordinator import Coordinator, build
-from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.settings import Settings
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, write_code
-from testbed.doubles.binders import InMemoryBroker, World, double_kinds
+from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.logs import with_logs
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 
 LOG = "log://k:1"
 (JOB,) = chain("a")
-
-
-class LogBroker(InMemoryBroker):
-    """A broker where topics are made."""
-
-    def ensure_topic(self, topic: str) -> None:
-        with self._call("ensure_topic", topic):
-            pass
-
-    def purge(self) -> None:
-        with self._call("purge", ""):
-            pass
 
 
 @pytest.fixture(name="world")
@@ -46,11 +33,7 @@ def world_fixture() -> Iterator[World]:
 
 @pytest.fixture(name="coordinator")
 def coordinator_fixture(tmp_path: Path, world: World) -> Iterator[Coordinator]:
-    def log(address: str, inventory: Inventory) -> LogBroker:
-        return LogBroker(world, address)
-
-    kinds = double_kinds(world)
-    registry = Registry(kinds.engines, (*kinds.brokers, BrokerKind("log", ("log",), log)))
+    registry = with_logs(double_kinds(world), world)
     with ExitStack() as stack:
         store = stack.enter_context(Store(tmp_path / "store"))
         settings = Settings(roots=(write_code(tmp_path),), period=0, drain=30.0)
@@ -86,26 +69,14 @@ def test_the_topic_of_a_sink_is_made_before_the_job_starts(world: World, apply: 
     assert made < started
 
 
-def test_a_job_does_not_continue_from_its_state_at_a_broker_of_another_kind(
-    world: World, apply: Applied
-) -> None:
-    apply(JOB)
-    (running,) = world.running("a")
-    told = apply(replace(JOB, source_broker=LOG))
-    assert "cannot continue from its state at log://k:1, a broker of log: it reads at one of mqtt" in told
-    assert "upgrade: stateless" in told
-    assert world.running("a") == [running]
-    assert calls(world, "ensure_session") == [
-        each for each in calls(world, "ensure_session") if LOG not in each
-    ]
-
-
-def test_a_job_without_a_state_does(world: World, apply: Applied) -> None:
-    stateless = replace(JOB, upgrade="stateless")
-    apply(stateless)
-    apply(replace(stateless, source_broker=LOG))
-    (running,) = world.running("a")
-    assert running.job.source_broker == LOG
+def test_a_job_continues_from_its_state_at_a_broker_of_another_kind(world: World, apply: Applied) -> None:
+    for broker in (LOG, JOB.source_broker):
+        apply(JOB)
+        world.broker(JOB.source_broker).backlog.clear()
+        apply(replace(JOB, source_broker=broker))
+        (running,) = world.running("a")
+        assert running.job.source_broker == broker
+        assert (running.state_from is None) == (broker == JOB.source_broker)
 
 
 def test_brokers_of_jobs_are_asked_to_delete_what_nobody_needs(

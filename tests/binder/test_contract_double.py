@@ -19,6 +19,7 @@ from speck.testing import BrokerContract, EngineContract, attempt_of
 from speck.testing.wire_trouble import Trouble
 from testbed.benches.examples import one_site
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
+from testbed.doubles.logs import InMemoryLog
 
 ENGINE = "sc://127.0.0.1:15002"
 DEAD = "sc://127.0.0.1:15003"
@@ -166,6 +167,10 @@ class TestBrokerDouble(BrokerContract):
 
     def named_writers(self, broker: Any, session: str) -> list[str] | None:
         return broker.world.broker(BROKER).writers.get(session)
+
+
+class TestLogDouble(TestBrokerDouble):
+    connect: Callable[[World, str], BrokerBinder] = InMemoryLog
 
 
 def test_two_copies_and_a_missing_session_are_violations() -> None:

@@ -17,6 +17,7 @@ from binders.spark.connect.engine import ConnectEngine
 from binders.spark.standalone.engine import StandaloneEngine
 from speck.binder import BrokerBinder, Capability, EngineBinder
 from testbed.doubles.binders import InMemoryBroker, InMemoryEngine
+from testbed.doubles.logs import InMemoryLog
 
 COMMON = {Capability.OFFLINE_STATE, Capability.PLANS, Capability.PROFILES}
 REAL = COMMON | {Capability.PROBES}
@@ -25,9 +26,10 @@ CAPABILITIES = {
     ConnectEngine: REAL | {Capability.READINESS, Capability.RESUMPTION, Capability.TRANSFER},
     StandaloneEngine: REAL | {Capability.WORKERS},
     InMemoryEngine: COMMON | {Capability.READINESS, Capability.WORKERS},
-    KafkaBroker: set[Capability](),
+    KafkaBroker: {Capability.BACKLOG},
     MqttBroker: {Capability.REPORTS, Capability.TRACING},
     InMemoryBroker: {Capability.REPORTS, Capability.TRACING},
+    InMemoryLog: {Capability.BACKLOG, Capability.REPORTS, Capability.TRACING},
 }
 # The methods that have the default of the contract.
 DEFAULTS = {
@@ -38,6 +40,7 @@ DEFAULTS = {
     KafkaBroker: {"dropped", "packet_bytes", "restore_session", "stored", "stored_bytes"},
     MqttBroker: {"ensure_topic", "purge"},
     InMemoryBroker: {"checkup", "ensure_topic", "purge"},
+    InMemoryLog: {"checkup"},
 }
 
 

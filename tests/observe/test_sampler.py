@@ -108,6 +108,7 @@ def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
         "input_rate": 5.0,
         "output_rate": 4.0,
         "waiting": 3,
+        "behind": None,
         "work_seconds": 0.2,
         "error": None,
     }

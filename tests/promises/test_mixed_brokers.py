@@ -43,25 +43,27 @@ jobs:
    job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.CountByKey}}
 """
 REWIRED = JOBS.replace("_topic: capitals", "_topic: elsewhere")
-WORDS = [f"w{number % 7}" for number in range(3_000)]
+OVER_MQTT = JOBS.replace("_broker: C", "_broker: A").replace(
+    "site: C, source_topic: raw,", "site: C, source_broker: A, source_topic: raw, sink_broker: A,"
+)
+WORDS = [f"w{number % 7}" for number in range(50)]
 
 
 @contextmanager
-def sending(friend: MqttFriend) -> Iterator[threading.Thread]:
-    """Send the words in the background, for some 10 s."""
-    ended = threading.Event()
+def sending(friend: MqttFriend) -> Iterator[Counter[str]]:
+    """Send words in the background, 500/s; the result as it is counted is complete after the block."""
+    ended, sent = threading.Event(), Counter[str]()
 
     def send() -> None:
-        for start in range(0, len(WORDS), 50):
-            if ended.is_set():
-                return
-            friend.send("words", WORDS[start : start + 50])
+        while not ended.is_set():
+            friend.send("words", WORDS)
+            sent.update(word.upper() for word in WORDS)
             ended.wait(0.1)
 
     thread = threading.Thread(target=send)
     thread.start()
     try:
-        yield thread
+        yield sent
     finally:
         ended.set()
         thread.join()
@@ -117,7 +119,7 @@ def test_every_message_is_counted_once_whatever_is_killed(tmp_path: Path, kafka:
             with coordinator_on(tmp_path, sites) as (_, apply):
                 operation = apply(JOBS)
                 assert operation.state == "succeeded", operation
-                with sending(friend) as sender:
+                with sending(friend) as desired:
                     eventually(lambda: counts(friend).total(), lambda total: total > 500)
                     flink.kill_task_manager()
                     spark.kill()
@@ -125,9 +127,9 @@ def test_every_message_is_counted_once_whatever_is_killed(tmp_path: Path, kafka:
                     kafka.kill()
                     kafka.start()
                     assert apply(JOBS).state == "succeeded"
-                    assert apply(REWIRED).state == "succeeded"  # drained, then read elsewhere
-                    sender.join()
-                desired = Counter(word.upper() for word in WORDS)
+                    # Drained, then read elsewhere: at another topic, at brokers of another kind, and back.
+                    for text in (REWIRED, OVER_MQTT, REWIRED):
+                        assert apply(text).state == "succeeded"
                 eventually(lambda: counts(friend), lambda found: found.total() >= desired.total())
                 assert counts(friend) == desired
                 assert apply(REWIRED).calls == {}

@@ -28,9 +28,10 @@ def rows() -> list[tuple[str, list[str]]]:
 def outcome(address: str) -> list[str]:
     try:
         known = canonical(address)
-        if known.startswith("kafka:"):
-            broker = KafkaAddress.parse(known)
-            return [broker.host, str(broker.port), "plain"]
+        if known.startswith("kafka"):
+            cluster = KafkaAddress.parse(known)
+            host, port = cluster.brokers[0]
+            return [host, str(port), "tls" if cluster.tls else "plain"]
         found = BrokerAddress.parse(known)
     except (BadAddress, InvalidInput):
         return ["refused"]

@@ -14,6 +14,7 @@ from speck.errors import InvalidInput
 from speck.schema.address import BadAddress, canonical
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
+from speck.schema.logins import inventory_warnings
 from testbed import ROOT
 from testbed.faults.rig import FLINK_CODE
 
@@ -67,7 +68,9 @@ def test_addresses_have_their_port(inventory: Inventory) -> None:
         ("kafka://", "no host"),
         ("kafka://a:0", "port 0"),
         ("kafka://a/topic", "path"),
-        ("kafka://a,b", "several hosts"),
+        ("kafka://a,", "no host"),
+        ("kafka://a,a:9092", "a host twice"),
+        ("tcp://a,b", "several hosts"),
         ("kafka://me:secret@a", "user name or password"),
     ],
 )
@@ -105,13 +108,43 @@ def test_the_same_is_accepted_at_an_mqtt_broker(inventory: Inventory) -> None:
     assert jobs(inventory, site="B", source_topic="a/#", sink_topic="__x", retain="true")
 
 
+def loaded(scheme: str, login: str, block: str = "broker_login") -> Inventory:
+    site = f"  E:\n    spe_address: sc://e\n    broker_address: {scheme}://e\n    {block}: {login}\n"
+    return load_inventory(SITES + site)
+
+
 @pytest.mark.parametrize("block", ["broker_login", "job_login"])
-def test_a_login_is_refused(block: str) -> None:
-    with pytest.raises(InvalidInput, match=r"username.*is not supported by brokers of Kafka"):
-        load_inventory(
-            SITES
-            + f"  E:\n    spe_address: sc://e\n    broker_address: kafka://e\n    {block}: {{username: me}}\n"
-        )
+@pytest.mark.parametrize(
+    ("scheme", "login", "fault"),
+    [
+        ("kafka", "{username: me}", r"username.*is given without password"),
+        ("kafka", "{password: '${X}'}", r"password.*is given without username"),
+        ("kafka", "{username: me, password: '${X}', sasl: gssapi}", r"sasl.*(is 'gssapi'|scram-sha-512)"),
+        ("kafkas", "{sasl: plain}", r"sasl.*is given without username"),
+        ("kafka", "{ca_file: /ca.pem}", r"ca_file.*no effect on kafka://.*expected kafkas://HOST:PORT"),
+        ("tcp", "{username: me, password: '${X}', sasl: plain}", r"sasl.*is for brokers of Kafka only"),
+    ],
+)
+def test_a_login_that_cannot_be_is_refused(scheme: str, login: str, fault: str, block: str) -> None:
+    with pytest.raises(InvalidInput, match=fault):
+        loaded(scheme, login, block)
+
+
+def test_a_token_and_the_sasl_of_an_engine_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"token.*is not supported by Kafka brokers"):
+        loaded("kafka", "{token: '${X}'}")
+    with pytest.raises(InvalidInput, match=r"sasl.*is not supported by engines"):
+        loaded("tcp", "{sasl: plain}", "engine_login")
+
+
+def test_a_login_is_loaded_and_its_default_ports_are_written_out() -> None:
+    found = loaded("kafkas", "{username: me, password: '${X}', sasl: plain, ca_file: /ca.pem}").sites["E"]
+    assert found.broker_address == "kafkas://e:9093"
+    assert (found.broker_login.sasl, found.login_of_jobs().sasl) == ("plain", "plain")
+    assert any(
+        "is sent to kafka://e:9092 unencrypted" in each
+        for each in inventory_warnings(loaded("kafka", "{username: me, password: '${X}'}"))
+    )
 
 
 @pytest.mark.skipif(not (ROOT / FLINK_CODE).exists(), reason="needs the Flink programs (make jars)")

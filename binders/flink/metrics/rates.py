@@ -17,7 +17,7 @@ SENT, PENDING = "numRecordsSend", "pendingRecords"  # of sinks and of sources (F
 # The counts of the connectors' sources and sinks that a job's metrics show as they are.
 CONNECTORS = (
     *("duplicatesDropped", "collisions", "changedRepetitions", "badStamps"),
-    *("lostMessages", "lostSession", "redeliveryGivenUp", "batchGivenUp", "lostSessions"),
+    *("lostMessages", "lostSession", "redeliveryGivenUp", "batchGivenUp", "retentionGivenUp", "lostSessions"),
     *("skipped", "parked", "skippedResults", "parkedResults"),
     *("connected", "receivedQos0", "refused", "resent", "retainedDropped", "throttledMillis"),
 )

@@ -176,6 +176,7 @@ def login_settings(prefix: str, login: JobLogin) -> dict[str, str]:
         "ca-file": login.ca_file,
         "certificate-file": login.certificate_file,
         "key-file": login.key_file,
+        "sasl": login.sasl,
     }
     return {f"{prefix}.{name}": value for name, value in found.items() if value is not None}
 

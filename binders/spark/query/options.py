@@ -183,5 +183,6 @@ def _login_options(broker: str, inventory: Inventory) -> dict[str, str]:
         "caFile": login.ca_file,
         "certificateFile": login.certificate_file,
         "keyFile": login.key_file,
+        "sasl": login.sasl,
     }
     return {name: value for name, value in options.items() if value is not None}

@@ -110,12 +110,16 @@ __all__ = [
 
 def jobs_table(jobs: Iterable[Data], *, whole: bool = True) -> Table:
     """A row for each job: its desired and its observed state; long texts are cut unless ``whole``."""
+    rows = list(jobs)
+    # MQTT brokers do not count: a column without a number would be noise.
+    behind = any(each.get("behind") is not None for each in rows)
     columns = (
         "JOB",
         "COMPOSITION",
         "ENGINE",
         "DESIRED",
         "STATE",
+        *(("BEHIND",) if behind else ()),
         "OBSERVED",
         "DRIFT",
         "NEXT RETRY",
@@ -130,14 +134,19 @@ def jobs_table(jobs: Iterable[Data], *, whole: bool = True) -> Table:
                 (each["job"] or {}).get("site") or (each["job"] or {}).get("spe_address"),
                 each["wanted"],
                 each["state"] if each.get("reading", True) else f"{each['state']}, not reading",
+                *((_behind(each),) if behind else ()),
                 clock(each["observed_at"]),
                 each["drift"],
                 each["next_try"] and clock(each["next_try"]),
                 _messages(each) if whole else first_words(_messages(each)),
             )
-            for each in jobs
+            for each in rows
         ),
     )
+
+
+def _behind(job: Data) -> str:
+    return "-" if job.get("behind") is None else f"{job['behind']:,}"
 
 
 def _messages(job: Data) -> str:

@@ -17,6 +17,7 @@ _WORDS = {
     "job_name": "job",
     "wanted": "desired",
     "waiting": "backlog",
+    "behind": "messages behind",
     "left_behind": "abandoned copies",
     "spe_address": "engine address",
     "up_to_date": "up to date",

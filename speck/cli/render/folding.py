@@ -122,10 +122,17 @@ def _row(name: str, members: Sequence[Data], troubled: Sequence[Data]) -> Data:
         "job": {"site": places(sites, len(members)).removeprefix("at ")},
         "wanted": _counted(each["wanted"] for each in members),
         "state": _counted(each["state"] for each in members),
+        "behind": _total(each.get("behind") for each in members),
         "observed_at": min(each["observed_at"] for each in members),
         "losses": [],
         "message": f"{more} more need attention: --unfold" if more > 0 else "",
     }
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    """The sum of the numbers that are known; ``None`` if none is."""
+    found = [each for each in numbers if each is not None]
+    return sum(found) if found else None
 
 
 def _counted(states: Iterable[str]) -> str:

@@ -163,6 +163,7 @@ class Queries:
             "error": record.error,
             "up_to_date": form == desired and attempt is not None and attempt.phase == "running",
             **self._drift_data(name),
+            "behind": self._behind(record),
             "losses": self.losses.of_job(name),
             "attempt": None if attempt is None else attempt.attempt.number,
             "job": shown_job(form),
@@ -171,6 +172,11 @@ class Queries:
                 {"address": each.address, "attempt": each.attempt.number} for each in abandoned.get(name, ())
             ],
         }
+
+    def _behind(self, record: JobRecord) -> int | None:
+        """The messages that the broker has for a job, also while it is down; ``None``: not known."""
+        backlog = self.sampler.backlog(record.sessions[-1]) if record.sessions else None
+        return None if backlog is None else backlog.messages
 
     def _drift_data(self, name: str) -> dict[str, Any]:
         note = self.reconciler.note(name)
@@ -235,6 +241,7 @@ class Queries:
             "source_topic": form.source_topic,
             "sink_topic": form.sink_topic,
             **asdict(rates),
+            "behind": self._behind(snapshot.records[name]),
             "error": reading.error or None,
         }
 

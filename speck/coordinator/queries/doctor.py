@@ -18,6 +18,7 @@ from speck.coordinator.planning.cycles import cycle_text, shared_cycles
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
+from speck.core.waiting import exact_text
 from speck.errors import Rejected
 from speck.observe.between import edges_of
 from speck.observe.healthcheck import examine
@@ -83,6 +84,7 @@ class Doctor:
             self._unread,
             lambda: self._cycles(snapshots),
             *((lambda address=address: self._sessions(address)) for address in brokers),
+            *((lambda address=address: self._deleted(address, snapshots)) for address in brokers),
             *(
                 (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
                 for snapshot in snapshots
@@ -125,6 +127,28 @@ class Doctor:
                 "find the slow reader (speck jobs) and restart it or raise its parallelism; "
                 "or raise max_queued_bytes",
             )
+
+    def _deleted(self, address: str, snapshots: Iterable[Snapshot]) -> Iterator[Diagnosis]:
+        """The messages that a broker deleted before a job that is away has read them."""
+        broker = self.pool.broker(address)
+        if Capability.BACKLOG not in broker.capabilities:
+            return
+        jobs = {
+            session.name: (name, session.topic)
+            for snapshot in snapshots
+            for name, session in snapshot.current_sessions().items()
+            if session.broker == address
+        }
+        for session, backlog in broker.behind(sorted(jobs)).items():
+            name, topic = jobs[session]
+            if backlog.deleted:
+                yield Diagnosis(
+                    Finding.LOSS,
+                    name,
+                    f"{exact_text(backlog.deleted)} of topic {topic!r} at {address} were deleted before the "
+                    "job read them: it will continue behind them",
+                    "raise retention.ms of the topic, or let SpecK make the topic, and start the job",
+                )
 
     def _state(self, snapshot: Snapshot, record: AttemptRecord) -> Iterator[Diagnosis]:
         name = record.attempt.job_name

@@ -62,7 +62,9 @@ class _ScrapeCollector(Collector):
         used = {each["job"][field] for each in jobs for field in ("spe_address", "source_broker")}
         sites, families = _jobs(jobs, site_at)
         yield from families
-        yield from _rates(queries.rates(snapshots)["jobs"], sites, queries.clock() - FRESH)
+        rates = queries.rates(snapshots)["jobs"]
+        yield from _rates(rates, sites, queries.clock() - FRESH)
+        yield _behind(rates, sites)
         yield _costs(self._services.profiles.measures.costs(), jobs, sites)
         yield from _measuring(self._services.profiles.measures)
         yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(snapshots))
@@ -105,6 +107,18 @@ def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: 
                 name = each["job_name"]
                 family.add_metric((each["composition"], name, sites.get(name, "")), each[field])
         yield family
+
+
+def _behind(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str]) -> Metric:
+    family = GaugeMetricFamily(
+        "speck_job_behind_messages",
+        "Messages that the broker has for the job, also while it is down, where the broker counts them",
+        labels=("composition", "job", "site"),
+    )
+    for each in [one for one in jobs if one["behind"] is not None][:MOST_JOBS]:
+        name = each["job_name"]
+        family.add_metric((each["composition"], name, sites.get(name, "")), each["behind"])
+    return family
 
 
 def _costs(costs: Mapping[str, float], jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str]) -> Metric:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from binders.kafka import KafkaBroker
-from speck.binder import BrokerBinder
+from speck.binder import Backlog, BrokerBinder
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput, Rejected, Unreachable
 from speck.testing.brokers import BrokerContract
@@ -127,6 +127,48 @@ def test_what_is_sent_to_an_absent_session_waits(cleared: KafkaServer, opened: O
     assert broker.waiting(SESSION) == 500
     broker.ensure_session(SESSION, "in")  # its place stays
     assert broker.waiting(SESSION) == 500
+
+
+def test_the_backlog_is_exact_also_of_what_was_deleted_meanwhile(
+    cleared: KafkaServer, opened: Opened
+) -> None:
+    broker = opened(cleared.address)
+    for each in (SESSION, f"{SESSION}-2"):
+        broker.ensure_session(each, "in")
+    cleared.publish("in", [str(number).encode() for number in range(2500)])
+    committed(cleared, f"{SESSION}-2", "in", 2000, "{}")
+    assert broker.behind([SESSION, f"{SESSION}-2", "speck-none"]) == {
+        SESSION: Backlog(2500),
+        f"{SESSION}-2": Backlog(500),
+    }
+    cleared.delete_before("in", 2100)
+    assert broker.behind([SESSION, f"{SESSION}-2"]) == {
+        SESSION: Backlog(400, deleted=2100),
+        f"{SESSION}-2": Backlog(400, deleted=100),
+    }
+
+
+def test_the_checkup_has_limits_and_names_a_compacted_source(cleared: KafkaServer, opened: Opened) -> None:
+    from kafka.admin import NewTopic
+
+    admin = cleared.admin()
+    admin.create_topics([NewTopic("small", 1, 1, topic_configs={"cleanup.policy": "compact"})])
+    admin.close()
+    broker = opened(cleared.address)
+    for topic in ("in", "small"):
+        broker.ensure_session(f"{SESSION}-{topic}", topic)
+    found = broker.checkup()
+    assert found.version.startswith("Kafka, cluster ")
+    assert found.limits | {"message_bytes": 0} == {
+        "brokers": 1,
+        "message_bytes": 0,
+        "replicas": 1,
+        "min_insync": 1,
+        "places_kept_days": 7.0,
+    }
+    assert [each.message for each in found.complaints if not each.remark] == broker.warnings()
+    (warning,) = broker.warnings()
+    assert "topic 'small', which a job reads, is compacted" in warning
 
 
 def test_a_session_is_drained_by_the_commits_of_the_fenced_attempt_alone(
@@ -263,6 +305,13 @@ def test_an_address_that_the_broker_names_and_nobody_reaches_is_named(
     monkeypatch.setattr("kafka.admin.KafkaAdminClient.describe_cluster", lambda _: named)
     with pytest.raises(Unreachable, match=rf"names its broker 1 127.0.0.1:{far}.*advertised.listeners"):
         opened(cleared.address, 5).check()
+
+
+def test_of_several_brokers_in_an_address_any_is_enough(cleared: KafkaServer, opened: Opened) -> None:
+    dead = f"127.0.0.1:{REFUSING_PORT}"
+    opened(f"kafka://{dead},127.0.0.1:{cleared.port}").check()
+    with pytest.raises(Unreachable, match=f"kafka://{dead},{dead}/ cannot be reached"):
+        opened(f"kafka://{dead},{dead}/", 2).check()
 
 
 def test_a_missing_client_is_named(

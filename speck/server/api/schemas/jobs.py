@@ -78,6 +78,12 @@ class LossSchema(Schema):
     alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})
 
 
+_BEHIND = {
+    "description": "messages that the source's broker has for the job, also while the job is down; null: not "
+    "known (an MQTT broker does not count them)"
+}
+
+
 class JobViewSchema(Schema):
     """A job, desired and as last observed."""
 
@@ -102,6 +108,7 @@ class JobViewSchema(Schema):
     drift_since = fields.Float(allow_none=True, metadata=UNIX)
     waits = text("the reason why it is not healed now")
     next_try = fields.Float(allow_none=True, metadata=UNIX)
+    behind = fields.Integer(allow_none=True, metadata=_BEHIND)
     losses = fields.List(
         fields.Nested(LossSchema),
         metadata={"description": "its lost, discarded and repeated messages, the gravest first"},
@@ -137,6 +144,7 @@ class JobRatesSchema(Schema):
         allow_none=True,
         metadata={"description": "messages that the job's reader holds and the job has not worked on yet"},
     )
+    behind = fields.Integer(allow_none=True, metadata=_BEHIND)
     work_seconds = fields.Float(
         allow_none=True,
         metadata={"description": "how long the last batch (Spark) or checkpoint (Flink) took, s"},

@@ -68,6 +68,7 @@ const ratesOf = (members) => ({
   input_rate: sumOf(members, "input_rate"),
   output_rate: sumOf(members, "output_rate"),
   waiting: sumOf(members, "waiting"),
+  behind: sumOf(members, "behind"),
 });
 
 // How many jobs have each state, and the mark of the gravest.

@@ -193,6 +193,7 @@ export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
         <${Fact} name="In">${rate(rates.input_rate)}<//>
         <${Fact} name="Out">${rate(rates.output_rate)}<//>
         <${Fact} name="Backlog">${amount(rates.waiting)}<//>
+        ${known(rates.behind) && html`<${Fact} name="At the broker">${amount(rates.behind)}<//>`}
       </dl>
       <input type="search" placeholder="Find a job, site or state" aria-label="Find a job, site or state of ${job.job_name}" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
       <ul class="members">
@@ -229,6 +230,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
         <${Fact} name="In">${rate(rates?.input_rate)}<//>
         <${Fact} name="Out">${rate(rates?.output_rate)}<//>
         <${Fact} name="Backlog">${amount(rates?.waiting)}<//>
+        ${known(rates?.behind) && html`<${Fact} name="At the broker">${amount(rates.behind)}<//>`}
         <${Fact} name=${fields.engine === "flink" ? "Checkpoint" : "Batch"}>${span(rates?.work_seconds)}<//>
       </dl>
       ${said.has("rates") && html`<p class="quiet words">${rates.error}</p>`}

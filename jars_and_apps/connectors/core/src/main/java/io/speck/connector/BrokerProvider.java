@@ -6,6 +6,7 @@ import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
+import java.io.IOException;
 
 /** A kind of broker, found by {@link java.util.ServiceLoader}. */
 public interface BrokerProvider {
@@ -20,6 +21,13 @@ public interface BrokerProvider {
      * messages taken after the offset at which it opens are returned again like new ones.
      */
     MessageSource streaming(SourceSettings settings, BatchJournal journal);
+
+    /**
+     * Returns the record of a batch; null for one of a broker of another kind.
+     *
+     * @throws IOException if it is not a whole record of a known version
+     */
+    RecordedBatch recorded(byte[] record) throws IOException;
 
     /**
      * Creates a writer.

@@ -3,6 +3,7 @@ package io.speck.connector;
 import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.ServiceLoader;
@@ -33,6 +34,22 @@ public final class Brokers {
         return ALL.stream().filter(each -> each.serves(address)).findFirst().orElseThrow(() ->
                 new InvalidSettingException("there is no connector for " + address + (address.kafka()
                         ? " (put speck-kafka.jar beside the connector of the engine)" : " on the class path")));
+    }
+
+    /**
+     * Returns the record of a batch, of whatever kind its broker is.
+     *
+     * @throws IOException if it is not a whole record of a kind whose connector is on the class path
+     */
+    public static RecordedBatch recorded(byte[] record) throws IOException {
+        for (BrokerProvider each : ALL) {
+            RecordedBatch found = each.recorded(record);
+            if (found != null) {
+                return found;
+            }
+        }
+        throw new IOException("not a batch record of a broker whose connector is on the class path (" + record.length
+                + " bytes; if the job has read from a Kafka broker, put speck-kafka.jar beside the connector of the engine)");
     }
 
     /** Ends all connections and threads of all kinds permanently. */

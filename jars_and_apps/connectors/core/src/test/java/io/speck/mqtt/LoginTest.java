@@ -51,7 +51,8 @@ class LoginTest {
         assertNull(new LoginFields("tcp://h:1", null, "secret", "/secret", half).login(faults::add));
         assertEquals(List.of("a password without a username", "both a password and a password file",
                 "a client certificate and its key belong together",
-                "certificates for a broker that is not asked for TLS (expected mqtts://HOST:PORT)"), faults);
+                "certificates for a broker that is not asked for TLS (expected mqtts://HOST:PORT"
+                + " or kafkas://HOST:PORT)"), faults);
     }
 
     @Test

@@ -2,16 +2,11 @@ package io.speck.mqtt;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.speck.imports.ImportRules;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** Checks the direction of imports between the packages that all connectors share. */
@@ -28,22 +23,9 @@ class PackagesTest {
             CONNECTOR, SHARED,
             CONNECTOR + ".probe", SHARED,
             ROOT + ".failure", SHARED);
-    private static final Pattern USE = Pattern.compile("\\b(io\\.speck(?:\\.[a-z]+)*)\\.[A-Z]");
 
     @Test
     void importsPointDownwards() throws IOException {
-        List<String> wrong = new ArrayList<>();
-        try (Stream<Path> files = Files.walk(Path.of("src/main/java"))) {
-            for (Path file : files.filter(each -> each.toString().endsWith(".java")).toList()) {
-                String own = Path.of("src/main/java").relativize(file.getParent()).toString().replace('/', '.');
-                Matcher uses = USE.matcher(Files.readString(file));
-                while (uses.find()) {
-                    if (!uses.group(1).equals(own) && !ALLOWED.get(own).contains(uses.group(1))) {
-                        wrong.add(file.getFileName() + " uses " + uses.group(1));
-                    }
-                }
-            }
-        }
-        assertEquals(List.of(), wrong);
+        assertEquals(List.of(), ImportRules.violations(Set.of(), ALLOWED));
     }
 }

@@ -36,7 +36,8 @@ final class Clients {
 
     static KafkaConsumer<byte[], byte[]> consumer(SourceSettings settings) {
         Map<String, Object> options = new HashMap<>();
-        options.put(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, servers(settings.login()));
+        options.put(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, settings.login().address().servers());
+        Security.addTo(options, settings.login());
         options.put(ConsumerConfig.CLIENT_ID_CONFIG, settings.clientId());
         options.put(ConsumerConfig.GROUP_ID_CONFIG, settings.clientId());
         options.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false);
@@ -53,7 +54,8 @@ final class Clients {
     static KafkaProducer<byte[], byte[]> producer(SinkSettings settings) {
         long flush = settings.flushTimeout().toMillis();
         Map<String, Object> options = new HashMap<>();
-        options.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, servers(settings.login()));
+        options.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, settings.login().address().servers());
+        Security.addTo(options, settings.login());
         options.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
         options.put(ProducerConfig.ACKS_CONFIG, "all");
         options.put(ProducerConfig.LINGER_MS_CONFIG, 1);
@@ -68,7 +70,8 @@ final class Clients {
     /** The id of a topic, which another topic of the same name does not have. */
     static String topicId(SourceSettings settings) throws InterruptedException {
         Map<String, Object> options = new HashMap<>();
-        options.put(AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, servers(settings.login()));
+        options.put(AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, settings.login().address().servers());
+        Security.addTo(options, settings.login());
         options.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, (int) settings.connectTimeout().toMillis());
         options.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, request(settings.connectTimeout()));
         try (Admin admin = Admin.create(options)) {
@@ -79,14 +82,10 @@ final class Clients {
                 throw new BrokerException("broker " + settings.login() + " has no topic '" + settings.topic()
                         + "' (apply the composition again, which makes it)", true);
             }
-            throw new BrokerException("broker " + settings.login() + ": topic '" + settings.topic() + "': "
-                    + e.getCause().getMessage(), e.getCause());
+            boolean refused = e.getCause() instanceof AuthorizationException || e.getCause() instanceof AuthenticationException;
+            String text = "broker " + settings.login() + ": topic '" + settings.topic() + "': " + e.getCause().getMessage();
+            throw refused ? new BrokerException(text, true) : new BrokerException(text, e.getCause());
         }
-    }
-
-    private static String servers(Login login) {
-        String host = login.address().host();
-        return (host.contains(":") ? "[" + host + "]" : host) + ":" + login.address().port();
     }
 
     private static int request(Duration limit) {

@@ -1,25 +1,30 @@
 package io.speck.kafka;
 
+import io.speck.connector.FormerBatch;
+import io.speck.connector.RecordedBatch;
+import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Losses;
+import io.speck.connector.reader.RecordFrame;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
 import io.speck.mqtt.stamp.Varint;
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.zip.CRC32C;
 
 /**
  * The messages of a batch, by their offsets, so that exactly these can be returned again after a crash.
  *
- * <p>Form: magic, version, check sum; then session, topic, its id, start, end, parts, the places before and after it, the
- * runs (each partition, first offset, count, fate), and the stamps seen and the writers known at the end of the batch.
+ * <p>Form: magic, version, check sum; then session, broker, topic, its id, start, end, parts, the places before and after
+ * it, the runs (each partition, first offset, count, fate), and the stamps seen and the writers known at the end of the
+ * batch. Version 1 had no broker.
  *
  * @param session the session that the messages were received in
+ * @param broker its broker; empty in a record of version 1
  * @param topic the topic
  * @param topicId the id of the topic, which is another one if the topic is made anew
  * @param start number of messages before the first one
@@ -31,11 +36,11 @@ import java.util.zip.CRC32C;
  * @param seen the stamps seen at the end of the batch
  * @param writers the writers known at the end of the batch
  */
-record KafkaBatchRecord(String session, String topic, String topicId, long start, long end, int parts, Place before,
-        Place after, List<Run> runs, SeenStamps seen, KnownWriters writers) {
+record KafkaBatchRecord(String session, String broker, String topic, String topicId, long start, long end, int parts,
+        Place before, Place after, List<Run> runs, SeenStamps seen, KnownWriters writers) implements RecordedBatch {
     private static final int MAGIC = 0x53504b4b;
-    private static final int VERSION = 1;
-    private static final int HEADER_BYTES = 12;
+    private static final int VERSION = 2;
+    private static final int VERSION_WITHOUT_BROKER = 1;
 
     /** Messages of one partition under consecutive offsets, with the same fate. */
     record Run(int partition, long first, long count, int fate) {
@@ -74,21 +79,19 @@ record KafkaBatchRecord(String session, String topic, String topicId, long start
         return runs;
     }
 
+    @Override
+    public FormerBatch reopen(SourceSettings settings, Login login, BatchJournal journal, Losses losses)
+            throws InterruptedException {
+        return FormerRuns.open(settings, login, this);
+    }
+
     byte[] encode() {
-        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        try (DataOutputStream out = new DataOutputStream(bytes)) {
-            out.write(new byte[HEADER_BYTES]);
-            writeBody(out);
-        } catch (IOException e) {
-            throw new IllegalStateException(e);
-        }
-        byte[] record = bytes.toByteArray();
-        ByteBuffer.wrap(record).putInt(MAGIC).putInt(VERSION).putInt(checkSum(record));
-        return record;
+        return RecordFrame.encode(MAGIC, VERSION, this::writeBody);
     }
 
     private void writeBody(DataOutputStream out) throws IOException {
         out.writeUTF(session);
+        out.writeUTF(broker);
         out.writeUTF(topic);
         out.writeUTF(topicId);
         out.writeLong(start);
@@ -109,25 +112,18 @@ record KafkaBatchRecord(String session, String topic, String topicId, long start
 
     /** True if the bytes begin as a record of this kind. */
     static boolean isOne(byte[] record) {
-        return record.length >= HEADER_BYTES && ByteBuffer.wrap(record).getInt() == MAGIC;
+        return RecordFrame.isOne(record, MAGIC);
     }
 
     /** @throws IOException if the bytes are not a whole record of a known version */
     static KafkaBatchRecord decode(byte[] record) throws IOException {
-        if (!isOne(record) || ByteBuffer.wrap(record).getInt(8) != checkSum(record)) {
-            throw new IOException("not a whole batch record of a Kafka topic (" + record.length + " bytes)");
-        }
-        int version = ByteBuffer.wrap(record).getInt(4);
-        if (version != VERSION) {
-            throw new IOException("batch record of version " + version + " (expected " + VERSION + ")");
-        }
-        DataInputStream in = new DataInputStream(new ByteArrayInputStream(record));
-        in.skipNBytes(HEADER_BYTES);
-        return readBody(in);
+        int version = RecordFrame.version(record, MAGIC, VERSION_WITHOUT_BROKER, VERSION);
+        return readBody(RecordFrame.body(record), version);
     }
 
-    private static KafkaBatchRecord readBody(DataInputStream in) throws IOException {
+    private static KafkaBatchRecord readBody(DataInputStream in, int version) throws IOException {
         String session = in.readUTF();
+        String broker = version > VERSION_WITHOUT_BROKER ? in.readUTF() : "";
         String topic = in.readUTF();
         String topicId = in.readUTF();
         long start = in.readLong();
@@ -139,13 +135,7 @@ record KafkaBatchRecord(String session, String topic, String topicId, long start
         for (long left = Varint.read(in); left > 0; left--) {
             runs.add(new Run((int) Varint.read(in), Varint.read(in), Varint.read(in), in.readUnsignedByte()));
         }
-        return new KafkaBatchRecord(session, topic, topicId, start, end, parts, before, after, runs,
+        return new KafkaBatchRecord(session, broker, topic, topicId, start, end, parts, before, after, runs,
                 SeenStamps.read(in, SeenStamps.RECORDED_HASHES, true), KnownWriters.read(in));
-    }
-
-    private static int checkSum(byte[] record) {
-        CRC32C crc = new CRC32C();
-        crc.update(record, HEADER_BYTES, record.length - HEADER_BYTES);
-        return (int) crc.getValue();
     }
 }

@@ -3,10 +3,12 @@ package io.speck.kafka;
 import io.speck.connector.BrokerProvider;
 import io.speck.connector.MessageSink;
 import io.speck.connector.MessageSource;
+import io.speck.connector.RecordedBatch;
 import io.speck.connector.reader.BatchJournal;
 import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
+import java.io.IOException;
 
 /** Brokers with the protocol of Kafka. */
 public final class KafkaProvider implements BrokerProvider {
@@ -23,6 +25,11 @@ public final class KafkaProvider implements BrokerProvider {
     @Override
     public MessageSource streaming(SourceSettings settings, BatchJournal journal) {
         return new KafkaSource(settings, journal, true);
+    }
+
+    @Override
+    public RecordedBatch recorded(byte[] record) throws IOException {
+        return KafkaBatchRecord.isOne(record) ? KafkaBatchRecord.decode(record) : null;
     }
 
     @Override

@@ -1,13 +1,10 @@
 package io.speck.kafka;
 
-import io.speck.connector.MessageSource;
+import io.speck.connector.BufferedSource;
+import io.speck.connector.RecordedBatch;
 import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.Losses;
 import io.speck.connector.reader.Message;
-import io.speck.connector.reader.ReaderCounts;
-import io.speck.connector.reader.ReceiveBuffer;
-import io.speck.connector.reader.Repetitions;
-import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.MqttException;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
@@ -15,8 +12,6 @@ import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.ReentrantLock;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.KafkaException;
 
@@ -28,32 +23,23 @@ import org.apache.kafka.common.KafkaException;
  * The engine's state alone decides where reading continues; the offsets committed to the group are for the coordinator and
  * for the tools of Kafka. One thread polls ({@link Poller}).
  */
-final class KafkaSource implements MessageSource {
-    private final SourceSettings settings;
-    private final Losses losses;
+final class KafkaSource extends BufferedSource {
+    private final BatchJournal journal;
     private final Records records;
-    private final Repetitions repetitions;
-    private final ReaderCounts counts = new ReaderCounts();
-    private final ReentrantLock lock = new ReentrantLock();
-    private final Condition changed = lock.newCondition();
-    private final ReceiveBuffer buffer;
     private final Control control;
     private Poller poller;
 
     /** The places behind what is recorded, and behind what is committed. */
     private Place recordedPlace;
     private Place committedPlace;
-    private long committed;
     private boolean commitDue;
     private MqttException failure;
     private Runnable waiter;
 
     KafkaSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
-        this.settings = settings;
-        this.losses = new Losses(settings);
+        super(settings, streaming, new Losses(settings));
+        this.journal = journal;
         this.records = new Records(settings, journal);
-        this.repetitions = new Repetitions(settings);
-        this.buffer = new ReceiveBuffer(streaming);
         this.control = new Control(settings);
     }
 
@@ -63,20 +49,14 @@ final class KafkaSource implements MessageSource {
         try {
             opening.connect();
             Records.Recovered recovered = records.recover(committedOffset, uncommittedEnd, opening.topicId());
-            repetitions.restore(recovered.writers());
             committed = committedOffset;
             committedPlace = opening.place(recovered);
             recordedPlace = committedPlace.copy();
             if (recovered.madeAnew()) {
+                counts.addLostSession();
                 losses.report(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
             }
-            KafkaBatchRecord again = recovered.uncommitted();
-            buffer.restore(committedOffset, again == null ? recovered.seen() : again.seen());
-            if (again != null) {
-                repetitions.restore(again.writers());
-                opening.readAgain(again, new RecordDecoder()).forEach(this::returnAgain);
-                recordedPlace = again.after().copy();
-            }
+            restoreUncommitted(recovered, uncommittedEnd, opening);
             takeWriters();
             commitDue = true; // shows that this attempt reads
             poller = opening.begin(new Arrivals(), recordedPlace);
@@ -87,14 +67,25 @@ final class KafkaSource implements MessageSource {
         }
     }
 
-    /** Adds a message of the batch of before a restart, with the fate that it had. */
-    private void returnAgain(Opening.Again again) {
-        KafkaMessage message = again.message();
-        if (!again.run().named()) {
-            message.disbelieve();
+    /** Makes the batch of before a restart ready, which the engine will request first; without one, [end, end). */
+    private void restoreUncommitted(Records.Recovered recovered, long end, Opening opening)
+            throws IOException, InterruptedException {
+        RecordedBatch left = recovered.former();
+        if (left != null) {
+            openFormer(left, journal);
         }
-        counts.addRedelivered(1);
-        buffer.add(message, again.run().duplicate());
+        KafkaBatchRecord again = recovered.uncommitted();
+        if (again == null) {
+            buffer.restore(end, hasFormer() ? left.seen() : recovered.seen());
+            repetitions.restore(hasFormer() ? left.writers() : recovered.writers());
+            return;
+        }
+        buffer.restore(committed, again.seen());
+        repetitions.restore(again.writers());
+        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder());
+        messages.forEach(each -> each.addTo(buffer));
+        counts.addRedelivered(messages.size());
+        recordedPlace = again.after().copy();
     }
 
     // ---- events of the poller ----
@@ -177,6 +168,14 @@ final class KafkaSource implements MessageSource {
 
         @Override
         public void lost(String reason, long count, String cause) {
+            if (reason.equals(Losses.SESSION)) {
+                lock.lock();
+                try {
+                    counts.addLostSession();
+                } finally {
+                    lock.unlock();
+                }
+            }
             losses.report(reason, count, cause);
         }
 
@@ -304,9 +303,10 @@ final class KafkaSource implements MessageSource {
         }
     }
 
-    /** The batch was read again when the reader opened. */
+    /** A batch of this session was read again when the reader opened. */
     @Override
-    public void awaitWhole() {
+    public void awaitWhole() throws IOException, InterruptedException {
+        awaitFormer();
         lock.lock();
         try {
             throwFailure();
@@ -323,8 +323,8 @@ final class KafkaSource implements MessageSource {
             List<KafkaMessage> messages = buffer.record(start, end).stream().map(KafkaMessage.class::cast).toList();
             Place before = recordedPlace.copy();
             messages.forEach(recordedPlace::pass);
-            record = new KafkaBatchRecord(settings.clientId(), settings.topic(), poller.topicId(), start, end, partitions,
-                    before, recordedPlace.copy(), KafkaBatchRecord.runs(messages),
+            record = new KafkaBatchRecord(settings.clientId(), settings.login().address().toString(), settings.topic(),
+                    poller.topicId(), start, end, partitions, before, recordedPlace.copy(), KafkaBatchRecord.runs(messages),
                     buffer.recordedStamps().copy(SeenStamps.RECORDED_HASHES), repetitions.writers());
         } finally {
             lock.unlock();
@@ -334,21 +334,12 @@ final class KafkaSource implements MessageSource {
 
     @Override
     public int recordedPartitions(long start) {
-        return records.parts(start);
-    }
-
-    @Override
-    public List<Message> messages(long start, long end) {
-        lock.lock();
-        try {
-            return buffer.between(start, end);
-        } finally {
-            lock.unlock();
-        }
+        return records.extents().parts(start);
     }
 
     @Override
     public void commit(long offset) throws IOException {
+        commitFormer(offset);
         lock.lock();
         try {
             if (poller == null) {
@@ -364,22 +355,23 @@ final class KafkaSource implements MessageSource {
         } finally {
             lock.unlock();
         }
-        records.deleteCommitted(committed);
+        records.extents().deleteUntil(committed);
     }
 
     @Override
-    public SourceMetrics metrics() {
-        lock.lock();
-        try {
-            boolean connected = poller != null && failure == null && poller.connected();
-            return counts.metrics(committed, buffer.next(), repetitions.counts(), losses, 0, connected);
-        } finally {
-            lock.unlock();
-        }
+    protected boolean connected() {
+        return poller != null && failure == null && poller.connected();
+    }
+
+    /** The client connects again by itself, and does not count. */
+    @Override
+    protected long reconnections() {
+        return 0;
     }
 
     @Override
     public void close() {
+        closeFormer();
         if (poller != null) {
             poller.close();
         }

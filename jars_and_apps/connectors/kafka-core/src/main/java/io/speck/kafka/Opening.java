@@ -1,5 +1,6 @@
 package io.speck.kafka;
 
+import io.speck.connector.reader.ReceiveBuffer;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.SinkSettings;
@@ -31,7 +32,15 @@ final class Opening implements AutoCloseable {
     private static final Duration POLL = Duration.ofMillis(100);
 
     /** A message of a batch that is run again, and its run in the batch's record. */
-    record Again(KafkaMessage message, KafkaBatchRecord.Run run) {}
+    record Again(KafkaMessage message, KafkaBatchRecord.Run run) {
+        /** Adds the message with the fate that it had. */
+        void addTo(ReceiveBuffer buffer) {
+            if (!run.named()) {
+                message.disbelieve();
+            }
+            buffer.add(message, run.duplicate());
+        }
+    }
 
     private final SourceSettings settings;
     private final Control control;

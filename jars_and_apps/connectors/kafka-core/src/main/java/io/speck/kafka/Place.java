@@ -1,11 +1,15 @@
 package io.speck.kafka;
 
+import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.Varint;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
 
 /** A place in a topic: the offset of the next record of each partition. Not thread-safe. */
 final class Place {
@@ -41,6 +45,14 @@ final class Place {
     /** True if it is not before another place, in each of that one's partitions. */
     boolean reaches(Map<Integer, Long> other) {
         return other.entrySet().stream().allMatch(each -> of(each.getKey()) >= each.getValue());
+    }
+
+    /** The offsets as a commit to the group of the settings' session; {@code messages} is their number so far. */
+    Map<TopicPartition, OffsetAndMetadata> commits(SourceSettings settings, long messages) {
+        String metadata = "{\"attempt\": " + settings.attempt() + ", \"messages\": " + messages + "}";
+        return offsets.entrySet().stream().collect(Collectors.toMap(
+                each -> new TopicPartition(settings.topic(), each.getKey()),
+                each -> new OffsetAndMetadata(each.getValue(), metadata)));
     }
 
     void write(DataOutputStream out) throws IOException {

@@ -11,7 +11,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -259,7 +258,7 @@ final class Poller implements AutoCloseable {
             boolean deleted = place < begin;
             if (!partition.equals(control)) {
                 String where = " partition " + partition.partition() + " of topic '" + partition.topic() + "'";
-                reader.lost(deleted ? Losses.REDELIVERY : Losses.SESSION, deleted ? begin - place : 0, deleted
+                reader.lost(deleted ? Losses.RETENTION : Losses.SESSION, deleted ? begin - place : 0, deleted
                         ? "the messages " + place + " to " + (begin - 1) + " of" + where + " were deleted before they were read"
                         : "the place " + place + " in" + where + " is above its end " + ends.get(partition)
                         + ": the topic was made anew, or the broker lost its last messages");
@@ -319,10 +318,7 @@ final class Poller implements AutoCloseable {
     }
 
     private Map<TopicPartition, OffsetAndMetadata> offsets(Map<Integer, Long> place) {
-        String metadata = "{\"attempt\": " + settings.attempt() + ", \"messages\": " + reader.messages() + "}";
-        return place.entrySet().stream().collect(Collectors.toMap(
-                each -> new TopicPartition(settings.topic(), each.getKey()),
-                each -> new OffsetAndMetadata(each.getValue(), metadata)));
+        return new Place(place).commits(settings, reader.messages());
     }
 
     @Override

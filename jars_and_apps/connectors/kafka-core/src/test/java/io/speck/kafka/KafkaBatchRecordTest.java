@@ -28,7 +28,7 @@ class KafkaBatchRecordTest {
         seen.add(Stamp.parse("a", "r/0/0/5"), 11);
         Place after = new Place(Map.of(0, 1L, 1, 9L));
         messages.forEach(after::pass);
-        return new KafkaBatchRecord("session", "in", "id", 40, 43, 2, new Place(Map.of(0, 1L, 1, 9L)), after,
+        return new KafkaBatchRecord("session", "kafka://h:9092", "in", "id", 40, 43, 2, new Place(Map.of(0, 1L, 1, 9L)), after,
                 KafkaBatchRecord.runs(messages), seen, KnownWriters.all());
     }
 
@@ -46,12 +46,30 @@ class KafkaBatchRecordTest {
     void aRecordIsReadBack() throws IOException {
         KafkaBatchRecord written = record(List.of(message(0, 1, false, true), message(1, 9, true, false)));
         KafkaBatchRecord found = KafkaBatchRecord.decode(written.encode());
-        assertEquals(List.of("session", "in", "id", 40L, 43L, 2),
-                List.of(found.session(), found.topic(), found.topicId(), found.start(), found.end(), found.parts()));
+        assertEquals(List.of("session", "kafka://h:9092", "in", "id", 40L, 43L, 2),
+                List.of(found.session(), found.broker(), found.topic(), found.topicId(), found.start(), found.end(), found.parts()));
         assertEquals(Map.of(0, 1L, 1, 9L), found.before().offsets());
         assertEquals(Map.of(0, 2L, 1, 10L), found.after().offsets());
         assertEquals(written.runs(), found.runs());
         assertEquals(SeenStamps.Verdict.REPETITION, found.seen().add(Stamp.parse("a", "r/0/0/5"), 11));
+    }
+
+    /** Written by a connector whose records had no broker. */
+    @Test
+    void aRecordOfVersion1IsReadBack() throws IOException {
+        byte[] now = record(List.of(message(0, 1, false, true))).encode();
+        int broker = 2 + "kafka://h:9092".length();
+        int at = 12 + 2 + "session".length();
+        byte[] before = new byte[now.length - broker];
+        System.arraycopy(now, 0, before, 0, at);
+        System.arraycopy(now, at + broker, before, at, now.length - at - broker);
+        java.util.zip.CRC32C crc = new java.util.zip.CRC32C();
+        crc.update(before, 12, before.length - 12);
+        java.nio.ByteBuffer.wrap(before).putInt(4, 1).putInt(8, (int) crc.getValue());
+        KafkaBatchRecord found = KafkaBatchRecord.decode(before);
+        assertEquals(List.of("session", "", "in", "id", 40L), List.of(found.session(), found.broker(), found.topic(),
+                found.topicId(), found.start()));
+        assertEquals(Map.of(0, 2L, 1, 9L), found.after().offsets());
     }
 
     @Test

@@ -2,16 +2,11 @@ package io.speck.mqtt;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.speck.imports.ImportRules;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** Checks the direction of imports between the packages of the client. */
@@ -25,23 +20,9 @@ class PackagesTest {
             ROOT + ".reader", Set.of(ROOT + ".net"),
             ROOT + ".writer", Set.of(ROOT + ".net"),
             ROOT + ".provider", Set.of(ROOT + ".net", ROOT + ".reader", ROOT + ".writer"));
-    private static final Pattern USE = Pattern.compile("\\b(io\\.speck(?:\\.[a-z]+)*)\\.[A-Z]");
 
     @Test
     void importsPointDownwards() throws IOException {
-        List<String> wrong = new ArrayList<>();
-        try (Stream<Path> files = Files.walk(Path.of("src/main/java"))) {
-            for (Path file : files.filter(each -> each.toString().endsWith(".java")).toList()) {
-                String own = Path.of("src/main/java").relativize(file.getParent()).toString().replace('/', '.');
-                Matcher uses = USE.matcher(Files.readString(file));
-                while (uses.find()) {
-                    String used = uses.group(1);
-                    if (!used.equals(own) && !SHARED.contains(used) && !ALLOWED.get(own).contains(used)) {
-                        wrong.add(file.getFileName() + " uses " + used);
-                    }
-                }
-            }
-        }
-        assertEquals(List.of(), wrong);
+        assertEquals(List.of(), ImportRules.violations(SHARED, ALLOWED));
     }
 }

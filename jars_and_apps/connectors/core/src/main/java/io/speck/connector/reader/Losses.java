@@ -15,6 +15,8 @@ public final class Losses {
     public static final String REDELIVERY = "redeliveryGivenUp";
     /** The uncommitted batch is in another session, or has no record. */
     public static final String BATCH = "batchGivenUp";
+    /** The broker deleted messages before they were read. */
+    public static final String RETENTION = "retentionGivenUp";
 
     private static final Logger LOG = LoggerFactory.getLogger(Losses.class);
 

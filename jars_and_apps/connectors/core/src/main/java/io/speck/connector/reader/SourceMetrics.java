@@ -22,7 +22,8 @@ import java.util.stream.Collectors;
  * @param duplicatesByRun the dropped repetitions of the runs that had one last, by JOB/RUN; older ones by "others"
  * @param reconnections number of lost connections that were re-established
  * @param lostSessions number of sessions that the broker lost, and that were created again
- * @param lostMessages messages known to be given up, by reason: lostSession, redeliveryGivenUp or batchGivenUp
+ * @param lostMessages messages known to be given up, by reason: lostSession, redeliveryGivenUp, batchGivenUp or
+ *     retentionGivenUp
  * @param connected true if there is a connection now
  */
 public record SourceMetrics(long queued, long received, long receivedHere, long receivedBytes, long receivedQos0,
@@ -30,7 +31,8 @@ public record SourceMetrics(long queued, long received, long receivedHere, long 
         Map<String, Long> duplicatesByRun, long reconnections, long lostSessions, Map<String, Long> lostMessages,
         boolean connected) {
     /** The reasons for which messages are given up. */
-    public static final List<String> REASONS = List.of(Losses.SESSION, Losses.REDELIVERY, Losses.BATCH);
+    public static final List<String> REASONS = 
+            List.of(Losses.SESSION, Losses.REDELIVERY, Losses.BATCH, Losses.RETENTION);
 
     /** The number of messages given up for one reason. */
     public long lost(String reason) {

@@ -22,6 +22,7 @@ public final class FlinkMqttSinkBuilder<T> {
     private String username;
     private String password;
     private String passwordFile;
+    private String sasl;
     private TlsFiles tls = TlsFiles.NONE;
     private String topic;
     private SerializableFunction<T, String> topicOf;
@@ -58,6 +59,12 @@ public final class FlinkMqttSinkBuilder<T> {
     /** Path of a file with the password on the machine of the task, in place of a given one; null for none. */
     public FlinkMqttSinkBuilder<T> passwordFile(String path) {
         passwordFile = path;
+        return this;
+    }
+
+    /** The mechanism of a login to a broker of Kafka: scram-sha-512, scram-sha-256 or plain; null for the first one. */
+    public FlinkMqttSinkBuilder<T> sasl(String mechanism) {
+        sasl = mechanism;
         return this;
     }
 
@@ -159,7 +166,7 @@ public final class FlinkMqttSinkBuilder<T> {
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSink<T> build() {
         Faults faults = new Faults("sink");
-        Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls));
+        Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls, sasl));
         if (topicOf == null) {
             faults.required("topic", topic, "the topic of the messages");
         }

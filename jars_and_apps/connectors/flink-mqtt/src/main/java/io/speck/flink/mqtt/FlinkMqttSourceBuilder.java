@@ -25,6 +25,7 @@ public final class FlinkMqttSourceBuilder<T> {
     private String username;
     private String password;
     private String passwordFile;
+    private String sasl;
     private TlsFiles tls = TlsFiles.NONE;
     private String topic;
     private String clientId;
@@ -59,6 +60,12 @@ public final class FlinkMqttSourceBuilder<T> {
     /** Path of a file with the password on the machine of the task, in place of a given one; null for none. */
     public FlinkMqttSourceBuilder<T> passwordFile(String path) {
         passwordFile = path;
+        return this;
+    }
+
+    /** The mechanism of a login to a broker of Kafka: scram-sha-512, scram-sha-256 or plain; null for the first one. */
+    public FlinkMqttSourceBuilder<T> sasl(String mechanism) {
+        sasl = mechanism;
         return this;
     }
 
@@ -138,7 +145,7 @@ public final class FlinkMqttSourceBuilder<T> {
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSource<T> build() {
         Faults faults = new Faults("source");
-        Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls));
+        Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls, sasl));
         faults.check("topic", faults.required("topic", topic, "the topic or topic filter to read"),
                 Brokers.of(login)::checkFilter);
         faults.check("clientId", faults.required("clientId", clientId, "the name of the persistent session; one a job"),

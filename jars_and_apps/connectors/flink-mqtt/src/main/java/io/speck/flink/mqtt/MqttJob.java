@@ -31,8 +31,8 @@ import org.apache.flink.types.Row;
  * <p>Arguments: {@code --job-name --source-broker --source-topic --sink-broker --sink-topic}, perhaps {@code --session
  * --attempt --fence-topic}, and the program's own. Logins at the brokers are not among them, since Flink shows a job's
  * arguments to all users: they are in Flink's configuration, under {@code speck.source.} and {@code speck.sink.}
- * followed by {@code username}, {@code password} or {@code password-file}, {@code ca-file}, {@code certificate-file} and
- * {@code key-file}. The files are on the machine of the task.
+ * followed by {@code username}, {@code password} or {@code password-file}, {@code ca-file}, {@code certificate-file},
+ * {@code key-file} and {@code sasl}. The files are on the machine of the task.
  */
 public final class MqttJob {
     /** A link between two sites that is cut for some minutes delays a job, and does not end it. */
@@ -166,6 +166,7 @@ public final class MqttJob {
                 .clientId(argument("session", "speck-" + name))
                 .login(login("source", "username"), login("source", "password"))
                 .passwordFile(login("source", "password-file"))
+                .sasl(login("source", "sasl"))
                 .tls(tls("source"))
                 .onError(onError())
                 .checkpoints(setting("speck.checkpoints"))
@@ -219,10 +220,11 @@ public final class MqttJob {
         return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name).flushTimeout(FLUSH_TIMEOUT)
                 .login(login("sink", "username"), login("sink", "password"))
                 .passwordFile(login("sink", "password-file"))
+                .sasl(login("sink", "sasl"))
                 .tls(tls("sink"))
                 .retain(Boolean.parseBoolean(setting("speck.retain")))
                 .onError(onError(), new LoginFields(argument("source-broker", null), login("source", "username"),
-                        login("source", "password"), login("source", "password-file"), tls("source")))
+                        login("source", "password"), login("source", "password-file"), tls("source"), login("source", "sasl")))
                 .spool(setting("speck.spool"))
                 .origin(setting("speck.lineage"))
                 .incarnationNumber(numberOf("speck.incarnation"))

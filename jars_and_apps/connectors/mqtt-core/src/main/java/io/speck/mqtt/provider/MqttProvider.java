@@ -3,13 +3,16 @@ package io.speck.mqtt.provider;
 import io.speck.connector.BrokerProvider;
 import io.speck.connector.MessageSink;
 import io.speck.connector.MessageSource;
+import io.speck.connector.RecordedBatch;
 import io.speck.connector.reader.BatchJournal;
 import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.net.Runtime;
+import io.speck.mqtt.reader.BatchRecord;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.writer.MqttSink;
+import java.io.IOException;
 
 /** Brokers with MQTT 5. */
 public final class MqttProvider implements BrokerProvider {
@@ -26,6 +29,11 @@ public final class MqttProvider implements BrokerProvider {
     @Override
     public MessageSource streaming(SourceSettings settings, BatchJournal journal) {
         return MqttSource.streaming(settings, journal);
+    }
+
+    @Override
+    public RecordedBatch recorded(byte[] record) throws IOException {
+        return BatchRecord.isOne(record) ? BatchRecord.decode(record) : null;
     }
 
     @Override

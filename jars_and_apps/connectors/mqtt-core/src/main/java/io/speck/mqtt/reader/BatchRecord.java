@@ -1,17 +1,21 @@
 package io.speck.mqtt.reader;
 
+import io.speck.connector.FormerBatch;
+import io.speck.connector.RecordedBatch;
+import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Losses;
 import io.speck.connector.reader.Message;
+import io.speck.connector.reader.RecordFrame;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
 import io.speck.mqtt.stamp.Varint;
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.zip.CRC32C;
 
 /**
  * The messages of a batch, so that exactly these can be returned again after a crash.
@@ -31,28 +35,32 @@ import java.util.zip.CRC32C;
  * @param writers the writers known at the end of the batch
  */
 public record BatchRecord(String clientId, String broker, long start, long end, int partitions,
-        List<Message> messages, SeenStamps seen, KnownWriters writers) {
+        List<Message> messages, SeenStamps seen, KnownWriters writers) implements RecordedBatch {
     private static final int MAGIC = 0x53504b42;
     private static final int VERSION = 3;
     private static final int VERSION_WITHOUT_FINGERPRINTS = 2;
     private static final int VERSION_OF_HIGHEST_STAMPS = 1;
     private static final int DUPLICATE = 1;
     private static final int NOT_BELIEVED = 2;
-    private static final int HEADER_BYTES = 12;
+
+    @Override
+    public String session() {
+        return clientId;
+    }
+
+    @Override
+    public int parts() {
+        return partitions;
+    }
+
+    @Override
+    public FormerBatch reopen(SourceSettings settings, Login login, BatchJournal journal, Losses losses)
+            throws IOException, InterruptedException {
+        return FormerSession.open(settings.former(clientId, login), this, journal, losses);
+    }
 
     public byte[] encode() {
-        ByteArrayOutputStream bytes = new ByteArrayOutputStream(HEADER_BYTES + 64 + 8 * messages.size());
-        try (DataOutputStream out = new DataOutputStream(bytes)) {
-            out.write(new byte[HEADER_BYTES]);
-            writeBody(out);
-        } catch (IOException e) {
-            throw new IllegalStateException(e);
-        }
-        byte[] record = bytes.toByteArray();
-        putInt(record, 0, MAGIC);
-        putInt(record, 4, VERSION);
-        putInt(record, 8, checkSum(record));
-        return record;
+        return RecordFrame.encode(MAGIC, VERSION, this::writeBody);
     }
 
     private void writeBody(DataOutputStream out) throws IOException {
@@ -76,19 +84,15 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
         writers.write(out);
     }
 
+    /** True if the bytes begin as a record of this kind. */
+    public static boolean isOne(byte[] record) {
+        return RecordFrame.isOne(record, MAGIC);
+    }
+
     /** @throws IOException if the bytes are not a whole record of a known version */
     public static BatchRecord decode(byte[] record) throws IOException {
-        if (record.length < HEADER_BYTES || getInt(record, 0) != MAGIC || getInt(record, 8) != checkSum(record)) {
-            throw new IOException("not a whole batch record (" + record.length + " bytes)");
-        }
-        int version = getInt(record, 4);
-        if (version < VERSION_OF_HIGHEST_STAMPS || version > VERSION) {
-            throw new IOException("batch record of version " + version + " (expected " + VERSION_OF_HIGHEST_STAMPS
-                    + " to " + VERSION + ")");
-        }
-        DataInputStream in = new DataInputStream(new ByteArrayInputStream(record));
-        in.skipNBytes(HEADER_BYTES);
-        return readBody(in, version);
+        int version = RecordFrame.version(record, MAGIC, VERSION_OF_HIGHEST_STAMPS, VERSION);
+        return readBody(RecordFrame.body(record), version);
     }
 
     private static BatchRecord readBody(DataInputStream in, int version) throws IOException {
@@ -114,25 +118,5 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
                 : SeenStamps.read(in, SeenStamps.RECORDED_HASHES, version > VERSION_WITHOUT_FINGERPRINTS);
         KnownWriters writers = highest ? KnownWriters.all() : KnownWriters.read(in);
         return new BatchRecord(clientId, broker, start, end, partitions, messages, seen, writers);
-    }
-
-    private static int checkSum(byte[] record) {
-        CRC32C crc = new CRC32C();
-        crc.update(record, HEADER_BYTES, record.length - HEADER_BYTES);
-        return (int) crc.getValue();
-    }
-
-    private static void putInt(byte[] bytes, int at, int value) {
-        for (int i = 0; i < 4; i++) {
-            bytes[at + i] = (byte) (value >>> 24 - 8 * i);
-        }
-    }
-
-    private static int getInt(byte[] bytes, int at) {
-        int value = 0;
-        for (int i = 0; i < 4; i++) {
-            value = value << 8 | bytes[at + i] & 0xFF;
-        }
-        return value;
     }
 }

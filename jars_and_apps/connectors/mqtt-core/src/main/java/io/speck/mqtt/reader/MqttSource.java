@@ -2,15 +2,12 @@ package io.speck.mqtt.reader;
 
 import io.netty.handler.codec.mqtt.MqttFixedHeader;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
-import io.speck.connector.MessageSource;
+import io.speck.connector.BufferedSource;
+import io.speck.connector.RecordedBatch;
 import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.KnownWriters;
 import io.speck.connector.reader.Losses;
 import io.speck.connector.reader.Message;
-import io.speck.connector.reader.ReaderCounts;
-import io.speck.connector.reader.ReceiveBuffer;
-import io.speck.connector.reader.Repetitions;
-import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.Received;
@@ -25,27 +22,18 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.ReentrantLock;
 
 /** Reads one topic through a persistent session of MQTT 5, whose broker redelivers what is not acknowledged. */
-public final class MqttSource implements MessageSource {
+public final class MqttSource extends BufferedSource {
     private static final long PROBE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
 
-    private final SourceSettings settings;
     private final BatchJournal journal;
-    private final Losses losses;
     private final RecordedBatches records;
-    private final ReentrantLock lock = new ReentrantLock();
-    private final Condition changed = lock.newCondition();
-    private final ReceiveBuffer buffer;
     private final Acknowledgements acknowledgements = new Acknowledgements();
     private final Arrivals arrivals;
-    private final Repetitions repetitions;
     private final RedeliveryWait redeliveryWait = new RedeliveryWait();
     private final ReadPause pause;
-    private final ReaderCounts counts = new ReaderCounts();
     private final SessionKeeper keeper;
     private final Fence fence;
 
@@ -54,22 +42,16 @@ public final class MqttSource implements MessageSource {
     private boolean sessionExpected;
     private long lastArrivalNanos;
     private RedeliveryMatcher matcher;
-    private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
-    /** The session of the uncommitted batch of before a restart, if the job has left it; null otherwise. */
-    private FormerSession former;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
         this(settings, journal, false, new Losses(settings));
     }
 
     private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming, Losses losses) {
-        this.settings = settings;
+        super(settings, streaming, losses);
         this.journal = journal;
-        this.losses = losses;
-        this.buffer = new ReceiveBuffer(streaming);
-        this.repetitions = new Repetitions(settings);
         this.pause = new ReadPause(settings.bufferBytes());
         this.records = new RecordedBatches(settings, journal, losses);
         this.fence = new Fence(settings);
@@ -94,11 +76,13 @@ public final class MqttSource implements MessageSource {
     public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
         committed = committedOffset;
         RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
-        BatchRecord left = recovered.former();
-        former = left == null ? null : FormerSession.open(settings, left, journal, losses);
-        SeenStamps seen = former == null ? recovered.seen() : left.seen();
+        RecordedBatch left = recovered.former();
+        if (left != null) {
+            openFormer(left, journal);
+        }
+        SeenStamps seen = hasFormer() ? left.seen() : recovered.seen();
         sessionExpected = recovered.sessionExpected();
-        repetitions.restore(former == null ? recovered.writers() : left.writers());
+        repetitions.restore(hasFormer() ? left.writers() : recovered.writers());
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
             buffer.restore(uncommittedEnd, seen);
@@ -396,9 +380,7 @@ public final class MqttSource implements MessageSource {
      */
     @Override
     public void awaitWhole() throws IOException, InterruptedException {
-        if (former != null) {
-            former.awaitWhole();
-        }
+        awaitFormer();
         lock.lockInterruptibly();
         try {
             while (buffer.missing() > 0) {
@@ -436,7 +418,7 @@ public final class MqttSource implements MessageSource {
         }
         if (shortened != null) {
             long start = committed;
-            records.write(start, buffer.restoredEnd(), records.partitions(start), shortened, seen, repetitions.writers());
+            records.write(start, buffer.restoredEnd(), records.extents().parts(start), shortened, seen, repetitions.writers());
         }
     }
 
@@ -456,27 +438,12 @@ public final class MqttSource implements MessageSource {
 
     @Override
     public int recordedPartitions(long start) {
-        return records.partitions(start);
-    }
-
-    @Override
-    public List<Message> messages(long start, long end) {
-        if (former != null) {
-            return former.messages(start, end);
-        }
-        lock.lock();
-        try {
-            return buffer.between(start, end);
-        } finally {
-            lock.unlock();
-        }
+        return records.extents().parts(start);
     }
 
     @Override
     public void commit(long offset) throws IOException {
-        if (former != null && former.commit(offset)) {
-            former = null;
-        }
+        commitFormer(offset);
         long confirmed;
         lock.lock();
         try {
@@ -493,7 +460,7 @@ public final class MqttSource implements MessageSource {
         } finally {
             lock.unlock();
         }
-        records.deleteConfirmed(confirmed);
+        records.extents().deleteUntil(confirmed);
     }
 
     private void acknowledge(List<Message> messages, boolean drained) {
@@ -504,22 +471,19 @@ public final class MqttSource implements MessageSource {
     }
 
     @Override
-    public SourceMetrics metrics() {
-        lock.lock();
-        try {
-            return counts.metrics(committed, buffer.next(), repetitions.counts(), losses, keeper.reconnections(),
-                    keeper.connected());
-        } finally {
-            lock.unlock();
-        }
+    protected boolean connected() {
+        return keeper.connected();
+    }
+
+    @Override
+    protected long reconnections() {
+        return keeper.reconnections();
     }
 
     /** Disconnects; the broker keeps the session with all unacknowledged messages. */
     @Override
     public void close() {
-        if (former != null) {
-            former.close();
-        }
+        closeFormer();
         keeper.close();
     }
 }

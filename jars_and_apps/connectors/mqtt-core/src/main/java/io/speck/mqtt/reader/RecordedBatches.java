@@ -1,5 +1,7 @@
 package io.speck.mqtt.reader;
 
+import io.speck.connector.RecordedBatch;
+import io.speck.connector.RecordedExtents;
 import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.KnownWriters;
 import io.speck.connector.reader.Losses;
@@ -9,9 +11,6 @@ import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
-import java.util.SortedMap;
-import java.util.TreeMap;
 
 /** The records of batches that may have to be returned or recognised again; used by the engine's thread. */
 final class RecordedBatches {
@@ -27,30 +26,28 @@ final class RecordedBatches {
      * @param former the record of the uncommitted batch if it is of another session; null otherwise
      */
     record Recovered(List<Message> committed, List<Message> awaited, SeenStamps before, SeenStamps seen,
-            KnownWriters writers, boolean sessionExpected, BatchRecord former) {}
-
-    private record Extent(long end, int partitions) {}
+            KnownWriters writers, boolean sessionExpected, RecordedBatch former) {}
 
     private final SourceSettings settings;
     private final BatchJournal journal;
     private final Losses losses;
-    private final SortedMap<Long, Extent> records = new TreeMap<>();
+    private final RecordedExtents extents;
 
     RecordedBatches(SourceSettings settings, BatchJournal journal, Losses losses) {
         this.settings = settings;
         this.journal = journal;
         this.losses = losses;
+        this.extents = new RecordedExtents(journal);
     }
 
     /** Reads the records of an earlier process; [start, end) is its uncommitted batch. */
     Recovered recover(long start, long end) throws IOException {
-        BatchRecord uncommitted = null;
+        RecordedBatch uncommitted = null;
         SeenStamps seen = new SeenStamps(SeenStamps.RECORDED_HASHES);
         KnownWriters writers = KnownWriters.all();
         List<Message> committed = new ArrayList<>();
         boolean sessionExpected = false;
-        for (byte[] bytes : journal.read().values()) {
-            BatchRecord record = BatchRecord.decode(bytes);
+        for (RecordedBatch record : extents.read()) {
             if (record.end() <= start) {
                 sessionExpected = addCommitted(record, committed);
                 seen = record.seen();
@@ -58,32 +55,32 @@ final class RecordedBatches {
             } else if (record.start() == start && record.end() == end) {
                 uncommitted = record;
             }
-            records.put(record.start(), new Extent(record.end(), record.partitions()));
         }
         if (end > start && uncommitted == null) {
             losses.report(Losses.BATCH, end - start,
                     "there is no record of the uncommitted batch [" + start + ", " + end + ")");
         }
-        boolean own = uncommitted != null && isOwn(uncommitted);
+        BatchRecord own = own(uncommitted);
         SeenStamps before = seen;
-        if (own) { // the messages of a batch that is given up were not seen, should they come again
-            seen = uncommitted.seen();
-            writers = uncommitted.writers();
+        if (own != null) { // the messages of a batch that is given up were not seen, should they come again
+            seen = own.seen();
+            writers = own.writers();
         }
-        return new Recovered(committed, own ? uncommitted.messages() : null, before, seen, writers,
-                sessionExpected || own, own ? null : uncommitted);
+        return new Recovered(committed, own == null ? null : own.messages(), before, seen, writers,
+                sessionExpected || own != null, own == null ? uncommitted : null);
     }
 
     /**
      * Adds the messages of a committed batch; drops all if the batch is of another client, whose messages never return.
      */
-    private boolean addCommitted(BatchRecord record, List<Message> committed) {
-        if (!isOwn(record)) {
+    private boolean addCommitted(RecordedBatch record, List<Message> committed) {
+        BatchRecord own = own(record);
+        if (own == null) {
             committed.clear();
             return false;
         }
-        long offset = record.start();
-        for (Message message : record.messages()) {
+        long offset = own.start();
+        for (Message message : own.messages()) {
             message.offset = offset;
             offset += message.duplicate ? 0 : 1;
             committed.add(message);
@@ -91,9 +88,9 @@ final class RecordedBatches {
         return record.broker().equals(broker());
     }
 
-    /** True for a batch of the present session; session and broker change together. */
-    private boolean isOwn(BatchRecord record) {
-        return record.clientId().equals(settings.clientId());
+    /** The record if it is one of the present session, null otherwise; session and broker change together. */
+    private BatchRecord own(RecordedBatch record) {
+        return record instanceof BatchRecord batch && batch.clientId().equals(settings.clientId()) ? batch : null;
     }
 
     private String broker() {
@@ -105,32 +102,10 @@ final class RecordedBatches {
             throws IOException {
         BatchRecord record =
                 new BatchRecord(settings.clientId(), broker(), start, end, partitions, messages, seen, writers);
-        journal.write(start, record.encode());
-        records.put(start, new Extent(end, partitions));
+        extents.write(start, end, partitions, record.encode());
     }
 
-    /** Returns the number of parts of the batch that starts here; 0 without a record. */
-    int partitions(long start) {
-        Extent extent = records.get(start);
-        return extent == null ? 0 : extent.partitions();
-    }
-
-    /** Deletes confirmed records, except the last one, which is kept for its stamps. */
-    void deleteConfirmed(long confirmed) throws IOException {
-        List<Long> obsolete = new ArrayList<>();
-        long last = -1;
-        for (Map.Entry<Long, Extent> record : records.entrySet()) {
-            if (record.getValue().end() > confirmed) {
-                break;
-            }
-            if (last >= 0) {
-                obsolete.add(last);
-            }
-            last = record.getKey();
-        }
-        for (long start : obsolete) {
-            journal.delete(start);
-            records.remove(start);
-        }
+    RecordedExtents extents() {
+        return extents;
     }
 }

@@ -20,10 +20,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Reads the options of a source or sink, and collects their faults to report all at once. */
 final class OptionReader {
     static final Set<String> LOGIN = Set.of("brokerUrl", "username", "password", "passwordFile", "caFile",
-            "certificateFile", "keyFile");
+            "certificateFile", "keyFile", "sasl");
     /** The login at the broker of the parking topic, for a sink at another one. */
     static final Set<String> PARKING = Set.of("parkBrokerUrl", "parkUsername", "parkPassword", "parkPasswordFile",
-            "parkCaFile", "parkCertificateFile", "parkKeyFile");
+            "parkCaFile", "parkCertificateFile", "parkKeyFile", "parkSasl");
     /** Options that Spark itself adds. */
     private static final Set<String> ADDED_BY_SPARK = Set.of("checkpointlocation", "path", "queryname", "header");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,12})\\s*(ms|s|m|min)?");
@@ -47,7 +47,7 @@ final class OptionReader {
         required("brokerUrl", "the broker's address, such as tcp://HOST:PORT");
         TlsFiles tls = new TlsFiles(text("caFile", null), text("certificateFile", null), text("keyFile", null));
         return new LoginFields(text("brokerUrl", null), text("username", null), options.get("password"),
-                text("passwordFile", null), tls).login(faults::add);
+                text("passwordFile", null), tls, text("sasl", null)).login(faults::add);
     }
 
     /** The login at the broker of the parking topic. */
@@ -56,7 +56,7 @@ final class OptionReader {
         TlsFiles tls = new TlsFiles(text("parkCaFile", null), text("parkCertificateFile", null),
                 text("parkKeyFile", null));
         return new LoginFields(text("parkBrokerUrl", null), text("parkUsername", null), options.get("parkPassword"),
-                text("parkPasswordFile", null), tls).login(faults::add);
+                text("parkPasswordFile", null), tls, text("parkSasl", null)).login(faults::add);
     }
 
     /** The treatment of what the query fails on. */

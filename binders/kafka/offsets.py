@@ -1,0 +1,150 @@
+"""The offsets of topics, and the places of groups in them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from binders.kafka.client import Connected
+from binders.kafka.control_log import describe
+from speck.binder import Backlog
+
+Offsets = dict[int, int]  # by partition
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The offsets that were committed to a group for a topic, and the metadata of the oldest commit."""
+
+    offsets: Offsets
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ends(connected: Connected, topic: str) -> Offsets:
+    """The end of each partition, up to which readers of committed records read."""
+    return _ends(connected, describe(connected, topic)).get(topic, {})
+
+
+def begins(connected: Connected, topic: str) -> Offsets:
+    """The offset of the first record that each partition has."""
+    return _begins(connected, describe(connected, topic)).get(topic, {})
+
+
+def places(connected: Connected, groups: Iterable[str]) -> dict[tuple[str, str], Place]:
+    """The places of groups, by group and topic, as far as they have any."""
+    specs: dict[str, None] = dict.fromkeys(groups)
+    found = connected.admin.list_group_offsets(specs) if specs else {}
+    commits: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
+    for group, of_group in found.items():
+        for part, at in of_group.items():
+            if at.offset >= 0:
+                commits[group, part.topic][part.partition] = at
+    return {key: _place(of_topic) for key, of_topic in commits.items()}
+
+
+def place(connected: Connected, group: str, topic: str) -> Place | None:
+    """The place of a group in a topic; ``None`` for none."""
+    return places(connected, [group]).get((group, topic))
+
+
+def backlogs(connected: Connected, noted: Mapping[str, Mapping[str, str]]) -> dict[str, Backlog]:
+    """The backlog of each session, by its name; ``noted`` has the ids of its topics by their names.
+
+    Offsets count the marks of transactions too.
+    """
+    topics = sorted({topic for ids in noted.values() for topic in ids})
+    described = describe(connected, *topics) if topics else []
+    present = {str(each["name"]): str(each["topic_id"]) for each in described if not each["error_code"]}
+    last, first = _ends(connected, described), _begins(connected, described)
+    found, at = {}, places(connected, noted)
+    for session, ids in noted.items():
+        total = Backlog(0)
+        for topic in ids.keys() & present.keys():
+            own = at.get((session, topic)) if present[topic] == ids[topic] else None
+            offsets = None if own is None else own.offsets
+            total = _sum(total, backlog(first[topic], last[topic], offsets))
+        found[session] = total
+    return found
+
+
+def backlog(first: Mapping[int, int], end: Mapping[int, int], at: Mapping[int, int] | None) -> Backlog:
+    """What lies between a place and the end of a topic, by partition.
+
+    Without a place, a session begins at the beginning; so it does in a partition that is new.
+    """
+    begin = first if at is None else dict.fromkeys(end, 0) | dict(at)
+    waiting = [until - max(begin.get(part, 0), first.get(part, 0)) for part, until in end.items()]
+    gone = [first.get(part, 0) - begin.get(part, 0) for part in end]
+    return Backlog(sum(max(0, each) for each in waiting), sum(max(0, each) for each in gone))
+
+
+def delete_before(
+    connected: Connected, topic: str, places: Sequence[Mapping[int, int]], kept_seconds: float
+) -> None:
+    """Delete the records that lie before all of these places, and are older than ``kept_seconds``."""
+    from kafka import TopicPartition
+    from kafka.admin import OffsetTimestamp
+
+    described = describe(connected, topic)
+    moment = OffsetTimestamp(int((time.time() - kept_seconds) * 1000))
+    first, end = _begins(connected, described).get(topic, {}), _ends(connected, described).get(topic, {})
+    before = {}
+    for part, offset in _offsets(connected, described, moment).get(topic, {}).items():
+        young = offset if offset >= 0 else end[part]
+        needed = min([young, *(each.get(part, 0) for each in places)])
+        if needed > first[part]:
+            before[TopicPartition(topic, part)] = needed
+    if before:
+        connected.admin.delete_records(before)
+
+
+def _ends(connected: Connected, described: Iterable[Mapping[str, Any]]) -> dict[str, Offsets]:
+    from kafka.admin import OffsetSpec
+
+    return _offsets(connected, described, OffsetSpec.LATEST, isolation_level="read_committed")
+
+
+def _begins(connected: Connected, described: Iterable[Mapping[str, Any]]) -> dict[str, Offsets]:
+    from kafka.admin import OffsetSpec
+
+    return _offsets(connected, described, OffsetSpec.EARLIEST)
+
+
+def _offsets(
+    connected: Connected, described: Iterable[Mapping[str, Any]], spec: Any, **options: Any
+) -> dict[str, Offsets]:
+    from kafka import TopicPartition
+
+    specs = {
+        TopicPartition(topic["name"], each["partition_index"]): spec
+        for topic in described
+        for each in topic["partitions"]
+    }
+    found: dict[str, Offsets] = defaultdict(dict)
+    for part, at in (connected.admin.list_partition_offsets(specs, **options) if specs else {}).items():
+        found[part.topic][part.partition] = at.offset
+    return found
+
+
+def _place(commits: Mapping[int, Any]) -> Place:
+    metadata = [_parsed(each.metadata) for each in commits.values()]
+    return Place(
+        {part: each.offset for part, each in commits.items()},
+        min(metadata, key=lambda each: each.get("attempt", -1)),
+    )
+
+
+def _parsed(metadata: str) -> dict[str, Any]:
+    try:
+        content = json.loads(metadata)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _sum(one: Backlog, other: Backlog) -> Backlog:
+    return Backlog(one.messages + other.messages, one.deleted + other.deleted)

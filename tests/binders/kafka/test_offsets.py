@@ -1,0 +1,80 @@
+"""The decisions on offsets and settings of a cluster; pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from binders.kafka.limits import cluster_complaints, limits, topic_complaints
+from binders.kafka.offsets import backlog
+from speck.binder import Backlog
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "at", "expected"),
+    [
+        ({0: 0}, {0: 10}, {0: 4}, Backlog(6)),
+        ({0: 0}, {0: 10}, {0: 10}, Backlog(0)),
+        ({0: 7}, {0: 10}, {0: 4}, Backlog(3, deleted=3)),
+        ({0: 10}, {0: 10}, {0: 4}, Backlog(0, deleted=6)),
+        (
+            {0: 0, 1: 0},
+            {0: 10, 1: 5},
+            {0: 10},
+            Backlog(5),
+        ),  # a partition that is new is read from its beginning
+        ({0: 3}, {0: 10}, None, Backlog(7)),  # without a place, a session begins at the beginning
+        ({0: 0}, {0: 2}, {0: 9}, Backlog(0)),  # behind the end: of a topic that lost its last messages
+        ({}, {}, {0: 9}, Backlog(0)),  # of a topic that is not there
+    ],
+)
+def test_the_backlog_is_what_lies_between_the_place_and_the_end(
+    first: dict[int, int], end: dict[int, int], at: dict[int, int] | None, expected: Backlog
+) -> None:
+    assert backlog(first, end, at) == expected
+
+
+SOUND = {
+    "message.max.bytes": "1048588",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.retention.minutes": "10080",
+    "auto.create.topics.enable": "false",
+    "unclean.leader.election.enable": "false",
+}
+
+
+def test_a_sound_cluster_has_no_complaints() -> None:
+    assert list(cluster_complaints(SOUND, 3)) == []
+    assert limits(SOUND) == {
+        "message_bytes": 1048588,
+        "replicas": 3,
+        "min_insync": 2,
+        "places_kept_days": 7.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text", "remark"),
+    [
+        ("message.max.bytes", "1000", "rejects messages above 1000 bytes", False),
+        ("offsets.retention.minutes", "60", "away for 60 minutes (expected at least a day)", False),
+        ("unclean.leader.election.enable", "true", "replica without acknowledged messages", False),
+        ("default.replication.factor", "1", "no replicas: a broker that is lost", True),
+        ("auto.create.topics.enable", "true", "makes each topic that a client names", True),
+    ],
+)
+def test_a_setting_that_loses_messages_is_named(setting: str, value: str, text: str, remark: bool) -> None:
+    (found,) = cluster_complaints(SOUND | {setting: value}, 3)
+    assert (text in found.message, found.remark) == (True, remark)
+    assert setting in found.remedy
+
+
+def test_settings_that_are_not_shown_are_no_fault() -> None:
+    assert list(cluster_complaints({}, 1)) == []
+    assert limits({}) == {}
+
+
+def test_a_compacted_topic_of_a_job_is_named() -> None:
+    (found,) = topic_complaints("in", {"cleanup.policy": "compact,delete"})
+    assert "'in'" in found.message
+    assert list(topic_complaints("in", {"cleanup.policy": "delete"})) == []
