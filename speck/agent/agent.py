@@ -105,7 +105,8 @@ class Agent:
             raise _wrong(f"engine {address}: engines of kind {kind.name!r} cannot be used through an agent")
         return DurableEngine(binder, address, self.attempts)
 
-    def _broker(self, address: str, owner: str) -> BrokerBinder:
+    def _broker(self, broker: str, owner: str) -> BrokerBinder:
+        address = self.inventory.address_here(broker)
         with self._making:
             if (address, owner) not in self._brokers:
                 kind = self.registry.broker_kind(address)

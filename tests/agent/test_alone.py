@@ -19,6 +19,7 @@ from speck.core.inventory import Engine
 from speck.core.job import Job
 from speck.core.runtime import Attempt, JobState
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
+from speck.link.places import PlaceOfJobs
 from speck.testing import attempt_of
 from testbed.benches.agents import LinkBench, link_bench
 from testbed.doubles.binders import InMemoryBroker, World, double_kinds
@@ -159,6 +160,14 @@ def test_a_job_waits_for_its_broker_and_says_so(link: LinkBench, engine: EngineB
     assert BROKER in shown["reason"]
     world.up(BROKER)
     await_that(lambda: running(world) == 1)
+
+
+def test_a_broker_elsewhere_is_asked_at_the_address_of_its_jobs(link: LinkBench) -> None:
+    place = PlaceOfJobs(broker_address="tcp://far:1883", job_broker_address="tcp://inner:1883")
+    link.agent.inventory.learn([place])
+    broker = link.agent._broker("tcp://far:1883", "owner")
+    assert isinstance(broker, InMemoryBroker)
+    assert broker.address == "tcp://inner:1883"
 
 
 def test_a_job_whose_state_is_gone_is_the_coordinators(
