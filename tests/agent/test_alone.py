@@ -38,6 +38,7 @@ def world_fixture() -> World:
 def link_fixture(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LinkBench]:
     monkeypatch.setattr("speck.agent.decide.LOOK_AGAIN", 0.02)
     monkeypatch.setattr("speck.agent.decide.FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("speck.agent.decide.ASK_AGAIN", 0.02)
     monkeypatch.setattr("speck.agent.supervisor.LOOK", 0.01)
     monkeypatch.setattr("speck.link.dial.FIRST_PAUSE", 0.02)
     with link_bench(tmp_path, double_kinds(world), [Engine(spe_address=ENGINE)], BROKER) as bench:
@@ -158,6 +159,20 @@ def test_a_job_waits_for_its_broker_and_says_so(link: LinkBench, engine: EngineB
     (shown,) = found["attempts"]
     assert (shown["job_name"], shown["phase"]) == ("clean", "gone")
     assert BROKER in shown["reason"]
+    world.up(BROKER)
+    await_that(lambda: running(world) == 1)
+
+
+def test_a_job_runs_soon_after_its_broker_is_back(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that fails has to wait for longer and longer, but a broker that is away is no failed start."""
+    monkeypatch.setattr("speck.agent.decide.FIRST_PAUSE", 600.0)
+    monkeypatch.setattr("speck.agent.decide.LONGEST_PAUSE", 600.0)
+    handle = engine.submit(job(world), attempt_of(job(world)))
+    world.down(BROKER)
+    world.restart(ENGINE)
+    await_that(lambda: BROKER in engine.status(handle).message)
     world.up(BROKER)
     await_that(lambda: running(world) == 1)
 
