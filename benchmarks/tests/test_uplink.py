@@ -7,8 +7,10 @@ import socket
 import threading
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
+from speck.testing.waiting import eventually
 from testbed.servers.uplink import Uplink
 
 
@@ -50,3 +52,13 @@ def test_the_uplink_is_cut_for_the_processes_of_the_site(port: int, own: bool, c
         assert answer(way.port) == cut
         uplink.restore()
         assert answer(way.port) == b"hello"
+
+
+def test_connections_that_ended_hold_no_files(port: int) -> None:
+    process = psutil.Process()
+    with Uplink(list).way(port) as way:
+        answer(way.port)
+        before = process.num_fds()
+        for _ in range(50):
+            answer(way.port)
+        eventually(process.num_fds, lambda found: found < before + 20)

@@ -43,6 +43,7 @@ class Way(Relay):
     def __init__(self, uplink: Uplink, server_port: int) -> None:
         super().__init__(server_port)
         self._uplink = uplink
+        self._servers: dict[socket.socket, socket.socket] = {}
 
     @property
     def address(self) -> str:
@@ -53,7 +54,16 @@ class Way(Relay):
         if self._uplink.refuses(connection.getpeername()[1]):
             connection.close()
             return
-        super().serve(connection)
+        try:
+            super().serve(connection)
+        finally:  # a trial opens thousands, and clients that use select() take no more than 1,024
+            connection.close()
+            self._servers.pop(connection, connection).close()
+
+    def reach(self, server_port: int, connection: socket.socket) -> socket.socket:
+        """See :meth:`Relay.reach`; the connection to the server ends with the other."""
+        self._servers[connection] = found = super().reach(server_port, connection)
+        return found
 
 
 def _has_port(pid: int, port: int) -> bool:
