@@ -95,7 +95,9 @@ BENCHMARKS = {
         "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
-    "promises-autonomy": Benchmark("benchmarks.promises autonomy", "--rounds 1 --messages 4000"),
+    "promises-autonomy": Benchmark(
+        "benchmarks.promises autonomy", "--rounds 1 --messages 4000 --cells stopped/up/flink/nothing"
+    ),
     "promises-hold": Benchmark("benchmarks.promises hold", "--hours 0.01"),
 }
 

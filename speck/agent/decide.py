@@ -10,6 +10,7 @@ from speck.core.runtime import JobState
 
 LOOK_AGAIN = 2.0  # s, after which an engine that does not have a job is asked once more
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0  # s between two starts that fail
+ASK_AGAIN = 5.0  # s between two questions to a broker that is away: an uplink may be back at any time
 MOST_REFUSALS = 3  # by the engine, while the coordinator is there to find another way
 
 
@@ -31,6 +32,10 @@ class Missed:
     since: float
     next_try: float = 0.0
     tries: int = 0
+
+    def waits(self, now: float) -> Missed:
+        """While a place is away that a start needs: that is asked again soon, however long it is away."""
+        return Missed(self.since, now + ASK_AGAIN, self.tries)
 
     def failed(self, now: float) -> Missed:
         """After a start that failed: the next one has to wait."""

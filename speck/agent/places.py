@@ -41,7 +41,17 @@ class SiteInventory(Inventory):
     def broker(self, address: str) -> Broker:
         """See :meth:`speck.core.inventory.Inventory.broker`."""
         own = super().broker(address)
-        return own if address in self._brokers else self._learned.get(address, own)
+        if address in self._brokers:
+            return own
+        by_jobs = (each for each in self._learned.values() if each.address_of_jobs == address)
+        return self._learned.get(address) or next(by_jobs, own)
+
+    def address_here(self, address: str) -> str:
+        """The address by which the agent reaches a broker: of one elsewhere, that of the jobs.
+
+        The coordinator's own address of a broker elsewhere may mean another machine at the site.
+        """
+        return address if address in self._brokers else self.job_broker_address(address)
 
     def learn(self, places: Iterable[PlaceOfJobs]) -> None:
         """Keep the brokers of a job."""

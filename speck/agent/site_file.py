@@ -23,12 +23,14 @@ class SiteFile:
     """The site, the ``coordinator``'s address (``wss://HOST:PORT``), and a reference to the site's token.
 
     ``ca_file`` is the authority of the coordinator's certificate (PEM); ``None``: those of the system.
+    ``certificate_file`` is that certificate itself (PEM), which is then the only one that is trusted.
     """
 
     site: Site
     coordinator: str
     token: Secret
     ca_file: str | None = None
+    certificate_file: str | None = None
 
     def __post_init__(self) -> None:
         """Check the address.  Raises :class:`~speck.errors.InvalidInput`."""
@@ -50,7 +52,7 @@ def read_site_file(directory: Path) -> SiteFile:
         given: dict[str, Any] = {key: value for key, value in data.items() if key != "format"}
         found: SiteFile = decode(SiteFile, given, "site.json")
     except FileNotFoundError:
-        raise _wrong(f"{path} does not exist (make it with: speck agent init)") from None
+        raise _wrong(f"{path} does not exist (make it with: speck sites join, or speck agent init)") from None
     except OSError as error:
         raise _wrong(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -117,7 +117,7 @@ class Supervisor:
         unsafe = {each.job.source_broker for each in waiting}
         for record in ready:
             if record.job.sink_broker in unsafe:
-                self._wait(record, f"broker {record.job.sink_broker} lacks the sessions of other jobs")
+                self._wait_for(record, f"broker {record.job.sink_broker} lacks the sessions of other jobs")
             else:
                 self._rerun(record)
 
@@ -140,7 +140,7 @@ class Supervisor:
                     broker.claim_session(now.attempt.session, now.job.source_topic)
                     broker.restore_session(now.attempt.session, now.job.source_topic)
             except SpeckError as error:
-                self._wait(now, one_line(error))
+                self._wait_for(now, one_line(error))
                 return False
             if now.phase is not Phase.GONE:
                 self.engine.attempts.put(now.to(Phase.GONE, "its engine has lost it"))
@@ -180,10 +180,18 @@ class Supervisor:
             raise StateLost(f"{self.engine.address}: {fault}", address=self.engine.address)
         return state
 
-    def _wait(self, record: Record, why: str) -> None:
-        """Note why a job is not started yet, and try again later."""
+    def _wait_for(self, record: Record, why: str) -> None:
+        """Note the place that a job waits for, and ask it again soon."""
         missed = self._missed.get(record.attempt.id, Missed(self.clock()))
-        self._missed[record.attempt.id] = missed.failed(self.clock())
+        self._note(record, why, missed.waits(self.clock()))
+
+    def _wait(self, record: Record, why: str) -> None:
+        """Note why a start failed, and try again later."""
+        missed = self._missed.get(record.attempt.id, Missed(self.clock()))
+        self._note(record, why, missed.failed(self.clock()))
+
+    def _note(self, record: Record, why: str, missed: Missed) -> None:
+        self._missed[record.attempt.id] = missed
         now = self.engine.attempts.get(record.attempt.id)
         if now is not None and (now.phase is not Phase.GONE or now.reason != why) and now.phase.permitted:
             with contextlib.suppress(BinderError):  # a full disk: the reason is not shown then

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
@@ -174,19 +174,31 @@ class BinderPool:
             oldest = self.clock() - QUIET
             quiet = {address for address, used in self._used.items() if used < oldest}
             unused = quiet - needed - self._busy()
-            closing: list[EngineBinder | BrokerBinder] = [
-                self._engines.pop(key) for key in [*self._engines] if key[1] in unused
-            ]
-            closing += [self._brokers.pop(address) for address in unused & self._brokers.keys()]
+            closing = self._removed(unused)
             for address in unused:
-                del self._used[address]
                 self._lanes.pop(address, None)  # who has a share of it may use it still
             self._most = len(self._used) + MARGIN
+        self._end(closing, unused)
+
+    def forget(self, addresses: Collection[str]) -> None:
+        """Close the binders of some addresses, which are reached otherwise from now on."""
+        with self._lock:
+            closing = self._removed(addresses)
+        self._end(closing, addresses)
+
+    def _removed(self, addresses: Collection[str]) -> list[EngineBinder | BrokerBinder]:
+        """Remove the binders of some addresses, and return them."""
+        for address in addresses:
+            self._used.pop(address, None)
+        engines = [self._engines.pop(key) for key in [*self._engines] if key[1] in addresses]
+        return [*engines, *(self._brokers.pop(each) for each in [*self._brokers] if each in addresses)]
+
+    def _end(self, closing: Iterable[EngineBinder | BrokerBinder], addresses: Collection[str]) -> None:
         for binder in closing:
             binder.close()
-        if unused:
+        if addresses:
             for listener in self.on_forgotten:
-                listener(unused)
+                listener(addresses)
 
     def _busy(self) -> set[str]:
         """The addresses with a call or a task under way."""

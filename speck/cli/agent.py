@@ -20,7 +20,7 @@ from speck.errors import Fault, InvalidInput
 
 DIRECTORY = Path("/var/lib/speck-agent")
 
-_directory = click.option(
+agent_directory = click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
     default=DIRECTORY,
@@ -50,7 +50,7 @@ def agent() -> None:
     help="File with the token of the site (speck token add).",
 )
 @click.option("--ca-file", type=file_path, help="Authority of the server's certificate (PEM).")
-@_directory
+@agent_directory
 @variables_options
 def init(
     site: str,
@@ -85,7 +85,7 @@ def init(
 
 
 @agent.command()
-@_directory
+@agent_directory
 def run(directory: Path) -> None:
     """Run the agent until it is interrupted.  Jobs continue when it ends."""
     if find_spec("websockets") is None:
@@ -96,7 +96,7 @@ def run(directory: Path) -> None:
 
 
 @agent.command()
-@_directory
+@agent_directory
 @json_option
 def status(directory: Path, as_json: bool) -> None:
     """Show the contact with the server, and the attempts at the site.  Needs no server."""

@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from speck.cli import render
+from speck.cli.agent import agent_directory
 from speck.cli.options import ERROR, file_path, json_option, show_data
+from speck.cli.render.values import clock
 from speck.cli.terminal import err
 from speck.cli.variables import values, variables_options
 from speck.client import Client
@@ -80,3 +82,92 @@ def _check_from_here(path: Path, variables: Mapping[str, str], *, from_engines: 
         return [each.to_dict() for each in (with_reach(found, inventory, pool) if from_engines else found)]
     finally:
         pool.close()
+
+
+@sites.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def add(client: Client, name: str, as_json: bool) -> None:
+    """Print a code with which the site NAME joins; it is valid once, for 15 minutes.
+
+    A site that joins is reached through its agent.  An earlier code of the site becomes invalid.
+    """
+    found = client.invite_site(name)
+    show_data(found, [found["code"]], as_json)
+    err.print(
+        f"at the site: speck sites join CODE --server HOST:PORT (valid until {clock(found['until'])})",
+        markup=False,
+    )
+
+
+@sites.command()
+@click.argument("code")
+@click.option(
+    "--server",
+    required=True,
+    metavar="HOST:PORT",
+    help="Address of `speck serve --agents`, or the wss:// URL of a proxy before it.",
+)
+@click.option(
+    "--engine", metavar="URL", help="Address of the engine, for a site that the server does not know."
+)
+@click.option("--broker", metavar="URL", help="Address of the broker, likewise.")
+@click.option("--checkpoint-dir", metavar="DIR", help="Directory of the engine's checkpoints, likewise.")
+@click.option("--savepoint-dir", metavar="DIR", help="Directory of Flink's savepoints, likewise.")
+@click.option("--sites", "inventory", type=file_path, help="Inventory with the entry of the site, instead.")
+@click.option("--ca-file", type=file_path, help="Authority of the server's certificate (PEM).")
+@agent_directory
+@variables_options
+def join(
+    code: str,
+    server: str,
+    engine: str | None,
+    broker: str | None,
+    checkpoint_dir: str | None,
+    savepoint_dir: str | None,
+    inventory: Path | None,
+    ca_file: Path | None,
+    directory: Path,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Join by the CODE of `speck sites add`, at the site; then run `speck agent run`.
+
+    The engine and broker of a site that the server's inventory does not have are given here, and must answer.
+    """
+    from speck.cli.joining import checked_entry, joined
+
+    given = {
+        "spe_address": engine,
+        "broker_address": broker,
+        "checkpoint_dir": checkpoint_dir,
+        "savepoint_dir": savepoint_dir,
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    if known and inventory is not None:
+        raise click.UsageError("--sites and --engine, --broker, --*-dir exclude each other.")
+    if known and not {"spe_address", "broker_address"} <= known.keys():
+        raise click.UsageError("--engine and --broker must be given together.")
+    entry = checked_entry(code, known, inventory, values(env_files, settings, inventory))
+    site = joined(code, server, directory, entry, ca_file)
+    err.print(
+        f"site {site} has joined: {directory} is written (start the agent with: speck agent run)",
+        markup=False,
+    )
+
+
+@sites.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def revoke(client: Client, name: str, as_json: bool) -> None:
+    """Refuse the agent of the site NAME from now on; its connection ends.
+
+    The jobs there continue.  Change the passwords of the brokers that are listed: the site knows them.
+    """
+    found = client.revoke_site(name)
+    lines = [f"site {name}: the agent is refused; the jobs there continue"]
+    if found["brokers"]:
+        lines.append(f"it may know the logins of its jobs to: {', '.join(found['brokers'])}")
+    show_data(found, lines, as_json)

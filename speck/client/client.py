@@ -285,6 +285,14 @@ class Client(Transport):
         answer: list[dict[str, Any]] = self.ask("POST", "/sites/check", query={})
         return answer
 
+    def invite_site(self, name: str) -> dict[str, Any]:
+        """A code with which a site joins, and until when it is valid (Unix time, s)."""
+        return self.one("POST", f"/sites/{_quoted(name)}/agent")
+
+    def revoke_site(self, name: str) -> dict[str, Any]:
+        """Refuse the agent of a site from now on; returns the brokers whose logins the site may have."""
+        return self.one("DELETE", f"/sites/{_quoted(name)}/agent")
+
     def doctor(self) -> list[dict[str, Any]]:
         """Findings that may lose messages or keep a job from going on, each with its remedy."""
         return self.many("/doctor")

@@ -20,6 +20,7 @@ from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
 from speck.coordinator.acceptance import Acceptance
 from speck.coordinator.addresses import UsedAddresses
+from speck.coordinator.agents import Agents, Enrolment
 from speck.coordinator.atomic_reverts import AtomicReverts
 from speck.coordinator.changes import Changes
 from speck.coordinator.coordinator import Coordinator
@@ -39,6 +40,7 @@ from speck.coordinator.queries.profiles import ProfileQueries
 from speck.coordinator.queries.sites import SiteQueries
 from speck.coordinator.retained_plans import RetainedPlans
 from speck.core.inventory import Inventory
+from speck.core.live_inventory import live
 from speck.core.settings import Settings
 from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder
@@ -76,6 +78,7 @@ class Services:
     doctor: Doctor
     retained_plans: RetainedPlans
     adaptation: Adaptation
+    agents: Agents
     files: ServedFiles | None
     uploads: Uploads
 
@@ -101,13 +104,18 @@ def build(
     backoff: Backoff | None = None,
     inputs: Callable[[], Inputs] | None = None,
     remote: Remote | None = None,
+    agents: Agents | None = None,
 ) -> Services:
     """One coordinator of a store, not started yet.  ``mint`` makes ids, ``clock`` gives Unix time, s.
 
     ``inputs`` gives the profiles from which jobs are placed, ``remote`` the binders of places that are not
-    reached by their addresses.
+    reached by their addresses.  ``agents`` are those of sites; ``None``: no site may have one.
     """
-    inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
+    inventory, settings, backoff = (
+        live(inventory or Inventory()),
+        settings or Settings(),
+        backoff or Backoff(),
+    )
     metrics = Metrics(clock)
     uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock, settings.sent_code)
     runners = [each.queries.path for each in registry.engines if each.queries is not None]
@@ -116,6 +124,9 @@ def build(
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     pool.remote = remote or pool.remote
+    if agents is None:
+        agents = Agents(Enrolment(store, inventory, registry, clock))
+    agents.enrolment.on_joined.append(pool.forget)
     history = History(store)
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
     code = CodeChanges(artifacts, registry, deployments)
@@ -124,7 +135,7 @@ def build(
     pace = Pace(settings.measuring)
     measures = Measures(deployments, pool, inventory, clock, metrics.rejected, pace=pace)
     curves = Curves(clock)
-    pool.in_use = UsedAddresses(deployments, inventory)
+    pool.in_use = agents.enrolment.taken = UsedAddresses(deployments, inventory)
     pool.on_forgotten.append(metrics.forget)
     observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures, curves)
     pool.on_forgotten.append(observer.forget_engines)
@@ -206,6 +217,7 @@ def build(
         adaptation=adaptation,
         splits=splits,
         workers=workers,
+        agents=agents,
         keeping=Keeping(pool, partial(_brokers_of, deployments)),
         backoff=backoff,
         placer=placer,
@@ -216,8 +228,8 @@ def build(
         ),
     )
     adaptation.mover = Mover(deployments, placer, changes)
-    sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments)
-    doctor = Doctor(deployments, pool, inventory, sampler, losses, readers)
+    sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments, agents)
+    doctor = Doctor(deployments, pool, inventory, sampler, losses, readers, agents)
     return Services(
         coordinator=coordinator,
         changes=changes,
@@ -229,6 +241,7 @@ def build(
         doctor=doctor,
         retained_plans=RetainedPlans(changes, placer, mint, clock),
         adaptation=adaptation,
+        agents=agents,
         files=files,
         uploads=uploads,
     )

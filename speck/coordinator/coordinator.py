@@ -20,6 +20,7 @@ from speck.controller.keeping import Keeping
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
+from speck.coordinator.agents import Agents
 from speck.coordinator.atomic_reverts import AtomicReverts
 from speck.coordinator.changes import Changes
 from speck.coordinator.interrupted import InterruptedOperations
@@ -65,6 +66,7 @@ class Coordinator:
     adaptation: Adaptation
     splits: SplitWatch
     workers: WorkerController
+    agents: Agents
     keeping: Keeping
     backoff: Backoff
     placer: Placer
@@ -86,6 +88,7 @@ class Coordinator:
             self.splits.start()
             self.workers.start()
             self.keeping.start()
+            self.agents.loop.start()
         self.adaptation.start()
         self._recovered = True
 
@@ -96,6 +99,7 @@ class Coordinator:
         a moment for calls whose answers are used no more: an engine that is silent holds up no end.
         """
         self.finish_operations(seconds)
+        self.agents.close()
         self.prober.close()
         self.splits.close()
         self.workers.close()
@@ -117,7 +121,7 @@ class Coordinator:
         """The faults that only a restart can repair, one sentence each."""
         parts = (
             *(self.reconciler, self.adaptation, self.workers, self.keeping),
-            *(self.splits, self.sampler, self.prober),
+            *(self.splits, self.sampler, self.prober, self.agents),
         )
         return [fault for part in parts if (fault := part.loop.fault())]
 

@@ -99,6 +99,12 @@ class EventKind(StrEnum):
     REPEATED = "repeated"
     UNREAD = "not reading"  # a job runs, and no reader has taken its session
     READING = "reading"
+    AGENT_AWAY = "agent away"  # of a site; the next ones likewise
+    AGENT_BACK = "agent back"
+    SECOND_AGENT = "second agent"  # another machine has the token of a connected agent
+    INVITED = "invited"  # a code to join was made
+    JOINED = "joined"
+    REVOKED = "revoked"
 
 
 _SHOWN = {

@@ -276,7 +276,8 @@ class ServerSettings:
         unit="[HOST:]PORT",
     )
     agent_tokens: Path | None = _file(
-        "--agent-tokens", "File with the tokens of sites (speck token add FILE SITE); for --agents."
+        "--agent-tokens",
+        "File with tokens of sites that do not join by a code (speck token add FILE SITE); for --agents.",
     )
     allowed_hosts: tuple[str, ...] = setting(
         (),
@@ -314,8 +315,8 @@ class ServerSettings:
         return "--tokens and --token-file exclude each other (expected one of them)" if both else None
 
     def _agents_fault(self) -> str | None:
-        one = (self.agents is None) != (self.agent_tokens is None)
-        return "--agents and --agent-tokens must be given together" if one else None
+        alone = self.agents is None and self.agent_tokens is not None
+        return "--agent-tokens requires --agents" if alone else None
 
     def _tls_fault(self) -> str | None:
         one = (self.tls_cert is None) != (self.tls_key is None)

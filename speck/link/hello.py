@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from speck.core.inventory import Site
 from speck.link.frames import PROTOCOL
+
+LONGEST = 100  # characters of a machine's id, and of a version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,36 @@ class Hello:
     code: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """The first message of a site that joins: its code, and the computer of its agent.
+
+    ``entry`` is its entry of an inventory; ``None`` for a site that the server's inventory has.
+    """
+
+    protocol: int
+    version: str
+    code: str = field(repr=False)
+    machine: str = ""
+    entry: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The answer to a site that has joined: the token of its agent, and its description."""
+
+    token: str = field(repr=False)
+    site: Site
+
+
+def identity_fault(machine: str, version: str) -> str:
+    """The fault of what an agent says of itself, which is shown to users; empty without one."""
+    for name, value in (("machine", machine), ("version", version)):
+        if len(value) > LONGEST or not value.isprintable():
+            return f"{name} is not valid (expected at most {LONGEST} printable characters)"
+    return ""
+
+
 def refusal(hello: Hello, token_of: str, sites: Mapping[str, Site]) -> str:
     """The reason why an agent that has the token of the site ``token_of`` is refused; empty if it is not.
 
@@ -35,6 +68,8 @@ def refusal(hello: Hello, token_of: str, sites: Mapping[str, Site]) -> str:
         return (
             f"the agent speaks protocol {hello.protocol} (expected {PROTOCOL}: update the older of the two)"
         )
+    if fault := identity_fault(hello.machine, hello.version):
+        return fault
     if hello.site != token_of:
         return f"the token is that of site {token_of!r} (the agent says {hello.site!r})"
     site = sites.get(hello.site)

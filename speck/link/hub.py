@@ -21,18 +21,20 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from speck.core.inventory import Site
-from speck.errors import OutcomeUnknown, Unreachable
-from speck.link.codec import Malformed, decode
+from speck.errors import OutcomeUnknown, SpeckError, Unreachable
+from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
-from speck.link.hello import Hello, refusal
+from speck.link.hello import Hello, Joined, JoinRequest, refusal
 
 BEAT = 15.0  # s between two pings: a NAT forgets a quiet connection after 30 s or more
 AT_ONCE = 32  # calls under way at one site
+MOST_JOINING = 16  # connections of sites that join; none of them has a token
 _GREETING = 10.0  # s, for the first message of an agent
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _ENDING = 10.0  # s, by which a call may be late
-_PATH = "/agent"
+_ANSWERING = 5.0  # s, for a connected agent to show that it is there
+_AGENT, _JOIN = "/agent", "/join"
 
 _log = logging.getLogger(__name__)
 
@@ -61,12 +63,21 @@ class Hub:
     """The connections by site.  Safe to use from several threads.
 
     ``authenticate`` returns the site of a token, ``None`` for an unknown one.  ``sites`` are those that are
-    reached through agents.
+    reached through agents.  ``join`` lets a site join, and raises a :class:`~speck.errors.SpeckError` with
+    the reason why not; ``None``: none may.  The listeners of ``on_second`` get a site, the machine of its
+    agent, and that of another one that was refused.
     """
 
-    def __init__(self, authenticate: Callable[[bytes], str | None], sites: Mapping[str, Site]) -> None:
+    def __init__(
+        self,
+        authenticate: Callable[[bytes], str | None],
+        sites: Mapping[str, Site],
+        join: Callable[[JoinRequest], Joined] | None = None,
+    ) -> None:
         self.sites = sites
+        self.join = join
         self.on_contact: list[Callable[[str], object]] = []
+        self.on_second: list[Callable[[str, str, str], object]] = []
         self._authenticate = authenticate
         self._connections: dict[str, _Connection] = {}
         self._numbers = itertools.count(1)
@@ -74,6 +85,9 @@ class Hub:
         self._thread = threading.Thread(name="agents", daemon=True)
         self._server: Server | None = None
         self._revoking: asyncio.Task[None] | None = None
+        self._rechecked = asyncio.Event()
+        self._joining = 0
+        self._closing: set[asyncio.Task[None]] = set()
 
     # --- the life of the listener
 
@@ -124,8 +138,12 @@ class Hub:
         return None if found is None else found.presence
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        if request.path != _PATH:
-            return connection.respond(http.HTTPStatus.NOT_FOUND, f"agents connect to {_PATH}\n")
+        if request.path == _JOIN and self.join is not None:
+            if self._joining < MOST_JOINING:
+                return None  # its first message has a code
+            return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many sites join at once\n")
+        if request.path != _AGENT:
+            return connection.respond(http.HTTPStatus.NOT_FOUND, f"agents connect to {_AGENT}\n")
         if self._authenticate(_token(request)) is None:
             _log.warning("an agent at %s has no valid token", _peer(connection))
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "the token is not that of a site\n")
@@ -134,6 +152,13 @@ class Hub:
     async def _serve(self, websocket: ServerConnection) -> None:
         token, assembly = _token(websocket.request), Assembly()
         try:
+            if websocket.request is not None and websocket.request.path == _JOIN:
+                self._joining += 1
+                try:
+                    await self._let_join(websocket, assembly)
+                finally:
+                    self._joining -= 1
+                return
             agent = await self._greet(websocket, token, assembly)
             if agent is None:
                 return
@@ -144,6 +169,23 @@ class Hub:
             )
         except ConnectionClosed:
             pass
+
+    async def _let_join(self, websocket: ServerConnection, assembly: Assembly) -> None:
+        async with asyncio.timeout(_GREETING):
+            frame = await websocket.recv()
+        if not isinstance(frame, str):  # one who has no token may not fill the memory by pieces
+            raise BadFrame("a request to join comes in pieces")
+        join, loop = self.join, asyncio.get_running_loop()
+        assert join is not None  # noqa: S101 - see _admit
+        try:
+            request: JoinRequest = decode(JoinRequest, assembly.add(frame), "request")
+            found = await loop.run_in_executor(None, join, request)
+        except (SpeckError, Malformed) as error:
+            _log.warning("a site at %s is not let join: %s", _peer(websocket), error)
+            await _send(websocket, {"refused": str(error)}, 0)
+            return
+        _log.info("site %r joined from %s", found.site.name, _peer(websocket))
+        await _send(websocket, {"joined": encode(found)}, 0)
 
     async def _greet(
         self, websocket: ServerConnection, token: bytes, assembly: Assembly
@@ -164,6 +206,7 @@ class Hub:
             hello, why = None, f"{fault} (expected protocol 1: update the older of the two)"  # type: ignore[assignment]
         else:
             why = refusal(hello, self._authenticate(token) or "", self.sites)
+            why = why or await self._second_machine(hello)
         if why:
             _log.warning("the agent of site %r at %s is refused: %s", protocol["site"], _peer(websocket), why)
             await _send(websocket, {"refused": why}, 0)
@@ -171,6 +214,21 @@ class Hub:
             return None
         await _send(websocket, {"welcome": {"protocol": hello.protocol}}, 0)
         return _Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
+
+    async def _second_machine(self, hello: Hello) -> str:
+        """The reason to refuse an agent while that of another machine is connected; empty without one."""
+        former = self._connections.get(hello.site)
+        first = "" if former is None else former.presence.hello.machine
+        if former is None or not first or not hello.machine or first == hello.machine:
+            return ""
+        try:
+            async with asyncio.timeout(_ANSWERING):
+                await (await former.socket.ping())
+        except (TimeoutError, ConnectionClosed):
+            return ""
+        for listener in self.on_second:
+            listener(hello.site, first, hello.machine)
+        return f"the agent of site {hello.site!r} on machine {first} is connected (expected one agent a site)"
 
     async def _read(self, agent: _Connection, assembly: Assembly) -> None:
         site = agent.presence.hello.site
@@ -188,20 +246,35 @@ class Hub:
                 if answer is not None and waiting is not None and not waiting.done():
                     waiting.set_result(answer)
         finally:
-            if self._connections.get(site) is agent:
-                del self._connections[site]
-                _log.info("the agent of site %r is away", site)
-            for each in agent.waiting.values():
-                if not each.done():
-                    each.set_exception(ConnectionError())
+            self._part(site, agent)
+
+    def _part(self, site: str, agent: _Connection) -> None:
+        """Forget a connection, whose calls are not answered any more."""
+        if self._connections.get(site) is agent:
+            del self._connections[site]
+            _log.info("the agent of site %r is away", site)
+        for each in agent.waiting.values():
+            if not each.done():
+                each.set_exception(ConnectionError())
+
+    def recheck(self) -> None:
+        """End the connections whose tokens are no longer valid, without waiting for it."""
+        if self._loop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._rechecked.set)
 
     async def _revoke(self) -> None:
         while True:
-            await asyncio.sleep(_REVOKING)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REVOKING):
+                    await self._rechecked.wait()
+            self._rechecked.clear()
             for site, agent in list(self._connections.items()):
                 if self._authenticate(agent.token) != site:
                     _log.warning("the token of the agent of site %r is revoked", site)
-                    await agent.socket.close(1008)
+                    self._part(site, agent)  # at once: a hostile agent need not answer the close
+                    closing = asyncio.create_task(agent.socket.close(1008))
+                    self._closing.add(closing)
+                    closing.add_done_callback(self._closing.discard)
 
     # --- calls
 

@@ -26,9 +26,13 @@ class PlaceOfJobs:
     sasl: str | None = None
 
 
-def places_of(job: Job, inventory: Inventory) -> list[Mapping[str, Any]]:
-    """The brokers of a job.  Raises :class:`~speck.errors.SecretUnavailable`."""
-    return [encode(_place(address, inventory)) for address in sorted({job.source_broker, job.sink_broker})]
+def places_of(job: Job, inventory: Inventory, own: str = "") -> list[Mapping[str, Any]]:
+    """The brokers of a job, without that of its site (``own``), whose login the site has itself.
+
+    Raises :class:`~speck.errors.SecretUnavailable`.
+    """
+    elsewhere = {job.source_broker, job.sink_broker} - {own}
+    return [encode(_place(address, inventory)) for address in sorted(elsewhere)]
 
 
 def _place(address: str, inventory: Inventory) -> PlaceOfJobs:

@@ -45,7 +45,8 @@ class Remote:
         call: dict[str, Any] = {"e": self.address, "m": method, "o": self.owner}
         job = arguments.get("job")
         if isinstance(job, Job):
-            call["b"] = places_of(job, self.inventory)
+            site = self.inventory.sites.get(self.site)
+            call["b"] = places_of(job, self.inventory, "" if site is None else site.broker_address)
             call |= self._code(job)
         call["a"] = encode_arguments(arguments)
         found = self.hub.call(self.site, call, limited(seconds_of(method, arguments)), self.address)

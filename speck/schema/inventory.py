@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -57,6 +58,10 @@ _NESTED: Mapping[str, Callable[..., Any]] = {
     "job_login": JobLogin,
     "scale": lambda **given: scale_of(given),
 }
+_LOGINS = frozenset(("engine_login", "broker_login", "job_login"))
+# Of an entry from a site that joins: a login would have the server read a file or a variable of its own, and
+# ``scale`` run a command; labels decide which jobs the site gets.
+_OF_SERVER = _LOGINS | {"scale", "labels"}
 _OF_WORKERS = ("slots", "memory", "cores")  # of the workers, where an engine scales
 
 
@@ -106,6 +111,67 @@ def read_inventory(path: Path, variables: Mapping[str, str] = NO_VARIABLES) -> I
     except InvalidInput as error:
         faults = [replace(each, message=f"{each.message} ({path})") for each in error.faults]
         raise InvalidInput(faults, "sites") from error
+
+
+def read_entry(path: Path, name: str, variables: Mapping[str, str] = NO_VARIABLES) -> Mapping[str, Any]:
+    """The entry of a site in an inventory file, with references to secrets, as plain data.
+
+    Raises :class:`~speck.errors.InvalidInput`.
+    """
+    known = read_inventory(path, variables).sites
+    if name not in known:
+        message = f"site {name!r} is not in {path} (known: {', '.join(sorted(known)) or 'none'})"
+        raise InvalidInput([Fault(message)], "site")
+    expanded = expand_inventory(decode(path.read_bytes(), MAX_BYTES), variables, _SECRETS)
+    found: Mapping[str, Any] = json.loads(
+        json.dumps(parse(expanded, max_bytes=MAX_BYTES).value["sites"][name])
+    )
+    return found
+
+
+def without_logins(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of a site without its logins, which stay at the site."""
+    found = {name: value for name, value in entry.items() if name not in _LOGINS}
+    if isinstance(engines := found.get("engines"), list):
+        found["engines"] = [without_logins(each) if isinstance(each, Mapping) else each for each in engines]
+    return found
+
+
+def check_joining(name: str, entry: Mapping[str, Any]) -> None:
+    """Refuse an entry with fields that a site may not give itself.
+
+    Raises :class:`~speck.errors.InvalidInput`.
+    """
+    engines = entry.get("engines")
+    parts = [entry, *(engines if isinstance(engines, list) else ())]
+    given = {field for each in parts if isinstance(each, Mapping) for field in each}
+    if wrong := sorted(given & _OF_SERVER):
+        message = (
+            f"site {name!r}: {wrong[0]} is given by a site that joins (expected it in the server's inventory)"
+        )
+        raise InvalidInput([Fault(message, field=wrong[0])], "site")
+
+
+def with_site(inventory: Inventory, name: str, entry: Mapping[str, Any]) -> Inventory:
+    """The inventory with another site, whose agent described it, in place of one of that name.
+
+    ``entry`` is as in a file.  Raises :class:`~speck.errors.InvalidInput` with all faults.
+    """
+    text = json.dumps({"sites": {name: {**entry, "agent": True}}})
+    site = load_inventory(text).sites[name]
+    sites = {**inventory.sites, name: site}
+    listed, brokers = list(sites.values()), inventory.brokers
+    named = [*sites.items(), *brokers.items()]
+    faults = [
+        *_shared_engines(listed, {}),
+        *_shared_names(listed, brokers),
+        *_shared_brokers(named, {}, {}),
+        *_same_for_jobs(named, {}, {}),
+        *_shared_agents(listed, brokers, {}),
+    ]
+    if faults:
+        raise InvalidInput(faults, "site")
+    return Inventory(sites, brokers, inventory.links)
 
 
 def _in_directory(inventory: Inventory, directory: Path) -> Inventory:

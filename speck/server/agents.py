@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Collection, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from speck.binder import BrokerKind, EngineKind
+from speck.binder import BrokerKind, EngineKind, Registry
 from speck.binder.pool import Remote
-from speck.core.inventory import Inventory, is_loopback
+from speck.coordinator.agents import Enrolment, NoTokens
+from speck.core.inventory import Inventory, Site, is_loopback
+from speck.core.live_inventory import live
 from speck.core.settings import ServerSettings
 from speck.errors import Fault, InvalidInput
 from speck.server.tls import Certificate
 from speck.server.tokens import TokenFile
+from speck.store import Store
 
 if TYPE_CHECKING:
     from speck.link.hub import Hub
@@ -21,18 +25,69 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 
 
-def agents_hub(settings: ServerSettings, inventory: Inventory, *, secured: bool) -> Hub | None:
+class SiteTokens:
+    """The tokens of ``--agent-tokens``, whose names are those of sites."""
+
+    def __init__(self, file: TokenFile) -> None:
+        self._file = file
+
+    def site_of(self, token: bytes) -> str | None:
+        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
+        owner = self._file.owner(token)
+        return None if owner is None else owner.name
+
+    def hashes_of(self, site: str) -> Collection[str]:
+        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
+        return [each.sha256 for each in self._file.owners() if each.name == site]
+
+
+class AgentSites(Mapping[str, Site]):
+    """The sites of an inventory that are reached through agents, as it is now."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+
+    def __getitem__(self, name: str) -> Site:
+        site = self._inventory.sites[name]
+        if not site.agent:
+            raise KeyError(name)
+        return site
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, each in self._inventory.sites.items() if each.agent)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def enrolment_of(
+    settings: ServerSettings,
+    store: Store,
+    registry: Registry,
+    inventory: Inventory,
+    certificate: Certificate | None,
+) -> Enrolment:
+    """The agents that may connect; sites that have joined are added to the inventory.
+
+    Raises :class:`~speck.errors.InvalidInput` for a file of tokens, or a site, that cannot be used.
+    """
+    listed = NoTokens() if settings.agent_tokens is None else SiteTokens(TokenFile(settings.agent_tokens))
+    fingerprint = bytes if certificate is None else certificate.fingerprint
+    return Enrolment(store, live(inventory), registry, time.time, listed, fingerprint)
+
+
+def agents_hub(settings: ServerSettings, enrolment: Enrolment, *, secured: bool) -> Hub | None:
     """The connections of agents, not started yet; ``None`` for a server without ``--agents``.
 
     Raises :class:`~speck.errors.InvalidInput` for an inventory with agents on a server without, and for an
     address beyond loopback on one without TLS (``secured``).
     """
-    sites = {site.name: site for site in inventory.sites.values() if site.agent}
-    if settings.agents is None or settings.agent_tokens is None:
+    sites = AgentSites(enrolment.inventory)
+    if settings.agents is None:
         if sites:
             raise _wrong(
                 f"site {min(sites)!r} is reached through an agent, and this server accepts none (give "
-                "--agents and --agent-tokens, or remove 'agent: true')"
+                "--agents, or remove 'agent: true')"
             )
         return None
     host, _ = agents_address(settings.agents)
@@ -44,7 +99,7 @@ def agents_hub(settings: ServerSettings, inventory: Inventory, *, secured: bool)
         raise _wrong("--agents needs the package websockets (pip install 'speck[agent]')")
     from speck.link.hub import Hub
 
-    return Hub(_site_of(TokenFile(settings.agent_tokens)), sites)
+    return Hub(enrolment.site_of, sites, enrolment.join)
 
 
 def agents_address(text: str) -> tuple[str, int]:
@@ -74,14 +129,6 @@ def remote_binders(hub: Hub, inventory: Inventory) -> Remote:
         return remote_broker(kind, hub, place.name, address, inventory) if place and reached else None
 
     return remote
-
-
-def _site_of(tokens: TokenFile) -> Callable[[bytes], str | None]:
-    def site(token: bytes) -> str | None:
-        owner = tokens.owner(token)
-        return None if owner is None else owner.name
-
-    return site
 
 
 def _wrong(message: str) -> InvalidInput:

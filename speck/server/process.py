@@ -15,12 +15,13 @@ from dataclasses import replace
 
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
+from speck.coordinator.agents import Agents
 from speck.core.inventory import Inventory, is_loopback
 from speck.core.settings import CLIENT_RATE, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema.inventory import NO_VARIABLES, read_inventory
 from speck.schema.logins import inventory_warnings
-from speck.server.agents import agents_address, agents_hub, remote_binders, start_hub
+from speck.server.agents import agents_address, agents_hub, enrolment_of, remote_binders, start_hub
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of
 from speck.server.signals import Signals, print_error
@@ -55,25 +56,30 @@ def serve(
     inventory = read_inventory(sites, variables) if sites is not None else Inventory()
     for concern in inventory_warnings(inventory):
         _log.warning("%s: %s", sites, concern)
-    hub = agents_hub(settings, inventory, secured=certificate is not None)
+    registry = installed()
     with (
         Signals() as signals,
         Store(settings.data_dir, settings.coordinator.history) as store,
         _listen(host, settings.port) as listener,
         ExitStack() as ends,
     ):
+        enrolment = enrolment_of(settings, store, registry, inventory, certificate)
+        hub = agents_hub(settings, enrolment, secured=certificate is not None)
+        agents = Agents(enrolment, hub)
         if hub is not None:
             ends.callback(hub.close)
-            agents = ends.enter_context(_listen(*agents_address(settings.agents or ""), option="--agents"))
-            start_hub(hub, agents, certificate)
+            hub.on_second.append(agents.note_second)
+            door = ends.enter_context(_listen(*agents_address(settings.agents or ""), option="--agents"))
+            start_hub(hub, door, certificate)
         port = listener.getsockname()[1]
         advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
         services = build(
             store,
-            installed(),
-            inventory,
+            registry,
+            enrolment.inventory,
             replace(settings.coordinator, advertise=advertise),
-            remote=None if hub is None else remote_binders(hub, inventory),
+            remote=None if hub is None else remote_binders(hub, enrolment.inventory),
+            agents=agents,
         )
         coordinator = services.coordinator
         if hub is not None:

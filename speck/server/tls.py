@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import socket
 import ssl
 import stat
@@ -55,6 +56,12 @@ class Certificate:
 
         context.sni_callback = renew  # is called for clients that name no server too
         return context
+
+    def fingerprint(self) -> bytes:
+        """The SHA-256 of the present certificate, the first one of its file."""
+        text = self._certificate.read_text(encoding="ascii", errors="replace")
+        begin, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text[begin:end])).digest()
 
     def _load(self) -> ssl.SSLContext:
         _refuse_public(self._key)

@@ -9,7 +9,12 @@ from speck.store.records import Event
 _log = logging.getLogger("speck.audit")
 
 # The kinds of events that are warnings in the server's log.
-_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect", "not reading"))
+_TROUBLE = frozenset(
+    (
+        *("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect", "not reading"),
+        *("agent away", "second agent"),
+    )
+)
 
 
 def log_event(event: Event) -> None:

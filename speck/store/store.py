@@ -38,6 +38,7 @@ from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
+from speck.store.agents import AgentRecord, CodeRecord
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
 from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
@@ -348,6 +349,14 @@ class Store:
         attempts, sessions = self.abandoned_attempts(), self.abandoned_sessions()
         names = {each.attempt.session for each in attempts if each.source_broker == broker}
         return names | {each.name for each in sessions if each.broker == broker}
+
+    def agents(self) -> list[AgentRecord]:
+        """The agents of sites that joined or were revoked."""
+        return self._scan(b"agent/", lambda _, value: AgentRecord.from_dict(codec.decode_operation(value)))
+
+    def join_codes(self) -> list[CodeRecord]:
+        """The codes with which sites join, also used and expired ones."""
+        return self._scan(b"join/", lambda _, value: CodeRecord.from_dict(codec.decode_operation(value)))
 
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""

@@ -11,6 +11,7 @@ from speck.core.runtime import Attempt
 from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
+from speck.store.agents import AgentRecord, CodeRecord
 from speck.store.codec import key_of, number_part
 from speck.store.profiles import MeasuredLink
 from speck.store.records import (
@@ -134,6 +135,18 @@ class Transaction:
     def delete_abandoned_session(self, session: AbandonedSession) -> None:
         """Delete an abandoned session that is no more."""
         self._changes[key_of("left-session", session.key)] = None
+
+    def put_agent(self, agent: AgentRecord) -> None:
+        """Write the agent of a site."""
+        self._changes[key_of("agent", agent.site)] = codec.encode_operation(agent.to_dict())
+
+    def put_join_code(self, code: CodeRecord) -> None:
+        """Write a code with which a site joins."""
+        self._changes[key_of("join", code.sha256)] = codec.encode_operation(code.to_dict())
+
+    def delete_join_code(self, code: CodeRecord) -> None:
+        """Forget a code."""
+        self._changes[key_of("join", code.sha256)] = None
 
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write an operation as plain data; those of the loops are kept apart."""

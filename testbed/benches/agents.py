@@ -7,15 +7,23 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from speck.agent.agent import Agent
 from speck.agent.durable_engine import DurableEngine
-from speck.agent.site_file import SiteFile, write_site_file
+from speck.agent.site_file import SiteFile, read_site_file, write_site_file
 from speck.binder import BrokerBinder, EngineBinder, Registry
+from speck.coordinator import Services, build
+from speck.coordinator.agents import Agents, Enrolment
 from speck.core.inventory import Engine, Inventory, Secret, Site
+from speck.core.settings import ServerSettings, Settings
 from speck.link.hub import Hub
 from speck.link.remote import remote_broker, remote_engine
+from speck.server.agents import agents_hub, enrolment_of, remote_binders, start_hub
+from speck.server.tls import Certificate
+from speck.store import Store
+from speck.testing.waiting import eventually
 
 TOKEN = "t" * 40
 PATIENCE = 20.0  # s, for a connection over loopback
@@ -89,6 +97,62 @@ class LinkBench:
         """End agent and hub."""
         self.end_agent()
         self.hub.close()
+
+
+@dataclass(frozen=True)
+class JoiningServer:
+    """A coordinator that sites may join while it runs; ``address`` is that of its agents, HOST:PORT."""
+
+    services: Services
+    hub: Hub
+    address: str
+
+    @property
+    def enrolment(self) -> Enrolment:
+        """The sites that may connect."""
+        return self.services.agents.enrolment
+
+    def await_agent(self, site: str, *, there: bool = True) -> None:
+        """Wait until the agent of a site is connected, or is not."""
+        eventually(lambda: self.hub.presence(site), lambda found: (found is not None) is there)
+
+
+@contextmanager
+def joining_server(
+    directory: Path, registry: Registry, inventory: Inventory, certificate: Certificate | None = None
+) -> Iterator[JoiningServer]:
+    """A server on a loopback port, which does not reconcile."""
+    settings = ServerSettings(agents="127.0.0.1:0")
+    with Store(directory / "store") as store:
+        enrolment = enrolment_of(settings, store, registry, inventory, certificate)
+        hub = agents_hub(settings, enrolment, secured=certificate is not None)
+        assert hub is not None
+        listener = socket.create_server(("127.0.0.1", 0))
+        start_hub(hub, listener, certificate)
+        agents = Agents(enrolment, hub)
+        hub.on_second.append(agents.note_second)
+        remote = remote_binders(hub, enrolment.inventory)
+        services = build(
+            store, registry, enrolment.inventory, Settings(period=0, adapt=0), remote=remote, agents=agents
+        )
+        try:
+            yield JoiningServer(services, hub, f"127.0.0.1:{listener.getsockname()[1]}")
+        finally:
+            services.coordinator.close()
+            hub.close()
+
+
+@contextmanager
+def running_agent(directory: Path, registry: Registry, machine: str = "") -> Iterator[Agent]:
+    """The agent of a directory, in a thread."""
+    agent = Agent(read_site_file(directory), directory, registry, machine=machine)
+    thread = threading.Thread(target=agent.run, name="agent")
+    thread.start()
+    try:
+        yield agent
+    finally:
+        agent.close()
+        thread.join(PATIENCE)
 
 
 @contextmanager

@@ -525,6 +525,11 @@ class InMemoryEngine(EngineBinder):
 
     def left_state(self, handle: Handle) -> State | None:
         location = handle.details["checkpoint"]
+        if location in self.world.lost_states:
+            name = handle.details.get("job", "")
+            raise StateLost(
+                f"{self.address}: state {location!r} of job {name!r} is gone", address=self.address
+            )
         self.world.states.add(location)
         return State(STATE_KIND[self.kind], location)
 

@@ -1,342 +1,332 @@
-"""A site that loses power while its coordinator is stopped: Flink, Mosquitto and the site's agent are killed.
+"""A site that loses power: its engine, its broker and its agent are killed, whatever else happens meanwhile.
 
 ::
 
-    python -m benchmarks.promises autonomy --rounds 20 --messages 6000 --json
+    python -m benchmarks.promises autonomy --cells 'stopped/*/flink/*' --rounds 20 --messages 6000 --json
 
-Two chains end at the site ``A``, whose engine and broker the coordinator reaches through the agent alone.
-The writer of the one is a job at the site itself (``inside``), that of the other is outside::
+The jobs are those of :mod:`testbed.faults.lone_site`.  In the midst of the load, at a moment that differs
+from round to round, all of the site ends by SIGKILL, and is back after some seconds.  A cell is named
+``COORDINATOR/UPLINK/ENGINE/MEANWHILE``:
 
-    in/1 -> forward (A) -> mid/1 (broker of A) -> count (A) -> out/1
-    in/2 ------------------------------------------ count (A) -> out/2
+- the coordinator stays in ``reach``, or is ``stopped`` before the power is back, until all messages arrived;
+- the uplink is ``up``, or ``down`` from the cut until some seconds after the engine is back;
+- the engine is ``flink`` or ``connect``;
+- while the site is dark, ``nothing`` happens, or ``count-2`` is ``moved`` away (``--leave-behind`` of the
+  engine), ``count-3`` is ``deleted``, ``count-2`` is ``edited``, or the site is ``left`` with its broker.
 
-The topics ``in`` and ``out`` are at a broker elsewhere.  In the midst of the load, at a moment that differs
-from round to round, coordinator, engine, broker and agent end by SIGKILL; the last three are back after some
-seconds.  Only when all messages have arrived, or nothing has for a while, the coordinator is started again.
+In ``reach/up/flink/nothing/engine`` the engine alone is killed.
 
-Other cells: the coordinator stays (``contact``), or it stays and the engine alone is killed (``engine``).
-
-Figures: ``messages``, ``lost`` and ``doubled`` by chain; ``alone`` is the time (s) from the moment at which
-the power is back to the first output of each chain, median and maximum; ``attempts`` is the highest attempt
-of a job in the end (1: the coordinator started none), ``agent`` the memory of the agent (PSS, MB).
+Figures: ``messages``, ``lost`` and ``doubled`` by chain (``inside``: over the site's broker, ``outside``:
+from elsewhere to elsewhere); ``allowed`` are lost ones that SpecK reports as discarded by ``--leave-behind``;
+``first`` is the time (s) from the moment at which power and uplink are back to the first output of each
+chain, the start of the engine included, median and maximum; ``ended`` that until the agent has ended the old
+copies of moved and deleted jobs, counted from the moment at which engine and uplink work, or from the start
+of the coordinator for a site that was left; ``attempts`` is the highest number of new attempts of a job in a
+round, which is 0 where the agent alone has started the jobs again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
+from itertools import product
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
-from speck.agent.site_file import SiteFile, write_site_file
-from speck.client import Client
-from speck.core.inventory import Secret
-from speck.schema.inventory import read_inventory
-from testbed import ROOT
-from testbed.faults.rig import FLINK_CODE, Account, Counts, Load, await_that, job
-from testbed.faults.served import Served
+from testbed.faults.lone_site import BASE, ENGINES, Form, LoneSite, lone_site
+from testbed.faults.rig import Account, Counts, Load, await_that
 from testbed.results import add_output_options, published
-from testbed.servers.base import RealServer, free_port
-from testbed.servers.flink import FlinkServer
-from testbed.servers.mosquitto import MosquittoServer
 
 CHAINS = ("inside", "outside")
-CELLS = ("alone", "contact", "engine")
+CHANGES = ("nothing", "moved", "deleted", "edited", "left")
 DARK = (1.0, 6.0)  # s without power
+CUT_OFF = (5.0, 15.0)  # s without the uplink, after the engine is back
 PATIENCE = 120.0  # s without an arrival
 RATE = 400.0  # messages/s, over both chains
+ASKING = 10.0  # s, for an operation on a site that does not answer
 
-_SPECK = (sys.executable, "-m", "speck.cli")
-_JOBS = "io.speck.flink.jobs"
+_ALL = ("forward-1", "count-1", "count-2", "count-3")
+_FORMS: Mapping[str, Form] = {
+    "nothing": BASE,
+    "moved": Form(at_b=("count-2",)),
+    "deleted": Form(without=("count-3",)),
+    "edited": Form(edited=("count-2",)),
+    "left": Form(at_b=_ALL),
+}
+_OLD: Mapping[str, Sequence[str]] = {"moved": ("count-2",), "deleted": ("count-3",), "left": _ALL}
 
 
-class AgentProcess(RealServer):
-    """The agent of a site; ready when it has begun to look after its jobs."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination of circumstances.  ``whole``: all of the site is killed, and not the engine alone."""
 
-    poll = 0.02
+    coordinator: str
+    uplink: str
+    engine: str
+    change: str
+    whole: bool = True
 
-    def commands(self) -> Sequence[Sequence[str]]:
-        """See :class:`RealServer`."""
-        return [[sys.executable, "-m", "speck.agent", str(self.directory)]]
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+        parts = (self.coordinator, self.uplink, self.engine, self.change)
+        return "/".join(parts if self.whole else (*parts, "engine"))
 
-    def ready(self) -> bool:
-        """See :class:`RealServer`."""
-        return (self.directory / "lock").exists()
+
+MATRIX: Mapping[str, Cell] = {
+    each.name: each
+    for each in (
+        *(Cell(*parts) for parts in product(("stopped", "reach"), ("up", "down"), ENGINES, CHANGES)),
+        Cell("reach", "up", "flink", "nothing", whole=False),
+    )
+}
+ALONE = MATRIX["stopped/up/flink/nothing"]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The outcome of one loss of power: accounts by chain, and the time (s) until each is back."""
+    """The outcome of one loss of power: accounts by chain, and times, s.
+
+    ``first``: to the first output of each chain that lacked some; ``ended``: until the old copies ended, if
+    there are any.  ``attempts``: the most new ones of a job.
+    """
 
     accounts: dict[str, Account]
-    alone: dict[str, float]
+    first: dict[str, float]
+    ended: float | None = None
+    allowed: int = 0
+    attempts: int = 0
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Cut:
+        """The inverse of :func:`dataclasses.asdict`."""
+        accounts = {chain: Account(**each) for chain, each in data["accounts"].items()}
+        return cls(**{**data, "accounts": accounts})
 
 
-class LoneSite:
-    """A site with an agent, a broker elsewhere, and a coordinator; a context manager."""
+def chosen(patterns: Iterable[str]) -> list[Cell]:
+    """The cells whose names fit one of these patterns, all for none.  Raises :class:`ValueError`."""
+    given = list(patterns)
+    for each in given:
+        if not any(fnmatch(name, each) for name in MATRIX):
+            raise ValueError(f"cell {each!r} fits none (expected one as {ALONE.name!r}, * for any part)")
+    return [cell for name, cell in MATRIX.items() if not given or any(fnmatch(name, each) for each in given)]
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.edge = MosquittoServer(directory / "edge")
-        self.broker = MosquittoServer(directory / "site", "autosave_interval 5")
-        self.flink = FlinkServer(directory / "flink", slots=8)
-        self.agent = AgentProcess(directory / "agent")
-        self._port, self._rest, self._stack = free_port(), free_port(), ExitStack()
-        self._served: Served | None = None
-        self._loads = 0
 
-    def __enter__(self) -> LoneSite:
-        with ExitStack() as stack:
-            for server in (self.edge, self.broker, self.flink):
-                stack.enter_context(server)
-            self._describe()
-            stack.callback(self.stop_coordinator)
-            self.start_coordinator()
-            stack.enter_context(self.agent)
-            self.counts = Counts(self.edge)
-            stack.callback(self.counts.close)
-            await_that(self.is_reached, bool)
-            self.apply()
-            self._stack = stack.pop_all()
-        return self
+class Round:
+    """One loss of power at a site whose jobs run."""
 
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def __init__(self, site: LoneSite, cell: Cell, moment: random.Random) -> None:
+        self.site, self.cell, self.moment = site, cell, moment
+        self.form = _FORMS[cell.change]
+        self.before = self._attempts()
+        self.old = {name: site.records()[name].attempt.number for name in _OLD.get(cell.change, ())}
 
-    def _describe(self) -> None:
-        tokens = ["token", "add", str(self.directory / "agents"), "A"]
-        minted = subprocess.run([*_SPECK, *tokens], check=True, capture_output=True, text=True).stdout.strip()
-        (self.directory / "token").write_text(minted)
-        cluster = self.flink.cluster
-        site = {
-            "spe_address": self.flink.address,
-            "broker_address": self.broker.address,
-            "checkpoint_dir": cluster.checkpoints.as_uri(),
-            "savepoint_dir": cluster.savepoints.as_uri(),
-            "agent": True,
-        }
-        elsewhere = {"edge": {"broker_address": self.edge.address}}
-        (self.directory / "sites.yaml").write_text(json.dumps({"sites": {"A": site}, "brokers": elsewhere}))
-        described = SiteFile(
-            site=read_inventory(self.directory / "sites.yaml").sites["A"],
-            coordinator=f"ws://127.0.0.1:{self._port}",
-            token=Secret(f"file:{self.directory / 'token'}"),
-        )
-        write_site_file(self.agent.directory, described)
-
-    # --- the coordinator
-
-    def start_coordinator(self) -> None:
-        """Start the server; the agent finds it again by itself."""
-        further = {
-            "port": self._rest,
-            "agents": f"127.0.0.1:{self._port}",
-            "agent-tokens": self.directory / "agents",
-        }
-        self._served = Served(
-            self.directory / "store",
-            self.directory / "sites.yaml",
-            ROOT,
-            self.directory / "serve.log",
-            further=MappingProxyType(further),
-        )
-        client = self._served.client()
-        if client is None:
-            raise RuntimeError((self.directory / "serve.log").read_text()[-2000:])
-        self.client: Client = client
-
-    def stop_coordinator(self) -> None:
-        """Kill the server."""
-        if self._served is not None:
-            self._served.kill()
-            self._served = None
-
-    def is_reached(self) -> bool:
-        """True if the coordinator reaches the engine."""
-        return bool(self.client.sites()[0]["engines"][0]["reached"])
-
-    def composition(self) -> str:
-        """The two chains."""
-        engine, edge, site = self.flink.address, self.edge.address, self.broker.address
-        count = (FLINK_CODE, f"{_JOBS}.CountByKey")
-        return "jobs:\n" + "".join(
-            [
-                job("forward-1", engine, (edge, "in/1"), (site, "mid/1"), (FLINK_CODE, f"{_JOBS}.Forward")),
-                job("count-1", engine, (site, "mid/1"), (edge, "out/1"), count),
-                job("count-2", engine, (edge, "in/2"), (edge, "out/2"), count),
-            ]
-        )
-
-    def apply(self) -> None:
-        """Apply the composition; raises :class:`RuntimeError` when that fails."""
-        path = self.directory / "chains.yaml"
-        path.write_text(self.composition())
-        found = subprocess.run(
-            [*_SPECK, "apply", path, "--yes", "--root", ROOT],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | {"SPECK_URL": f"http://127.0.0.1:{self._rest}"},
-        )
-        if found.returncode not in (0, 2):
-            raise RuntimeError(f"the apply failed: {found.stdout}{found.stderr}")
-
-    # --- a loss of power
-
-    def lose_power(self, seconds: float, *, coordinator: bool, whole: bool = True) -> None:
-        """Kill all of the site at once, and the coordinator unless it stays; it is back after some seconds.
-
-        Not ``whole``: the engine alone is killed.
-        """
-        servers: list[RealServer] = [self.flink, self.broker, self.agent] if whole else [self.flink]
-        ends: list[Callable[[], object]] = [each.kill for each in servers]
-        self.at_once([*ends, *([] if coordinator else [self.stop_coordinator])])
-        time.sleep(seconds)
-        if whole:
-            (self.agent.directory / "lock").unlink()
-        self.at_once([each.start for each in servers])
-
-    @staticmethod
-    def at_once(calls: Sequence[Callable[[], object]]) -> None:
-        """Make calls side by side, and wait for all."""
-        threads = [threading.Thread(target=call) for call in calls]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def cut(self, messages: int, moment: random.Random, cell: str = "alone") -> Cut:
-        """Send messages, cut the power in the midst of them, and count what arrives.
-
-        The coordinator is stopped (``alone``), or stays (``contact``); or it stays, and the engine alone is
-        killed (``engine``).
-        """
-        before = len(self.counts)
-        self._loads += 1
-        load = Load(self.edge, f"t{self._loads}", messages, RATE, ("in/1", "in/2"))
+    def run(self, prefix: str, messages: int) -> Cut:
+        """Send messages, cut the power in the midst of them, and count what arrives."""
+        before = len(self.site.counts)
+        load = Load(self.site.edge, prefix, messages, RATE, ("in/1", "in/2"))
         try:
-            await_that(lambda: len(self.counts), lambda count: count > before + messages // 10)
-            load.await_sent(moment.uniform(0.3, 0.6))
-            watch = Arrivals(self.counts, load)
-            self.lose_power(moment.uniform(*DARK), coordinator=cell != "alone", whole=cell != "engine")
-            alone = watch.first_of_each(time.monotonic())
+            await_that(lambda: len(self.site.counts), lambda count: count > before + messages // 10)
+            load.await_sent(self.moment.uniform(0.3, 0.6))
+            left = self.cell.change == "left"
+            with ThreadPoolExecutor(1) as watch:
+                back, arriving = self._harm(watch, load)
+                ended = self._ended(back) if self.old and not left else None
+                first = arriving.result()
             load.finish()
-            self._await_arrivals(load)
-            return Cut(self._accounts(load), alone)
+            if left:  # the old copies run on until contact, and may have messages that no other copy gets
+                contact = time.monotonic()
+                self.site.start_coordinator()
+                ended = self._ended(contact)
+            _await_arrivals(self.site.counts, load)
+            self.site.start_coordinator()
+            accounts = _accounts(self.site.counts, load)
+            new = max(number - self.before.get(name, number) for name, number in self._attempts().items())
+            return Cut(accounts, first, ended, self._allowed() if left else 0, new)
         finally:
             load.close()
 
-    def _accounts(self, load: Load) -> dict[str, Account]:
-        texts = {chain: load.texts[number :: len(CHAINS)] for number, chain in enumerate(CHAINS)}
-        return {chain: self.counts.account(each) for chain, each in texts.items()}
+    def _harm(self, watch: Executor, load: Load) -> tuple[float, Future[dict[str, float]]]:
+        """Cut power and uplink, and bring both back.
 
-    def _await_arrivals(self, load: Load) -> None:
-        missing, since = len(load.texts), time.monotonic()
-        while missing and time.monotonic() - since < PATIENCE:
-            time.sleep(0.2)
-            now = self.counts.account(load.texts).lost
-            if now != missing:
-                missing, since = now, time.monotonic()
-        time.sleep(1)  # what comes once too often comes at once
+        Returns the moment at which all of the site runs, and the times of the first arrivals.
+        """
+        site, cell = self.site, self.cell
+        site.lose_power(coordinator=cell.coordinator == "reach" or cell.change != "nothing", whole=cell.whole)
+        if cell.uplink == "down":
+            site.uplink.cut()
+        dark = time.monotonic() + self.moment.uniform(*DARK)
+        self._change()
+        if cell.coordinator == "stopped":
+            site.stop_coordinator()
+        time.sleep(max(0.0, dark - time.monotonic()))
+        if cell.uplink == "down":
+            site.restore_power(whole=cell.whole)
+            time.sleep(self.moment.uniform(*CUT_OFF))
+            site.uplink.restore()
+            return time.monotonic(), watch.submit(first_arrivals, site.counts, load)
+        arriving = watch.submit(first_arrivals, site.counts, load)
+        site.restore_power(whole=cell.whole)
+        return time.monotonic(), arriving
 
+    def _change(self) -> None:
+        site, change = self.site, self.cell.change
+        if change in ("moved", "left") and not site.other.pids:
+            site.other.start()
+        behind = {"left": "A"}.get(change, site.server.address)
+        if change == "edited":  # waits for the site
+            site.begin(self.form, wait=ASKING)
+        elif change != "nothing":
+            site.apply(self.form, leave_behind=behind)
 
-class Arrivals:
-    """The arrivals of each chain until power was cut."""
+    def _ended(self, since: float) -> float:
+        """The time (s) until the agent has ended the old copies, at most PATIENCE."""
 
-    def __init__(self, counts: Counts, load: Load) -> None:
-        self._counts, self._load = counts, load
+        def over() -> bool:
+            found = self.site.records()
+            return all(
+                name not in found or found[name].attempt.number > number or found[name].phase.over
+                for name, number in self.old.items()
+            )
 
-    def first_of_each(self, since: float) -> dict[str, float]:
-        """The time (s) from ``since`` to the first further arrival of each chain."""
-        before, found = self._missing(), dict[str, float]()
-        deadline = since + PATIENCE
-        while len(found) < len(CHAINS) and time.monotonic() < deadline:
-            time.sleep(0.02)
-            now = self._missing()
-            for chain in CHAINS:
-                if chain not in found and now[chain] < before[chain]:
-                    found[chain] = time.monotonic() - since
-        return {chain: found.get(chain, PATIENCE) for chain in CHAINS}
+        while not over() and time.monotonic() - since < PATIENCE:
+            time.sleep(0.05)
+        return time.monotonic() - since
 
-    def _missing(self) -> dict[str, int]:
-        texts = {chain: self._load.texts[number :: len(CHAINS)] for number, chain in enumerate(CHAINS)}
-        return {chain: self._counts.account(each).lost for chain, each in texts.items()}
+    def _allowed(self) -> int:
+        """The messages of the chains that SpecK reports as discarded with the site's broker."""
+        losses = self.site.client.job("count-1")["losses"]
+        return sum(each["count"] for each in losses if each["kind"] == "lost")
 
-
-@contextmanager
-def lone_site() -> Iterator[LoneSite]:
-    """A site in a directory of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="speck-alone-") as directory,
-        LoneSite(Path(directory)) as site,
-    ):
-        yield site
-
-
-def measure(cell: str, rounds: int, messages: int, seed: int) -> list[dict[str, object]]:
-    """The sums over some rounds by chain, and the agent's memory (MB, PSS) after them."""
-    moment, cuts = random.Random(seed), list[Cut]()
-    with lone_site() as site:
-        for number in range(rounds):
-            found = site.cut(messages, moment, cell)
-            cuts.append(found)
-            print(f"{cell}, round {number + 1}: {found}", file=sys.stderr, flush=True)
-            if cell == "alone":
-                site.start_coordinator()
-            await_that(site.is_reached, bool)
-        memory = proportional_memory(site.agent.pid)
-        attempts = max(each["attempt"] for each in site.client.jobs())
-    return [_cell(chain, cuts) | {"cell": cell, "agent": memory, "attempts": attempts} for chain in CHAINS]
+    def _attempts(self) -> dict[str, int]:
+        return {each["job_name"]: int(each["attempt"]) for each in self.site.client.jobs()}
 
 
-def proportional_memory(pid: int) -> float:
-    """The memory of a process, its share of what it shares with others (PSS), in MB."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    found = [int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")]
-    return round(sum(found) / 1024, 1)
+def first_arrivals(counts: Counts, load: Load) -> dict[str, float]:
+    """The time (s) from now to the first further arrival of each chain, at most PATIENCE.
+
+    Without a chain of which all have arrived already.
+    """
+    begun, before = time.monotonic(), _accounts(counts, load)
+    waiting, found = {chain for chain in CHAINS if before[chain].lost}, dict[str, float]()
+    while waiting - found.keys() and time.monotonic() < begun + PATIENCE:
+        time.sleep(0.05)
+        for chain, account in _accounts(counts, load).items():
+            if account.lost < before[chain].lost:
+                found.setdefault(chain, time.monotonic() - begun)
+    return {chain: round(found.get(chain, PATIENCE), 1) for chain in waiting}
 
 
-def _cell(chain: str, cuts: Sequence[Cut]) -> dict[str, object]:
-    found = [each.accounts[chain] for each in cuts]
-    times = [each.alone[chain] for each in cuts]
-    total = Account(*(sum(column) for column in zip(*(asdict(each).values() for each in found), strict=True)))
-    return {
-        "chain": chain,
-        "rounds": len(cuts),
-        "messages": total.messages,
-        "lost": total.lost,
-        "doubled": total.doubled,
-        "alone_median": round(statistics.median(times), 1),
-        "alone_max": round(max(times), 1),
-    }
+def _accounts(counts: Counts, load: Load) -> dict[str, Account]:
+    return {chain: counts.account(load.texts[number :: len(CHAINS)]) for number, chain in enumerate(CHAINS)}
+
+
+def _await_arrivals(counts: Counts, load: Load) -> None:
+    missing, since = len(load.texts), time.monotonic()
+    while missing and time.monotonic() - since < PATIENCE:
+        time.sleep(0.2)
+        now = counts.account(load.texts).lost
+        if now != missing:
+            missing, since = now, time.monotonic()
+    time.sleep(1)  # what comes once too often comes at once
+
+
+def measure(cells: Sequence[Cell], log: Log, rounds: int, messages: int, seed: int) -> None:
+    """Make the rounds of some cells that the log lacks, all cells of an engine on one site."""
+    for engine in ENGINES:
+        missing = [(cell, n) for cell in cells if cell.engine == engine for n in log.missing(cell, rounds)]
+        if not missing:
+            continue
+        with lone_site(engine) as site:
+            for cell, number in missing:
+                moment = random.Random(f"{seed} {cell.name} {number}")
+                found = Round(site, cell, moment).run(f"{cell.name}-{number}", messages)
+                log.add(cell, found)
+                await_that(site.is_reached, bool)
+                site.apply(BASE)
+                site.await_running()
+                site.other.kill()
+
+
+class Log:
+    """The rounds that were made, by cell; in a file they outlive an interruption."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self.cuts: dict[str, list[Cut]] = {}
+        for line in path.read_text().splitlines() if path is not None and path.exists() else ():
+            data = json.loads(line)
+            self.cuts.setdefault(data["cell"], []).append(Cut.of(data["cut"]))
+
+    def missing(self, cell: Cell, rounds: int) -> range:
+        """The numbers of the rounds of a cell that are to be made."""
+        return range(len(self.cuts.get(cell.name, ())), rounds)
+
+    def add(self, cell: Cell, found: Cut) -> None:
+        """Note a round."""
+        self.cuts.setdefault(cell.name, []).append(found)
+        line = json.dumps({"cell": cell.name, "cut": asdict(found)})
+        print(line, file=sys.stderr, flush=True)
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(f"{line}\n")
+
+
+def figures(name: str, cuts: Sequence[Cut]) -> Iterator[dict[str, object]]:
+    """The sums of the rounds of one cell, by chain."""
+    ended = [each.ended for each in cuts if each.ended is not None]
+    for chain in CHAINS:
+        found = [each.accounts[chain] for each in cuts]
+        times = [each.first[chain] for each in cuts if chain in each.first]
+        yield {
+            "cell": name,
+            "chain": chain,
+            "rounds": len(cuts),
+            "messages": sum(each.messages for each in found),
+            "lost": sum(each.lost for each in found),
+            "doubled": sum(each.doubled for each in found),
+            "allowed": sum(each.allowed for each in cuts) if chain == "inside" else 0,
+            "first_median": round(statistics.median(times), 1) if times else None,
+            "first_max": round(max(times), 1) if times else None,
+            "ended_max": round(max(ended), 1) if ended else None,
+            "attempts": max(each.attempts for each in cuts),
+        }
+
+
+def is_broken(figure: Mapping[str, Any]) -> bool:
+    """True if messages were doubled, or more were lost than SpecK was allowed to discard."""
+    return bool(figure["doubled"] or figure["lost"] > figure["allowed"])
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the trials and print their figures; exits 1 when anything was lost or doubled."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises autonomy", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=1, help="of each cell")
     parser.add_argument("--messages", type=int, default=6_000, help="of each round, over both chains")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the cuts")
+    parser.add_argument(
+        "--cells", action="append", default=[], metavar="PATTERN", help=f"such as {ALONE.name} (repeatable)"
+    )
+    parser.add_argument("--log", type=Path, metavar="FILE", help="keep the rounds here, and resume from it")
     add_output_options(parser)
-    parser.add_argument("--cell", action="append", choices=CELLS, help="(may be repeated)")
     options = parser.parse_args(arguments)
-    cells = [
-        found
-        for cell in options.cell or CELLS
-        for found in measure(cell, options.rounds, options.messages, options.seed)
-    ]
-    if not published(options, "promises-autonomy", {"cells": cells}):
-        for cell in cells:
-            print(*(f"{value!s:>9}" for value in cell.values()))
-    return 1 if any(cell["lost"] or cell["doubled"] for cell in cells) else 0
+    try:
+        cells = chosen(options.cells)
+    except ValueError as error:
+        parser.error(str(error))
+    log = Log(options.log)
+    measure(cells, log, options.rounds, options.messages, options.seed)
+    found = [each for cell in cells for each in figures(cell.name, log.cuts[cell.name])]
+    if not published(options, "promises-autonomy", {"cells": found}):
+        for each in found:
+            print(*(f"{value!s:>9}" for value in each.values()))
+    return 1 if any(map(is_broken, found)) else 0

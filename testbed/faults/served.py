@@ -68,7 +68,12 @@ class Served:
         self._reader.join(_START)
         if not self._said and self._reader.is_alive():
             raise RuntimeError("speck serve did not start in time")
-        return Client(self._said.split()[-1]) if self._said.strip() else None
+        return Client(self.url) if self._said.strip() else None
+
+    @property
+    def url(self) -> str:
+        """The address of a server that answers."""
+        return self._said.split()[-1]
 
     def await_death(self, seconds: float) -> bool:
         """Wait until the process has ended; answers whether it has."""

@@ -73,6 +73,11 @@ class RealServer:
         return self._processes[0].pid
 
     @property
+    def pids(self) -> list[int]:
+        """The ids of all processes; none for a server that does not run."""
+        return [each.pid for each in self._processes]
+
+    @property
     def log(self) -> str:
         """The output of all processes."""
         path = self.directory / self.log_name

@@ -19,6 +19,7 @@ from speck.core.inventory import Engine
 from speck.core.job import Job
 from speck.core.runtime import Attempt, JobState
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
+from speck.link.places import PlaceOfJobs
 from speck.testing import attempt_of
 from testbed.benches.agents import LinkBench, link_bench
 from testbed.doubles.binders import InMemoryBroker, World, double_kinds
@@ -37,6 +38,7 @@ def world_fixture() -> World:
 def link_fixture(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LinkBench]:
     monkeypatch.setattr("speck.agent.decide.LOOK_AGAIN", 0.02)
     monkeypatch.setattr("speck.agent.decide.FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("speck.agent.decide.ASK_AGAIN", 0.02)
     monkeypatch.setattr("speck.agent.supervisor.LOOK", 0.01)
     monkeypatch.setattr("speck.link.dial.FIRST_PAUSE", 0.02)
     with link_bench(tmp_path, double_kinds(world), [Engine(spe_address=ENGINE)], BROKER) as bench:
@@ -161,16 +163,43 @@ def test_a_job_waits_for_its_broker_and_says_so(link: LinkBench, engine: EngineB
     await_that(lambda: running(world) == 1)
 
 
+def test_a_job_runs_soon_after_its_broker_is_back(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that fails has to wait for longer and longer, but a broker that is away is no failed start."""
+    monkeypatch.setattr("speck.agent.decide.FIRST_PAUSE", 600.0)
+    monkeypatch.setattr("speck.agent.decide.LONGEST_PAUSE", 600.0)
+    handle = engine.submit(job(world), attempt_of(job(world)))
+    world.down(BROKER)
+    world.restart(ENGINE)
+    await_that(lambda: BROKER in engine.status(handle).message)
+    world.up(BROKER)
+    await_that(lambda: running(world) == 1)
+
+
+def test_a_broker_elsewhere_is_asked_at_the_address_of_its_jobs(link: LinkBench) -> None:
+    place = PlaceOfJobs(broker_address="tcp://far:1883", job_broker_address="tcp://inner:1883")
+    link.agent.inventory.learn([place])
+    broker = link.agent._broker("tcp://far:1883", "owner")
+    assert isinstance(broker, InMemoryBroker)
+    assert broker.address == "tcp://inner:1883"
+
+
 def test_a_job_whose_state_is_gone_is_the_coordinators(
     link: LinkBench, engine: EngineBinder, world: World
 ) -> None:
+    """Also without the coordinator: no run begins from an older state, or from none."""
     attempt = attempt_of(job(world))
-    handle = engine.submit(job(world), attempt)
+    engine.submit(job(world), attempt)
+    link.hub.close()
     world.lose_states("clean")
     world.restart(ENGINE)
-    await_that(lambda: phase(link, attempt) in (Phase.ENDED, Phase.RUNNING))
-    if phase(link, attempt) is Phase.ENDED:
-        assert engine.status(handle).state is JobState.FAILED
+    await_that(lambda: phase(link, attempt) is Phase.ENDED)
+    record = link.agent.attempts.get(attempt.id)
+    assert record is not None
+    assert "is gone" in record.reason
+    assert running(world) == 0
+    assert world.violations == []
 
 
 def test_an_attempt_that_is_not_found_is_not_started_later(

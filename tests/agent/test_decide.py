@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from speck.agent.decide import (
+    ASK_AGAIN,
     FIRST_PAUSE,
     LONGEST_PAUSE,
     LOOK_AGAIN,
@@ -72,6 +73,14 @@ def test_starts_that_fail_come_further_apart() -> None:
     assert pauses[0] == FIRST_PAUSE >= LOOK_AGAIN
     assert pauses == sorted(pauses)
     assert pauses[-1] == LONGEST_PAUSE
+
+
+def test_a_place_that_is_away_is_asked_again_soon() -> None:
+    missed = Missed(0.0).failed(0.0)
+    for now in (10.0, 100.0, 1000.0):
+        missed = missed.waits(now)
+        assert missed.next_try == now + ASK_AGAIN
+    assert (missed.since, missed.tries) == (0.0, 1)
 
 
 def test_a_later_attempt_or_a_deletion_takes_the_place() -> None:

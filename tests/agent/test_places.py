@@ -46,6 +46,15 @@ def test_a_job_runs_with_the_login_that_was_sent(sent: list[PlaceOfJobs], tmp_pa
         assert each.broker_login("tcp://a:1883").username == "own"
 
 
+def test_a_broker_elsewhere_is_reached_as_by_the_jobs(sent: list[PlaceOfJobs], tmp_path: Path) -> None:
+    inventory = SiteInventory(replace(SITE, job_broker_address="tcp://127.0.0.1:1883"), tmp_path)
+    assert inventory.address_here("tcp://far:1883") == "tcp://far:1883"
+    inventory.learn(sent)
+    assert inventory.address_here("tcp://far:1883") == "tcp://inner:1883"
+    assert inventory.broker_login("tcp://inner:1883").username == "jobs"
+    assert inventory.address_here("tcp://a:1883") == "tcp://a:1883"
+
+
 def test_a_password_is_in_a_file_of_its_own(sent: list[PlaceOfJobs], tmp_path: Path) -> None:
     SiteInventory(SITE, tmp_path).learn(sent)
     assert PASSWORD not in (tmp_path / "brokers.json").read_text()

@@ -75,6 +75,18 @@ def test_what_is_in_use_stays(bench: Bench) -> None:
     assert bench.pool.broker(BROKER) is broker
 
 
+def test_an_address_that_is_reached_otherwise_gets_another_binder(bench: Bench) -> None:
+    forgotten: set[str] = set()
+    bench.pool.on_forgotten.append(forgotten.update)
+    engine, broker = bench.pool.engine_at("spark", ENGINE), bench.pool.broker(BROKER)
+    bench.name(1)
+    bench.pool.forget({ENGINE, BROKER, "tcp://nowhere:1"})
+    assert bench.closed == [ENGINE, BROKER]
+    assert forgotten == {ENGINE, BROKER, "tcp://nowhere:1"}
+    assert bench.pool.engine_at("spark", ENGINE) is not engine
+    assert bench.pool.broker(BROKER) is not broker
+
+
 def test_a_binder_with_a_call_under_way_stays(bench: Bench) -> None:
     paused = bench.world.hold("capacity", address=ENGINE)
     with ThreadPoolExecutor(1) as threads:

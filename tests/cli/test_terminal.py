@@ -199,6 +199,8 @@ ASKING = (
     "doctor",
     "sites",
     "sites check",
+    "sites add x",
+    "sites revoke x",
     "workers",
     "left-behind",
     "store check",
@@ -224,7 +226,7 @@ NOT_ASKING = frozenset(
         ),
         *("local up", "local down", "local status", "local prepare", "local workers"),
         *("token add", "token list", "token remove"),
-        *("agent init", "agent run", "agent status"),
+        *("agent init", "agent run", "agent status", "sites join"),
     )
 )
 
@@ -307,6 +309,7 @@ WITHOUT_JSON = frozenset(
     (
         "agent init",
         "agent run",
+        "sites join",
         "serve",
         "local down",
         "local prepare",

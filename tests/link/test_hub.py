@@ -105,6 +105,8 @@ def test_who_has_no_token_is_not_connected(url: str, token: str, path: str, stat
         ({"engines": []}, f"does not serve engine {ENGINE}"),
         ({"broker": "tcp://b:1"}, "serves broker tcp://b:1"),
         ({"engines": 3}, "hello.engines is 3"),
+        ({"machine": "m\x1b[2J"}, "machine is not valid"),
+        ({"version": "1" * 101}, "version is not valid"),
     ],
 )
 def test_an_agent_is_told_why_it_is_refused(hub: Hub, url: str, other: dict[str, Any], reason: str) -> None:

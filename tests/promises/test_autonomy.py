@@ -9,7 +9,8 @@ import pytest
 
 from binders.flink.local.cluster import CONNECTOR
 from testbed import ROOT
-from testbed.faults.autonomy import CHAINS, LoneSite
+from testbed.faults.autonomy import ALONE, CHAINS, Round
+from testbed.faults.lone_site import LoneSite
 from testbed.faults.rig import FLINK_CODE
 from tests.support.requirements import needs
 
@@ -20,8 +21,8 @@ BACK = 60.0  # s, from the moment at which the power is back to the first output
 
 def test_a_site_without_power_and_without_a_coordinator_runs_again(tmp_path: Path) -> None:
     with LoneSite(tmp_path) as site:
-        found = site.cut(2_000, random.Random(7))
+        found = Round(site, ALONE, random.Random(7)).run("t", 2_000)
     for chain in CHAINS:
         account = found.accounts[chain]
         assert (account.lost, account.doubled) == (0, 0), found
-        assert found.alone[chain] < BACK, found
+        assert found.first[chain] < BACK, found

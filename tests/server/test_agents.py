@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from speck.core.inventory import Inventory
+from speck.core.live_inventory import live
 from speck.core.settings import ServerSettings
 from speck.errors import InvalidInput
+from speck.link.hub import Hub
 from speck.schema.inventory import load_inventory
-from speck.server.agents import agents_address, agents_hub, remote_binders
+from speck.server.agents import AgentSites, agents_address, agents_hub, enrolment_of, remote_binders
 from speck.server.tokens import Owner, Role, add_owner, digest
+from speck.store import Store
 from testbed.benches.examples import one_site
 from testbed.doubles.binders import World, double_kinds
 
@@ -26,24 +30,46 @@ def tokens_fixture(tmp_path: Path) -> Path:
     return tmp_path / "tokens"
 
 
-def test_a_site_with_an_agent_needs_a_listener() -> None:
+@pytest.fixture(name="store")
+def store_fixture(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as store:
+        yield store
+
+
+def hub_of(
+    settings: ServerSettings, store: Store, inventory: Inventory = INVENTORY, *, secured: bool = False
+) -> Hub | None:
+    enrolment = enrolment_of(settings, store, double_kinds(World()), inventory, None)
+    return agents_hub(settings, enrolment, secured=secured)
+
+
+def test_a_site_with_an_agent_needs_a_listener(store: Store) -> None:
     with pytest.raises(InvalidInput, match=r"site 'A' is reached through an agent.*--agents"):
-        agents_hub(ServerSettings(), INVENTORY, secured=False)
-    assert agents_hub(ServerSettings(), Inventory(), secured=False) is None
+        hub_of(ServerSettings(), store)
+    assert hub_of(ServerSettings(), store, Inventory()) is None
 
 
-def test_both_options_are_given_together(tokens: Path) -> None:
-    for given in ({"agents": "8181"}, {"agent_tokens": tokens}):
-        with pytest.raises(InvalidInput, match="--agents and --agent-tokens must be given together"):
-            ServerSettings(**given)
+def test_tokens_need_a_listener(tokens: Path, store: Store) -> None:
+    with pytest.raises(InvalidInput, match="--agent-tokens requires --agents"):
+        ServerSettings(agent_tokens=tokens)
+    assert hub_of(ServerSettings(agents="8181"), store) is not None  # sites join by codes
+
+
+def test_the_sites_with_agents_are_those_of_the_inventory_now() -> None:
+    inventory = live(INVENTORY)
+    sites = AgentSites(inventory)
+    assert dict(sites) == {"A": SITE}
+    assert len(sites) == 1
+    inventory.replace(Inventory())
+    assert dict(sites) == {}
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8181", "example.org:8181", "[::]:8181", ":::8181"])
-def test_no_agents_come_from_elsewhere_without_tls(tokens: Path, address: str) -> None:
+def test_no_agents_come_from_elsewhere_without_tls(tokens: Path, store: Store, address: str) -> None:
     settings = ServerSettings(agents=address, agent_tokens=tokens)
     with pytest.raises(InvalidInput, match="open to others without TLS"):
-        agents_hub(settings, INVENTORY, secured=False)
-    assert agents_hub(settings, INVENTORY, secured=True) is not None
+        hub_of(settings, store)
+    assert hub_of(settings, store, secured=True) is not None
 
 
 @pytest.mark.parametrize(
@@ -60,8 +86,8 @@ def test_addresses_that_are_none(text: str) -> None:
         agents_address(text)
 
 
-def test_only_places_of_sites_with_agents_are_reached_through_them(tokens: Path) -> None:
-    hub = agents_hub(ServerSettings(agents="0", agent_tokens=tokens), INVENTORY, secured=False)
+def test_only_places_of_sites_with_agents_are_reached_through_them(tokens: Path, store: Store) -> None:
+    hub = hub_of(ServerSettings(agents="0", agent_tokens=tokens), store)
     assert hub is not None
     kinds, remote = double_kinds(World()), remote_binders(hub, INVENTORY)
     spark, mqtt = kinds.engine_kind("spark", "sc://a:1"), kinds.broker_kind("tcp://a:1")

@@ -303,6 +303,8 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/sites"),
         ("GET", "/sites/check"),
         ("POST", "/sites/check"),
+        ("POST", "/sites/{name}/agent"),
+        ("DELETE", "/sites/{name}/agent"),
         ("GET", "/sites/{name}/workers"),
         ("GET", "/workers"),
         ("GET", "/doctor"),

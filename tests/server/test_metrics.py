@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from speck.store.profiles import MeasuredLink
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches.examples import one_site
+from testbed.doubles.agents import Wires
 from testbed.doubles.samples import flink_stream
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.server.test_http import raw
@@ -136,7 +138,7 @@ def measure(rest: RestServer, name: str) -> None:
 
 @pytest.fixture(name="reported", scope="module")
 def reported_fixture(busy: RestServer, tmp_path_factory: pytest.TempPathFactory) -> Families:
-    """The metrics of a busy server, of one with a split, and of one with workers."""
+    """The metrics of a busy server, and of one with a split, with workers, and with an agent."""
     found = dict(families(scrape(busy)))
     with rest_server(tmp_path_factory.mktemp("split")) as rest:
         block = f"{{combiners: [{{spe_address: '{ENGINE}'}}], window: 1 minute}}"
@@ -155,11 +157,18 @@ def reported_fixture(busy: RestServer, tmp_path_factory: pytest.TempPathFactory)
         rest.coordinator.workers.round()
         rest.coordinator.workers.await_rounds()
         workers = families(scrape(rest))
+    inventory = Inventory({"A": replace(one_site("A", ENGINE, BROKER), agent=True)})
+    with rest_server(tmp_path_factory.mktemp("agents"), inventory) as rest:
+        wires = Wires()
+        wires.connect("A", time.time())
+        rest.services.agents.connections = wires
+        agents = families(scrape(rest))
     # Of brokers that count the messages of sessions, which the double of a server does not have.
     behind = _behind([{"composition": "c", "job_name": "a", "behind": 1}], {})
     return (
         found
         | {behind.name: behind}
+        | {name: each for name, each in agents.items() if name.startswith("speck_agent_")}
         | {name: each for name, each in splits.items() if name.startswith("speck_split_")}
         | {name: each for name, each in workers.items() if name.startswith("speck_workers")}
     )

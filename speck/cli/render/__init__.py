@@ -245,13 +245,23 @@ def finding_lines(findings: Iterable[Data]) -> Iterable[Text]:
 def sites_table(sites: Iterable[Data]) -> Table:
     """A row for each engine and each broker of the inventory, with its reachability."""
     rows = (row for site in sites for row in _site_rows(site))
-    return table(("SITE", "SERVER", "ADDRESS", "REACHABLE", "MESSAGE"), rows)
+    return table(("SITE", "AGENT", "SERVER", "ADDRESS", "REACHABLE", "MESSAGE"), rows)
+
+
+def _agent_text(agent: Data | None) -> str:
+    if agent is None:
+        return "none"
+    since = f" since {clock(agent['since'])}" if agent["since"] else ""
+    if agent["connected"]:
+        return f"connected{since}"
+    return "revoked" if agent["revoked"] else f"away{since}"
 
 
 def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
+    agent = _agent_text(site.get("agent"))  # servers before 0.3 have none
     for role, server in [*(("engine", each) for each in site["engines"]), ("broker", site["broker"])]:
         says = "; ".join(filter(None, [server["error"], *server.get("warnings", [])]))
-        yield site["name"], role, server["address"], "yes" if server["reached"] else "no", says
+        yield site["name"], agent, role, server["address"], "yes" if server["reached"] else "no", says
 
 
 def abandoned_table(abandoned: Iterable[Data]) -> Table:

@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import speck
 from speck.binder import Capability
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
+from speck.coordinator.agents import Agents
 from speck.coordinator.planning.cycles import cycle_text, shared_cycles
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory
@@ -36,6 +38,7 @@ class Finding(StrEnum):
     """The kinds of findings."""
 
     SITE = "site"  # of the health check: unreachable, lossy settings, clocks
+    AGENT = "agent"  # away, of another version, or two with one token
     SESSION = "session near its limit"
     STATE = "state unreadable"
     SINK = "sink retains too much"
@@ -66,6 +69,7 @@ class Doctor:
     sampler: Sampler
     losses: LossRecorder
     readers: ReaderWatch
+    agents: Agents
 
     _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
@@ -79,6 +83,7 @@ class Doctor:
         brokers |= {site.broker_address for site in self.inventory.places()}
         checks: list[Callable[[], Iterable[Diagnosis]]] = [
             self._sites,
+            self._agents,
             self._sinks,
             self._lost,
             self._unread,
@@ -106,6 +111,28 @@ class Doctor:
                     continue
                 remedy = complaint.remedy or "see the message"
                 yield Diagnosis(Finding.SITE, each.address, f"{each.site}: {complaint.message}", remedy)
+
+    def _agents(self) -> Iterator[Diagnosis]:
+        for site, found in self.agents.all():
+            if found["revoked"]:
+                message, remedy = "its agent was revoked", f"let another join: speck sites add {site}"
+            elif not found["connected"]:
+                message = "its agent is away" if found["since"] else "its agent has never been connected"
+                remedy = "see speck agent status at the site; the jobs there continue meanwhile"
+            elif found["version"] != speck.__version__:
+                message = f"its agent has version {found['version']}, the server {speck.__version__}"
+                remedy = "install the server's version at the site"
+            else:
+                message = remedy = ""
+            if message:
+                yield Diagnosis(Finding.AGENT, site, message, remedy)
+            if (second := self.agents.second(site)) is not None:
+                yield Diagnosis(
+                    Finding.AGENT,
+                    site,
+                    f"machine {second.second} has the token of the agent on machine {second.first}",
+                    f"run one agent a site; after a theft: speck sites revoke {site}",
+                )
 
     def _sessions(self, address: str) -> Iterator[Diagnosis]:
         broker = self.pool.broker(address)

@@ -10,6 +10,7 @@ from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.controller.orphans import FoundOrphan, Orphans
 from speck.controller.workers import WorkerController
+from speck.coordinator.agents import Agents
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory, Site
 from speck.errors import NotFound
@@ -33,6 +34,7 @@ class SiteQueries:
     orphans: Orphans
     controller: WorkerController
     deployments: Deployments
+    agents: Agents
     _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
     def workers(self, site: str | None = None) -> list[dict[str, Any]]:
@@ -65,7 +67,7 @@ class SiteQueries:
                 return {"address": address, "reached": False, "error": str(failures[place])}
             return {"address": address, "reached": True, "error": "", **asked.answers[place]}
 
-        return [_site_data(site, data) for site in sites]
+        return [{**_site_data(site, data), "agent": self.agents.of_site(site.name)} for site in sites]
 
     def _reached(self, place: tuple[str, str]) -> dict[str, Any]:
         """The report of an engine or a broker on itself.  Raises :class:`~speck.errors.BinderError`."""
@@ -99,6 +101,14 @@ class SiteQueries:
             (each.spe_address, broker) for each in forms for broker in (each.source_broker, each.sink_broker)
         ]
         return [each.to_dict() for each in with_reach(found, self.inventory, self.pool, used)]
+
+    def brokers_of_jobs(self, site: str) -> list[str]:
+        """The brokers that jobs at the engines of a site use."""
+        known = self.inventory.sites.get(site)
+        engines = {each.spe_address for each in known.engines} if known is not None else set()
+        forms = (form for each in self.deployments.snapshots() for form in each.forms.values())
+        here = [form for form in forms if form.spe_address in engines]
+        return sorted({broker for form in here for broker in (form.source_broker, form.sink_broker)})
 
     def site_at(self, address: str) -> str:
         """The site, or the broker of no site, that is at this address; of none, the address."""

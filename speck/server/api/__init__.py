@@ -8,6 +8,7 @@ from typing import Any
 from flask import Flask
 
 import speck.server.api.adoption_routes
+import speck.server.api.agents.routes
 import speck.server.api.code_routes
 import speck.server.api.engine_plan_routes
 import speck.server.api.split.routes

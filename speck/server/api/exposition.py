@@ -18,6 +18,7 @@ from speck.coordinator import Queries, Services
 from speck.observe.losses import LossCount
 from speck.observe.measures import Measures
 from speck.observe.metrics import OPERATIONS
+from speck.server.api.agents.metrics import agent_metrics
 from speck.server.api.placement.metrics import placement_metrics
 from speck.server.api.split.metrics import split_metrics
 from speck.server.api.workers.metrics import worker_metrics
@@ -77,6 +78,7 @@ class _ScrapeCollector(Collector):
         yield from _store(queries)
         yield from split_metrics(queries.splits)
         yield from placement_metrics(self._services.adaptation)
+        yield from agent_metrics(self._services.agents)
         yield from worker_metrics(self._services.sites.workers())
         ready = not (coordinator.unready_reasons() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)

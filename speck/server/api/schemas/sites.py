@@ -37,6 +37,19 @@ class UplinkViewSchema(Schema):
     latency = fields.Float(allow_none=True, metadata={"description": "one way, ms"})
 
 
+class AgentViewSchema(Schema):
+    """The agent through which a site is reached."""
+
+    connected = fields.Boolean(metadata={"description": "true if it is connected now"})
+    since = fields.Float(
+        allow_none=True,
+        metadata={"description": "connected since, or away since (Unix time, s); null: never"},
+    )
+    version = text("of its SpecK, as it reported it last")
+    machine = text("the id of its computer, as it reported it last")
+    revoked = fields.Boolean(metadata={"description": "true if its token was revoked, and it has no other"})
+
+
 class SiteViewSchema(Schema):
     """A site of the inventory, or a broker of none, and whether it can be reached now."""
 
@@ -47,6 +60,9 @@ class SiteViewSchema(Schema):
     )
     broker = fields.Nested(BrokerViewSchema, metadata={"description": "its broker"})
     uplink = fields.Nested(UplinkViewSchema, metadata={"description": "its link to the others"})
+    agent = fields.Nested(
+        AgentViewSchema, allow_none=True, metadata={"description": "null: the site is reached directly"}
+    )
 
 
 class ComplaintSchema(Schema):

@@ -3,7 +3,7 @@ import { html } from "../html.js";
 import { Empty, Meter } from "../parts.js";
 import { troubled } from "../states.js";
 import { places } from "../topology.js";
-import { bits, bytes, count, known } from "../words.js";
+import { bits, bytes, count, known, moment } from "../words.js";
 import { items, world } from "../world.js";
 
 const Reached = ({ told }) => {
@@ -53,6 +53,13 @@ const Broker = ({ address, told }) => html`
   </div>
 `;
 
+const Agent = ({ agent }) => {
+  if (!agent) return null;
+  const since = known(agent.since) && html` <span class="quiet">since ${moment(agent.since)}</span>`;
+  if (agent.connected) return html`<p>Agent connected${since}</p>`;
+  return html`<p class="notice tone-warn">${agent.revoked ? "Agent revoked" : html`Agent away${since}`}: the jobs here continue, and changes wait.</p>`;
+};
+
 const Link = ({ uplink }) => {
   if (!known(uplink?.bandwidth) && !known(uplink?.latency)) return null;
   const parts = [known(uplink.bandwidth) && bits(uplink.bandwidth), known(uplink.latency) && `${uplink.latency} ms one way`];
@@ -71,6 +78,7 @@ const Site = ({ site, jobs }) => {
       <div class="pad">
         ${site.engines.map((address) => html`<${Engine} key=${address} address=${address} told=${told?.engines.find((each) => each.address === address)} />`)}
         <${Broker} address=${site.broker} told=${told?.broker} />
+        <${Agent} agent=${told?.agent} />
         <${Link} uplink=${site.uplink} />
       </div>
     </li>

@@ -1,0 +1,8 @@
+"""The agents of sites at the coordinator: who may connect, and who is connected."""
+
+from __future__ import annotations
+
+from speck.coordinator.agents.enrolment import Enrolment, Invitation, NoTokens
+from speck.coordinator.agents.presence import Agents
+
+__all__ = ["Agents", "Enrolment", "Invitation", "NoTokens"]

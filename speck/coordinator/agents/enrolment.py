@@ -1,0 +1,286 @@
+"""Sites join by codes: a code is used once, and gives a token, which may be revoked.
+
+The server keeps the SHA-256 of codes and tokens alone.  A token that was revoked is refused permanently, also
+one that stands in the file of ``--agent-tokens``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.core.inventory import Inventory
+from speck.core.lifecycle import EventKind
+from speck.core.live_inventory import LiveInventory
+from speck.core.placement import ANY
+from speck.errors import Fault, InvalidInput, NotFound
+from speck.link.code import JoinCode, server_mark
+from speck.link.frames import PROTOCOL
+from speck.link.hello import Hello, Joined, JoinRequest, identity_fault
+from speck.schema.inventory import check_joining, with_site
+from speck.schema.schemas import check_name
+from speck.store import Event, Store
+from speck.store.agents import AgentRecord, CodeRecord, CodeState
+from speck.store.deployments import nearest
+
+LIFETIME = 900.0  # s, of a code
+KEPT = 86_400.0  # s, for which a code is kept after its end, so that a late use of it is named
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """A code for a site, valid until a Unix time (s)."""
+
+    site: str
+    code: str = field(repr=False)
+    until: float
+
+
+class ListedTokens(Protocol):
+    """The tokens of ``--agent-tokens``."""
+
+    def site_of(self, token: bytes) -> str | None:
+        """The site of a token."""
+
+    def hashes_of(self, site: str) -> Collection[str]:
+        """The SHA-256 of the tokens of a site."""
+
+
+class NoTokens:
+    """No file of tokens."""
+
+    def site_of(self, token: bytes) -> str | None:
+        """None."""
+        return None
+
+    def hashes_of(self, site: str) -> Collection[str]:
+        """None."""
+        return ()
+
+
+@dataclass
+class Enrolment:
+    """Safe to use from several threads.
+
+    ``fingerprint`` returns the SHA-256 of the server's certificate, empty without TLS.  ``taken`` returns the
+    addresses of jobs, which a site may not claim by joining.  The listeners of ``on_joined`` get the
+    addresses of a site that joined.
+    """
+
+    store: Store
+    inventory: LiveInventory
+    registry: Registry
+    clock: Callable[[], float]
+    listed: ListedTokens = field(default_factory=NoTokens)
+    fingerprint: Callable[[], bytes] = bytes
+    taken: Callable[[], Set[str]] = frozenset
+    on_joined: list[Callable[[Collection[str]], object]] = field(default_factory=list)
+    _own: Inventory = field(default_factory=Inventory, init=False)  # without the sites that joined
+    _records: dict[str, AgentRecord] = field(default_factory=dict, init=False)
+    _sites: dict[str, str] = field(default_factory=dict, init=False)  # by the hash of their token
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+
+    def __post_init__(self) -> None:
+        """Read the records, and add the sites that joined to the inventory.
+
+        Raises :class:`~speck.errors.InvalidInput` for one that contradicts the inventory.
+        """
+        self._own = Inventory(self.inventory.sites, self.inventory.brokers, self.inventory.links)
+        for record in self.store.agents():
+            self._keep(record)
+            if record.entry is not None and record.site not in self._own.sites:
+                self.inventory.replace(with_site(self.inventory, record.site, record.entry))
+
+    # --- connections
+
+    def site_of(self, token: bytes) -> str | None:
+        """The site whose agent has this token; ``None`` for an unknown or revoked one."""
+        sha256 = _hash(token)
+        site = self._sites.get(sha256) or self.listed.site_of(token)
+        return None if site is None or sha256 in self.record(site).revoked else site
+
+    def record(self, site: str) -> AgentRecord:
+        """The record of a site's agent; one without anything if there is none."""
+        return self._records.get(site, AgentRecord(site=site))
+
+    def note(self, hellos: Iterable[Hello], seen: float) -> None:
+        """Note the computers and versions of agents, and their last contact (Unix time, s)."""
+        with self._lock:
+            known = ((self.record(each.site), each) for each in hellos)
+            records = [
+                replace(record, machine=each.machine, version=each.version, seen=seen)
+                for record, each in known
+            ]
+            with self.store.transaction() as transaction:
+                for record in records:
+                    transaction.put_agent(record)
+            for record in records:
+                self._keep(record)
+
+    # --- requests of users
+
+    def invite(self, site: str, author: str = "") -> Invitation:
+        """Make a code for a site, which makes earlier ones invalid.
+
+        Raises :class:`~speck.errors.InvalidInput` for a site that cannot have an agent.
+        """
+        self._check_site(site)
+        made = JoinCode(site=site, server=server_mark(self.store.identity), fingerprint=self.fingerprint())
+        now = self.clock()
+        with self._lock, self.store.transaction() as transaction:
+            for each in self.store.join_codes():
+                if each.until + KEPT < now:
+                    transaction.delete_join_code(each)
+                elif each.site == site and each.state is CodeState.OPEN:
+                    transaction.put_join_code(replace(each, state=CodeState.REPLACED))
+            transaction.put_join_code(CodeRecord(sha256=made.sha256, site=site, until=now + LIFETIME))
+            text = f"site {site!r}: a code to join was made, valid for {LIFETIME / 60:.0f} minutes"
+            transaction.add_event(Event(now, EventKind.INVITED, text, author=author))
+        return Invitation(site, made.text(), now + LIFETIME)
+
+    def revoke(self, site: str, author: str = "") -> None:
+        """Refuse the tokens of a site's agent from now on, and its open codes.
+
+        Raises :class:`~speck.errors.NotFound` for a site without an agent.
+        """
+        known = self._known(site)
+        if site not in known:
+            raise NotFound(f"site {site!r} has no agent{nearest(site, known)}")
+        now = self.clock()
+        with self._lock:
+            record = self.record(site)
+            tokens = {*record.revoked, record.sha256, *self.listed.hashes_of(site)} - {""}
+            revoked = replace(record, sha256="", revoked=tuple(sorted(tokens)))
+            with self.store.transaction() as transaction:
+                for each in self.store.join_codes():
+                    if each.site == site and each.state is CodeState.OPEN:
+                        transaction.put_join_code(replace(each, state=CodeState.REVOKED))
+                transaction.put_agent(revoked)
+                text = f"site {site!r}: its agent was revoked"
+                transaction.add_event(Event(now, EventKind.REVOKED, text, author=author))
+            self._keep(revoked)
+
+    def _known(self, site: str) -> set[str]:
+        agents = {name for name, each in self.inventory.sites.items() if each.agent}
+        return agents | set(self._records)
+
+    def _check_site(self, name: str) -> None:
+        site = self.inventory.sites.get(name)
+        fault = "has a reserved name (expected another)" if name == ANY else check_name(name)
+        if fault is not None:
+            raise _wrong(f"site {name!r}: {fault}")
+        if site is not None and not site.agent:
+            raise _wrong(
+                f"site {name!r} is reached directly (write 'agent: true' in its entry of the inventory first)"
+            )
+        if site is None and name in self.inventory.brokers:
+            raise _wrong(f"{name!r} is the name of a broker in the inventory (expected that of a site)")
+
+    # --- joining
+
+    def join(self, request: JoinRequest) -> Joined:
+        """Let a site join by its code.
+
+        Raises :class:`~speck.errors.InvalidInput` with the reason why not, and nothing has changed then.
+        """
+        if fault := identity_fault(request.machine, request.version):
+            raise _wrong(fault)
+        if request.protocol != PROTOCOL:
+            message = f"the site speaks protocol {request.protocol}"
+            raise _wrong(f"{message} (expected {PROTOCOL}: update the older of the two)")
+        code, now, token = JoinCode.parse(request.code), self.clock(), secrets.token_urlsafe(32)
+        if code.server != server_mark(self.store.identity):
+            raise _wrong("the code is of another server (expected one that this server printed)")
+        with self._lock:
+            used = replace(self._usable(code, now), state=CodeState.USED)
+            inventory, entry = self._with(code.site, request.entry)
+            record = replace(
+                self.record(code.site),
+                sha256=_hash(token.encode()),
+                machine=request.machine,
+                version=request.version,
+                entry=entry,
+                joined=now,
+            )
+            with self.store.transaction() as transaction:
+                transaction.put_join_code(used)
+                transaction.put_agent(record)
+                text = f"site {code.site!r} joined, on machine {request.machine or 'without an id'}"
+                transaction.add_event(Event(now, EventKind.JOINED, text))
+            self._keep(record)
+            self.inventory.replace(inventory)
+        for listener in self.on_joined:
+            listener(_addresses(inventory, code.site))
+        site = inventory.sites[code.site]
+        engines = tuple(replace(each, scale=None) for each in site.engines)
+        return Joined(token=token, site=replace(site, engines=engines))
+
+    def _usable(self, code: JoinCode, now: float) -> CodeRecord:
+        """The record of a code that may be used now.  Raises :class:`~speck.errors.InvalidInput`."""
+        found = next((each for each in self.store.join_codes() if each.sha256 == code.sha256), None)
+        how = "make another with: speck sites add NAME"
+        if found is None or found.site != code.site:
+            raise _wrong(f"the code is not known here, or was made more than a day ago ({how})")
+        if found.state is not CodeState.OPEN:
+            raise _wrong(f"the code of site {code.site!r} {_STATES[found.state]} ({how})")
+        if found.until < now:
+            minutes = (now - found.until) / 60
+            raise _wrong(f"the code of site {code.site!r} expired {minutes:.0f} minutes ago ({how})")
+        return found
+
+    def _with(self, site: str, entry: Mapping[str, Any] | None) -> tuple[Inventory, Mapping[str, Any] | None]:
+        """The inventory with a site that joins, and its entry; one of the server's own inventory stays."""
+        self._check_site(site)
+        if site in self._own.sites:
+            return self.inventory, None
+        if entry is None:
+            entry = self.record(site).entry
+        if entry is None:
+            raise _wrong(
+                f"site {site!r} is not in the server's inventory (give its servers: --engine and --broker)"
+            )
+        check_joining(site, entry)
+        found = with_site(self.inventory, site, entry)
+        if taken := (_addresses(found, site) - _addresses(self.inventory, site)) & self.taken():
+            raise _wrong(
+                f"site {site!r}: jobs use {min(taken)} already (expected the site in the server's inventory, "
+                "with 'agent: true')"
+            )
+        for engine in found.sites[site].engines:
+            address = engine.spe_address
+            if self.registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address) is None:
+                raise _wrong(f"engine {address}: no installed binder serves it")
+        return found, entry
+
+    def _keep(self, record: AgentRecord) -> None:
+        former = self._records.get(record.site)
+        if former is not None:
+            self._sites.pop(former.sha256, None)
+        self._records[record.site] = record
+        if record.sha256:
+            self._sites[record.sha256] = record.site
+
+
+_STATES = {
+    CodeState.USED: "was used before",
+    CodeState.REPLACED: "was replaced by a later one",
+    CodeState.REVOKED: "was revoked",
+}
+
+
+def _addresses(inventory: Inventory, name: str) -> set[str]:
+    site = inventory.sites.get(name)
+    return set() if site is None else {site.broker_address, *(each.spe_address for each in site.engines)}
+
+
+def _hash(token: bytes) -> str:
+    return hashlib.sha256(token).hexdigest()
+
+
+def _wrong(message: str) -> InvalidInput:
+    return InvalidInput([Fault(message)], "site")

@@ -1,0 +1,186 @@
+"""The agents that are connected, and since when; events when one is away and back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from speck.coordinator.agents.enrolment import Enrolment, Invitation
+from speck.core.lifecycle import EventKind
+from speck.errors import Conflict, StoreError
+from speck.link.hello import Hello
+from speck.loop import Loop
+from speck.store import Event
+
+LOOK = 2.0  # s between two looks at the connections
+GRACE = 30.0  # s without a connection before an event says so: an uplink may break for moments
+
+
+class Present(Protocol):
+    """An agent that is connected ``since`` (Unix time, s)."""
+
+    @property
+    def since(self) -> float:
+        """The time of the connection."""
+
+    @property
+    def hello(self) -> Hello:
+        """Its description."""
+
+
+class Connections(Protocol):
+    """The connections of agents: :class:`speck.link.hub.Hub`."""
+
+    def presence(self, site: str) -> Present | None:
+        """The agent of a site that is connected now."""
+
+    def recheck(self) -> None:
+        """End the connections whose tokens are no longer valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondAgent:
+    """A machine that was refused as the agent of a site, while that on machine ``first`` was connected."""
+
+    site: str
+    first: str
+    second: str
+    at: float  # Unix time, s
+
+
+@dataclass
+class Agents:
+    """``connections`` is ``None`` for a server that accepts no agents."""
+
+    enrolment: Enrolment
+    connections: Connections | None = None
+    _last: dict[str, Hello] = field(default_factory=dict, init=False)  # of those that were connected
+    _away: dict[str, float] = field(default_factory=dict, init=False)  # since, Unix time, s
+    _reported: set[str] = field(default_factory=set, init=False)  # as away, by an event
+    _second: dict[str, SecondAgent] = field(default_factory=dict, init=False)
+    _unwritten: list[SecondAgent] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.loop = Loop("contacts", "a look at the agents", self.look)
+
+    # --- requests of users
+
+    def invite(self, site: str, author: str = "") -> Invitation:
+        """See :meth:`Enrolment.invite`.
+
+        Raises :class:`~speck.errors.Conflict` on a server that accepts no agents.
+        """
+        if self.connections is None:
+            raise Conflict("this server accepts no agents (start it with: speck serve --agents [HOST:]PORT)")
+        return self.enrolment.invite(site, author)
+
+    def revoke(self, site: str, author: str = "") -> None:
+        """See :meth:`Enrolment.revoke`; the agent's connection ends."""
+        self.enrolment.revoke(site, author)
+        if self.connections is not None:
+            self.connections.recheck()
+
+    # --- contact
+
+    def note_second(self, site: str, first: str, second: str) -> None:
+        """Note that another machine came with the token of an agent that is connected, and was refused."""
+        known = self._second.get(site)
+        self._second[site] = SecondAgent(site, first, second, self._now())
+        if known is None or known.second != second:
+            self._unwritten.append(self._second[site])
+
+    def look(self) -> float:
+        """Look at the connections once, and write the events; returns the time until the next look, s."""
+        now = self._now()
+        for site in self._sites():
+            present = self._present(site)
+            if present is not None:
+                self._note_contact(site, present)
+            elif now - self._away.setdefault(site, now) >= GRACE:
+                self._note_loss(site)
+        while self._unwritten:
+            self._write_second(self._unwritten[0])
+            del self._unwritten[0]
+        return LOOK
+
+    def close(self) -> None:
+        """End the looks, and note the last contact with those that are connected."""
+        self.loop.close()
+        present = [hello for site, hello in self._last.items() if site not in self._away]
+        if present:
+            with contextlib.suppress(StoreError):  # it is for display
+                self.enrolment.note(present, self._now())
+
+    def _note_contact(self, site: str, present: Present) -> None:
+        self._last[site] = present.hello
+        self._away.pop(site, None)
+        if site in self._reported:
+            self._write(EventKind.AGENT_BACK, f"site {site!r}: its agent is connected again")
+            self._reported.discard(site)
+
+    def _note_loss(self, site: str) -> None:
+        hello, seen = self._last.get(site), self.enrolment.record(site).seen
+        if site in self._reported or (hello is None and not seen):
+            return  # it has never been connected, or an event says so already
+        if hello is not None:
+            seen = self._away[site]
+            self.enrolment.note([hello], seen)
+        self._write(EventKind.AGENT_AWAY, f"site {site!r}: its agent is away; the jobs there continue")
+        self._reported.add(site)
+
+    def _write_second(self, found: SecondAgent) -> None:
+        site = found.site
+        text = (
+            f"site {site!r}: machine {found.second} was refused as its agent, since the one on machine "
+            f"{found.first} is connected (a copied disk? speck sites revoke {site} makes its token invalid)"
+        )
+        self._write(EventKind.SECOND_AGENT, text)
+
+    def _write(self, kind: EventKind, message: str) -> None:
+        with self.enrolment.store.transaction() as transaction:
+            transaction.add_event(Event(self._now(), kind, message, automatic=True))
+
+    def _now(self) -> float:
+        return self.enrolment.clock()
+
+    # --- looking
+
+    def of_site(self, site: str) -> dict[str, Any] | None:
+        """The agent of a site as plain data; ``None`` for a site that is reached directly."""
+        known = self.enrolment.inventory.sites.get(site)
+        if known is None or not known.agent:
+            return None
+        present, record = self._present(site), self.enrolment.record(site)
+        if present is None:
+            hello = self._last.get(site)
+            machine = hello.machine if hello is not None else record.machine
+            version = hello.version if hello is not None else record.version
+            since = self._away.get(site) if hello is not None else record.seen
+        else:
+            machine, version, since = present.hello.machine, present.hello.version, present.since
+        return {
+            "connected": present is not None,
+            "since": since or None,
+            "version": version,
+            "machine": machine,
+            "revoked": bool(record.revoked) and not record.sha256 and present is None,
+        }
+
+    def all(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The agents of all sites that have one, by the site's name."""
+        for site in self._sites():
+            found = self.of_site(site)
+            if found is not None:
+                yield site, found
+
+    def second(self, site: str) -> SecondAgent | None:
+        """The last machine that was refused as a second agent of a site."""
+        return self._second.get(site)
+
+    def _present(self, site: str) -> Present | None:
+        return None if self.connections is None else self.connections.presence(site)
+
+    def _sites(self) -> list[str]:
+        return [name for name, each in self.enrolment.inventory.sites.items() if each.agent]

@@ -1,0 +1,1 @@
+"""The agents of sites: their requests, answers and metrics."""

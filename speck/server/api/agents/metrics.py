@@ -1,0 +1,27 @@
+"""The metrics of agents, read at each scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from speck.coordinator.agents import Agents
+
+
+def agent_metrics(agents: Agents) -> Iterator[Metric]:
+    """The contact with the agents of sites."""
+    connected = GaugeMetricFamily(
+        "speck_agent_connected", "Whether the agent of a site is connected (1) or away (0)", labels=("site",)
+    )
+    last = GaugeMetricFamily(
+        "speck_agent_last_contact_timestamp_seconds",
+        "When the agent of a site was connected last, in Unix time",
+        labels=("site",),
+    )
+    now = agents.enrolment.clock()
+    for site, found in agents.all():
+        connected.add_metric((site,), float(found["connected"]))
+        if found["connected"] or found["since"] is not None:
+            last.add_metric((site,), now if found["connected"] else found["since"])
+    yield from (connected, last)

@@ -1,0 +1,30 @@
+"""The routes of agents, which are added to the blueprint of all routes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from speck.server.api import schemas
+from speck.server.api.agents.schemas import InvitationSchema, RevocationSchema
+from speck.server.api.changes import services
+from speck.server.api.routes import blueprint
+from speck.server.middleware.authentication import author
+
+
+@blueprint.route("/sites/<name>/agent", methods=["POST"])
+@blueprint.response(201, InvitationSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="the server accepts no agents")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="it cannot have an agent")
+def invite_site(name: str) -> Any:
+    """Make a code with which a site joins; earlier ones of it become invalid"""
+    return asdict(services().agents.invite(name, author("")))
+
+
+@blueprint.route("/sites/<name>/agent", methods=["DELETE"])
+@blueprint.response(200, RevocationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def revoke_site(name: str) -> Any:
+    """Refuse the agent of a site from now on; its connection ends within a second"""
+    services().agents.revoke(name, author(""))
+    return {"site": name, "brokers": services().sites.brokers_of_jobs(name)}

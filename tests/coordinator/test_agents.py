@@ -1,0 +1,399 @@
+"""Sites that join by codes, and the agents that are away or back: on a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.coordinator.agents import Agents, Enrolment
+from speck.coordinator.agents.enrolment import KEPT, LIFETIME
+from speck.coordinator.agents.presence import GRACE
+from speck.core.inventory import Broker, Inventory, Site
+from speck.core.lifecycle import EventKind
+from speck.core.live_inventory import live
+from speck.errors import Conflict, InvalidInput, NotFound
+from speck.link.code import JoinCode, server_mark
+from speck.link.frames import PROTOCOL
+from speck.link.hello import Joined, JoinRequest
+from speck.server.agents import SiteTokens
+from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest
+from speck.store import Store
+from testbed.benches.examples import one_site
+from testbed.doubles.agents import Wires
+from testbed.doubles.binders import World, double_kinds
+
+ENTRY = {"spe_address": "sc://street:15002", "broker_address": "tcp://street:1883"}
+KNOWN = Site(
+    name="known",
+    engines=one_site("known", "sc://known:15002", "tcp://known:1883").engines,
+    broker_address="tcp://known:1883",
+    agent=True,
+)
+DIRECT = one_site("direct", "sc://direct:15002", "tcp://direct:1883")
+INVENTORY = Inventory({"known": KNOWN, "direct": DIRECT}, {"far": Broker(broker_address="tcp://far:1883")})
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(name="store")
+def store_fixture(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as store:
+        yield store
+
+
+@pytest.fixture(name="clock")
+def clock_fixture() -> Clock:
+    return Clock()
+
+
+def enrolment_on(store: Store, clock: Clock, inventory: Inventory = INVENTORY, **how: Any) -> Enrolment:
+    return Enrolment(store, live(inventory), double_kinds(World()), clock, **how)
+
+
+@pytest.fixture(name="enrolment")
+def enrolment_fixture(store: Store, clock: Clock) -> Enrolment:
+    return enrolment_on(store, clock)
+
+
+def request(code: str, entry: Mapping[str, Any] | None = None, protocol: int = PROTOCOL) -> JoinRequest:
+    return JoinRequest(protocol=protocol, version="1", code=code, machine="m1", entry=entry)
+
+
+def joined(enrolment: Enrolment, site: str = "street") -> Joined:
+    entry = ENTRY if site == "street" else None
+    return enrolment.join(request(enrolment.invite(site).code, entry))
+
+
+def kinds(store: Store) -> list[str]:
+    return [each.kind for each in store.events()]
+
+
+def test_a_site_joins_by_its_code(enrolment: Enrolment, store: Store) -> None:
+    told: list[str] = []
+    enrolment.on_joined.append(told.extend)
+    found = joined(enrolment)
+    assert enrolment.site_of(found.token.encode()) == "street"
+    assert enrolment.inventory.sites["street"] == found.site
+    assert enrolment.inventory.site_of_engine("sc://street:15002") == found.site
+    assert found.site.agent
+    assert set(told) == {"sc://street:15002", "tcp://street:1883"}
+    assert kinds(store) == [EventKind.INVITED, EventKind.JOINED]
+    assert enrolment.site_of(b"another") is None
+
+
+def test_a_site_of_the_inventory_gets_its_entry(enrolment: Enrolment) -> None:
+    found = joined(enrolment, "known")
+    assert found.site == KNOWN
+    assert enrolment.inventory.sites["known"] == KNOWN
+    stronger = enrolment.join(request(enrolment.invite("known").code, ENTRY))
+    assert stronger.site == KNOWN
+
+
+def test_what_joined_outlives_a_restart(enrolment: Enrolment, store: Store, clock: Clock) -> None:
+    found = joined(enrolment)
+    again = enrolment_on(store, clock)
+    assert again.site_of(found.token.encode()) == "street"
+    assert again.inventory.sites["street"] == found.site
+
+
+def test_no_secret_is_stored(enrolment: Enrolment, store: Store) -> None:
+    code = enrolment.invite("street").code
+    found = enrolment.join(request(code, ENTRY))
+    stored = b"".join(key + value for key, value in store.records())
+    events = " ".join(each.message for each in store.events())
+    for secret in (found.token.encode(), code.encode(), JoinCode.parse(code).secret):
+        assert secret not in stored
+        assert secret not in events.encode()
+    assert found.token not in repr(found)
+
+
+def test_a_code_is_used_once(enrolment: Enrolment) -> None:
+    code = enrolment.invite("street").code
+    first = enrolment.join(request(code, ENTRY))
+    with pytest.raises(InvalidInput, match=r"code of site 'street' was used before .make another with"):
+        enrolment.join(request(code, ENTRY))
+    assert enrolment.site_of(first.token.encode()) == "street"
+
+
+def test_a_code_expires(enrolment: Enrolment, clock: Clock) -> None:
+    code = enrolment.invite("street").code
+    clock.now += LIFETIME + 120
+    with pytest.raises(InvalidInput, match=r"expired 2 minutes ago"):
+        enrolment.join(request(code, ENTRY))
+    clock.now += KEPT
+    enrolment.invite("other")
+    with pytest.raises(InvalidInput, match=r"not known here"):
+        enrolment.join(request(code, ENTRY))
+
+
+def test_a_later_code_replaces_the_former(enrolment: Enrolment) -> None:
+    former, other = enrolment.invite("street").code, enrolment.invite("lane").code
+    enrolment.invite("street")
+    with pytest.raises(InvalidInput, match=r"was replaced by a later one"):
+        enrolment.join(request(former, ENTRY))
+    assert enrolment.join(request(other, ENTRY)).site.name == "lane"
+
+
+@pytest.mark.parametrize("site", ["street", "known"])
+def test_a_code_of_another_server_is_named(enrolment: Enrolment, site: str) -> None:
+    code = JoinCode(site=site, server=server_mark("another"))
+    with pytest.raises(InvalidInput, match=r"is of another server"):
+        enrolment.join(request(code.text(), ENTRY))
+
+
+def test_a_guessed_code_is_refused(enrolment: Enrolment, store: Store) -> None:
+    enrolment.invite("street")
+    code = JoinCode(site="street", server=server_mark(store.identity))
+    with pytest.raises(InvalidInput, match=r"not known here"):
+        enrolment.join(request(code.text(), ENTRY))
+
+
+def test_a_code_is_of_one_site(enrolment: Enrolment) -> None:
+    made = JoinCode.parse(enrolment.invite("street").code)
+    other = JoinCode(site="known", server=made.server, secret=made.secret)
+    with pytest.raises(InvalidInput, match=r"not known here"):
+        enrolment.join(request(other.text()))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (None, "not in the server's inventory .give its servers: --engine and --broker"),
+        ({"spe_address": "sc://street:15002"}, "broker_address"),
+        (ENTRY | {"colour": "red"}, "colour"),
+        (ENTRY | {"broker_login": {"username": "a", "password": "plain"}}, "broker_login is given by a site"),
+        (ENTRY | {"broker_login": {"username": "a", "password": "${SPECK_TOKEN}"}}, "broker_login is given"),
+        (ENTRY | {"job_login": {"username": "a", "password": "file:/etc/shadow"}}, "job_login is given"),
+        (ENTRY | {"scale": {"min": 1, "max": 2, "cores": 1, "command": ["sh"]}}, "scale is given by a site"),
+        (ENTRY | {"labels": ["edge"]}, "labels is given by a site"),
+        (
+            {"broker_address": "tcp://b:1", "engines": [{"spe_address": "sc://a:1", "scale": {"min": 1}}]},
+            "scale is given by a site",
+        ),
+        (ENTRY | {"spe_address": "sc://direct:15002"}, "through its agent, and 'direct' has the same"),
+        (ENTRY | {"broker_address": "tcp://far:1883"}, "through its agent, and 'far' has the same"),
+        (ENTRY | {"spe_address": "spark+ssh://street:1"}, "engine spark.ssh://street:1: no installed binder"),
+    ],
+)
+def test_a_wrong_description_changes_nothing(
+    enrolment: Enrolment, entry: Mapping[str, Any] | None, message: str
+) -> None:
+    code = enrolment.invite("street").code
+    with pytest.raises(InvalidInput, match=message) as caught:
+        enrolment.join(request(code, entry))
+    assert "plain" not in str(caught.value)
+    assert "street" not in enrolment.inventory.sites
+    assert enrolment.join(request(code, ENTRY)).site.name == "street"  # the code was not used
+
+
+def test_a_site_claims_no_address_of_jobs(store: Store, clock: Clock) -> None:
+    used = {"sc://street:15002"}
+    enrolment = enrolment_on(store, clock, taken=lambda: used)
+    code = enrolment.invite("street").code
+    with pytest.raises(InvalidInput, match=r"site 'street': jobs use sc://street:15002 already"):
+        enrolment.join(request(code, ENTRY))
+    used.clear()
+    enrolment.join(request(code, ENTRY))
+    used.add("sc://street:15002")  # of jobs at the site by now
+    assert enrolment.join(request(enrolment.invite("street").code, ENTRY)).site.name == "street"
+
+
+def test_what_a_site_says_of_itself_is_bounded(enrolment: Enrolment) -> None:
+    code = enrolment.invite("street").code
+    for machine in ("m" * 101, "m\x1b[2J"):
+        odd = JoinRequest(protocol=PROTOCOL, version="1", code=code, machine=machine, entry=ENTRY)
+        with pytest.raises(InvalidInput, match=r"machine is not valid"):
+            enrolment.join(odd)
+
+
+def test_a_site_of_another_protocol_is_named(enrolment: Enrolment) -> None:
+    with pytest.raises(InvalidInput, match=f"speaks protocol 7 .expected {PROTOCOL}"):
+        enrolment.join(request(enrolment.invite("street").code, ENTRY, protocol=7))
+
+
+@pytest.mark.parametrize(
+    ("site", "message"),
+    [
+        ("direct", "site 'direct' is reached directly .write 'agent: true'"),
+        ("far", "'far' is the name of a broker"),
+        ("../a", "is not a name"),
+        ("any", "reserved"),
+    ],
+)
+def test_a_site_that_cannot_have_an_agent_gets_no_code(
+    enrolment: Enrolment, store: Store, site: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        enrolment.invite(site)
+    assert store.join_codes() == []
+
+
+def test_a_revoked_token_is_refused_permanently(enrolment: Enrolment, store: Store, clock: Clock) -> None:
+    first = joined(enrolment)
+    code = enrolment.invite("street").code
+    enrolment.revoke("street", "anna")
+    assert enrolment.site_of(first.token.encode()) is None
+    with pytest.raises(InvalidInput, match=r"was revoked"):
+        enrolment.join(request(code, ENTRY))
+    assert "street" in enrolment.inventory.sites
+    (event,) = [each for each in store.events() if each.kind == EventKind.REVOKED]
+    assert event.author == "anna"
+    second = enrolment.join(request(enrolment.invite("street").code))  # its entry is known
+    for each in (enrolment, enrolment_on(store, clock)):
+        assert each.site_of(first.token.encode()) is None
+        assert each.site_of(second.token.encode()) == "street"
+
+
+def test_a_token_of_the_file_is_revoked_as_well(store: Store, clock: Clock, tmp_path: Path) -> None:
+    add_owner(tmp_path / "tokens", Owner("known", Role.READ, digest(b"of the file")))
+    tokens = SiteTokens(TokenFile(tmp_path / "tokens"))
+    enrolment = enrolment_on(store, clock, listed=tokens)
+    assert enrolment.site_of(b"of the file") == "known"
+    enrolment.revoke("known")
+    for each in (enrolment, enrolment_on(store, clock, listed=tokens)):
+        assert each.site_of(b"of the file") is None
+
+
+def test_a_site_without_an_agent_cannot_be_revoked(enrolment: Enrolment) -> None:
+    with pytest.raises(NotFound, match=r"site 'knwon' has no agent .did you mean 'known'"):
+        enrolment.revoke("knwon")
+    with pytest.raises(NotFound, match=r"site 'direct' has no agent"):
+        enrolment.revoke("direct")
+
+
+def test_a_site_that_contradicts_a_changed_inventory_is_named(
+    enrolment: Enrolment, store: Store, clock: Clock
+) -> None:
+    joined(enrolment)
+    changed = Inventory({"B": one_site("B", "sc://street:15002", "tcp://b:1883")})
+    with pytest.raises(InvalidInput, match=r"site 'street': sc://street:15002 is reached through its agent"):
+        enrolment_on(store, clock, changed)
+
+
+# --- contact
+
+
+@pytest.fixture(name="wires")
+def wires_fixture() -> Wires:
+    return Wires()
+
+
+@pytest.fixture(name="agents")
+def agents_fixture(enrolment: Enrolment, wires: Wires) -> Agents:
+    return Agents(enrolment, wires)
+
+
+def test_an_agent_that_is_away_and_back_is_an_event(
+    agents: Agents, wires: Wires, clock: Clock, store: Store
+) -> None:
+    wires.connect("known", clock.now)
+    agents.look()
+    del wires.there["known"]
+    lost = clock.now
+    agents.look()
+    clock.now += GRACE - 1
+    agents.look()
+    assert kinds(store) == []  # an uplink may break for moments
+    clock.now += 1
+    for _ in range(2):
+        agents.look()
+    assert kinds(store) == [EventKind.AGENT_AWAY]
+    assert agents.of_site("known") == {
+        "connected": False,
+        "since": lost,
+        "version": "7",
+        "machine": "m1",
+        "revoked": False,
+    }
+    wires.connect("known", clock.now)
+    for _ in range(2):
+        agents.look()
+    assert kinds(store) == [EventKind.AGENT_AWAY, EventKind.AGENT_BACK]
+
+
+def test_a_break_of_moments_is_no_event(agents: Agents, wires: Wires, clock: Clock, store: Store) -> None:
+    for _ in range(5):
+        wires.connect("known", clock.now)
+        agents.look()
+        del wires.there["known"]
+        agents.look()
+        clock.now += GRACE - 1
+    assert kinds(store) == []
+
+
+def test_an_agent_that_never_came_is_no_event(agents: Agents, clock: Clock, store: Store) -> None:
+    agents.look()
+    clock.now += 2 * GRACE
+    agents.look()
+    assert kinds(store) == []
+    assert agents.of_site("known") == {
+        "connected": False,
+        "since": None,
+        "version": "",
+        "machine": "",
+        "revoked": False,
+    }
+    assert agents.of_site("direct") is None
+    assert agents.of_site("nowhere") is None
+
+
+def test_the_last_contact_outlives_a_restart(
+    agents: Agents, wires: Wires, clock: Clock, store: Store
+) -> None:
+    wires.connect("known", clock.now)
+    agents.look()
+    clock.now += 100
+    agents.close()
+    seen = clock.now
+    clock.now += 100
+    later = Agents(enrolment_on(store, clock), Wires())
+    found = later.of_site("known")
+    assert found is not None
+    assert (found["connected"], found["since"], found["machine"]) == (False, seen, "m1")
+    later.look()
+    clock.now += GRACE
+    later.look()
+    assert kinds(store) == [EventKind.AGENT_AWAY]
+
+
+def test_a_second_machine_is_an_event_once(agents: Agents, store: Store) -> None:
+    for _ in range(3):
+        agents.note_second("known", "m1", "m2")
+        agents.look()
+    (event,) = store.events()
+    assert event.kind == EventKind.SECOND_AGENT
+    assert "machine m2 was refused" in event.message
+    assert "machine m1 is connected" in event.message
+    agents.note_second("known", "m1", "m3")
+    agents.look()
+    assert len(store.events()) == 2
+
+
+def test_a_revocation_ends_the_connection(agents: Agents, wires: Wires) -> None:
+    agents.revoke("known")
+    assert wires.checks == 1
+    found = agents.of_site("known")
+    assert found is not None
+    assert not found["revoked"]  # there was no token
+
+
+def test_a_revoked_agent_is_shown(agents: Agents, enrolment: Enrolment) -> None:
+    joined(enrolment)
+    agents.revoke("street")
+    found = agents.of_site("street")
+    assert found is not None
+    assert found["revoked"]
+
+
+def test_a_server_without_agents_makes_no_code(enrolment: Enrolment) -> None:
+    with pytest.raises(Conflict, match=r"accepts no agents .start it with: speck serve --agents"):
+        Agents(enrolment).invite("known")
