@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from speck.sql.expressions import Aggregates, Expressions, Faulty, Scope, Visible
+from speck.sql.expressions import Expressions
 from speck.sql.faults import SqlError, SqlFault
 from speck.sql.functions import WINDOW_FUNCTIONS, Bound
 from speck.sql.intervals import milliseconds
@@ -23,6 +23,7 @@ from speck.sql.program import (
     columns_in,
     renumbered,
 )
+from speck.sql.scope import Aggregates, Faulty, Scope, Visible
 from speck.sql.types import TOPIC, WINDOW_COLUMNS, Column, Contract, Type
 
 MOST_COLUMNS = 256
