@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from speck.sql import times
-from speck.sql.program import TOPIC_POSITION, Expression, Merge, Program, Windows
+from speck.sql.program import FRAME, TOPIC_POSITION, Expression, Merge, Program, Windows
 from speck.sql.types import WINDOW_COLUMNS, Column
 
 _INFIX: Mapping[str, str] = {
@@ -45,7 +45,11 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
     read = program.input
     names = [each.name for each in read.columns]
     decoded = [each for each, at in zip(read.columns, read.positions, strict=True) if at != TOPIC_POSITION]
-    yield "decode", f"{read.format}: {_columns(decoded) or 'no columns'}"
+    if program.sends is not None:
+        yield "cut", program.sends.cut
+    if program.takes is not None:
+        yield "inputs", ", ".join(program.takes.inputs)
+    yield "decode", _messages(read.format, decoded)
     yield "filter", shown(program.where, names)
     if program.windows is None:
         yield "columns", _named(program.output, program.columns, names)
@@ -54,7 +58,12 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
         behind = _names_behind(program.windows, program.columns, names)
         yield "having", shown(program.having, behind)
         yield "columns", _named(program.output, program.select, behind)
-    yield "encode", f"{program.format}: {_columns(program.output)}"
+    yield "encode", _messages(program.format, program.output)
+
+
+def _messages(format: str, columns: Sequence[Column]) -> str:
+    """Messages in words; of frames the columns are those of the operators before or behind them."""
+    return format if format == FRAME else f"{format}: {_columns(columns) or 'no columns'}"
 
 
 def _columns(columns: Sequence[Column]) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 from speck.sql.types import Column, Type, Unit
 
 VERSION = 1
+PART_VERSION = 2  # of a part of a query, which an older connector would take for a whole one
+FRAME = "frame"  # the format of the messages between the parts of a query
 Expression = tuple[Any, ...]
 
 
@@ -59,10 +61,37 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
+class Sends:
+    """The frames that an input job of a query writes, behind the operators of its ``cut``.
+
+    ``time`` is the index of the event time among the columns of the input; ``step_ms`` the slide of the
+    query's windows, in which the progress is sent without a row.
+    """
+
+    cut: str
+    time: int
+    step_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """The frames that the rest of a query reads: rows of each of ``inputs``, behind any cut.
+
+    ``kept`` are the indexes of the columns behind the condition, ``computed`` those of the program's columns
+    that are no constants.
+    """
+
+    inputs: tuple[str, ...]
+    kept: tuple[int, ...]
+    computed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A query: rows of ``input`` that fulfil ``where``, the ``columns`` of them, then perhaps ``windows``.
 
     Behind windows, ``having`` and ``select`` are over their rows; without them ``columns`` are the result.
+    A part of a query has ``sends`` or ``takes`` (:mod:`speck.sql.cuts`).
     """
 
     input: Input
@@ -73,6 +102,13 @@ class Program:
     select: tuple[Expression, ...]
     format: str
     output: tuple[Column, ...]
+    sends: Sends | None = None
+    takes: Takes | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """True for a part of a query, whose windows are over totals instead of values."""
+        return self.sends is not None or self.takes is not None
 
     def to_json(self) -> str:
         """The program as canonical JSON."""
@@ -81,8 +117,9 @@ class Program:
     def to_dict(self) -> dict[str, Any]:
         """The program as plain data."""
         windows = None if self.windows is None else dataclasses.asdict(self.windows)
-        return {
-            "version": VERSION,
+        parts = {name: dataclasses.asdict(part) for name in _PARTS if (part := getattr(self, name))}
+        return parts | {
+            "version": PART_VERSION if parts else VERSION,
             "input": {
                 "format": self.input.format,
                 "columns": [
@@ -104,9 +141,10 @@ class Program:
     def from_json(cls, text: str) -> Program:
         """The inverse of :meth:`to_json`.  Raises :class:`ValueError` for one of a later version."""
         data = json.loads(text)
-        if data["version"] != VERSION:
-            raise ValueError(f"the query has version {data['version']} (expected {VERSION})")
+        if data["version"] not in (VERSION, PART_VERSION):
+            raise ValueError(f"the query has version {data['version']} (expected at most {PART_VERSION})")
         read, windows = data["input"], data["windows"]
+        sends, takes = data.get("sends"), data.get("takes")
         return cls(
             input=Input(
                 read["format"],
@@ -121,7 +159,12 @@ class Program:
             select=tuple(map(_expression, data["select"])),
             format=data["format"],
             output=tuple(map(_column_of, data["output"])),
+            sends=None if sends is None else Sends(**sends),
+            takes=None if takes is None else Takes(**{name: tuple(each) for name, each in takes.items()}),
         )
+
+
+_PARTS = ("sends", "takes")
 
 
 def _column(column: Column) -> dict[str, Any]:

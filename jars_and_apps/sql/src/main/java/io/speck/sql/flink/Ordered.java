@@ -1,5 +1,7 @@
 package io.speck.sql.flink;
 
+import io.speck.sql.SqlProgram;
+import java.util.List;
 import java.util.NavigableMap;
 import java.util.TreeMap;
 import org.apache.flink.api.common.state.ListState;
@@ -15,23 +17,38 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
  * Results in the order of their times, and those of one time in the order of their texts. Windows of one time end in an
- * order that changes with a restart, and the sink counts its messages: the n-th has to be the same again.
+ * order that changes with a restart, and the sink counts its messages: the n-th has to be the same again. A part of a
+ * query sends the watermark behind them.
  */
 final class Ordered extends AbstractStreamOperator<String> implements OneInputStreamOperator<String, String> {
     private static final long serialVersionUID = 1L;
 
+    private final boolean sendsProgress;
+    /** The watermark that was sent last; of a part that sends it. */
+    private transient long sent;
+    private transient ListState<Long> savedSent;
     /** The texts of each time, with the number of equal ones. */
     private transient NavigableMap<Long, NavigableMap<String, Integer>> waiting;
     private transient ListState<Tuple2<Long, String>> saved;
+
+    /** @param sendsProgress true if a message for each watermark follows the results up to it */
+    Ordered(boolean sendsProgress) {
+        this.sendsProgress = sendsProgress;
+    }
 
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
         waiting = new TreeMap<>();
+        sent = Long.MIN_VALUE;
         saved = context.getOperatorStateStore().getListState(
                 new ListStateDescriptor<>("results", Types.TUPLE(Types.LONG, Types.STRING)));
         for (Tuple2<Long, String> each : saved.get()) {
             add(each.f0, each.f1);
+        }
+        savedSent = context.getOperatorStateStore().getListState(new ListStateDescriptor<>("sent", Types.LONG));
+        for (Long each : savedSent.get()) {
+            sent = each;
         }
     }
 
@@ -39,6 +56,7 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
         saved.clear();
+        savedSent.update(sendsProgress ? List.of(sent) : List.of());
         for (Long time : waiting.keySet()) {
             for (String text : waiting.get(time).keySet()) {
                 for (int copies = waiting.get(time).get(text); copies > 0; copies--) {
@@ -66,6 +84,10 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
             }
         }));
         complete.clear();
+        if (sendsProgress && mark.getTimestamp() > sent && mark.getTimestamp() != Long.MAX_VALUE) {
+            sent = mark.getTimestamp();
+            output.collect(new StreamRecord<>(SqlProgram.progressText(sent + 1), sent));
+        }
         super.processWatermark(mark);
     }
 }
