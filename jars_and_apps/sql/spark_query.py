@@ -15,7 +15,7 @@ _DECODE, _ENCODE = "speck_sql_decode", "speck_sql_encode"
 _PACKAGE = "io.speck.spark.mqtt.sql"
 _TIME, _PROGRESS = "time", "progress"
 _TYPES = {"int": "bigint", "timestamp": "bigint"}  # the connector's values are whole numbers of 64 bits
-_WINDOW = ("window_start", "window_end")
+_BOUNDS, _WINDOW = "bounds", ("window_start", "window_end")
 # The metadata by which Spark knows a column with a watermark (EventTimeWatermark.delayKey).
 _DELAY = "spark.watermarkDelayMs"
 
@@ -27,10 +27,14 @@ def run(messages: Any, program: str) -> Any:
     if windows is None:
         session.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeToText", "array<string>")
         return messages.select(F.explode(_decoded(program)).alias("value"))
-    session.udf.registerJavaFunction(_ENCODE, f"{_PACKAGE}.EncodeRow", "array<string>")
     rows = _taken(messages, program) if query.get("takes") else _timed(messages, program)
     result = _aggregated(rows, windows, totals="takes" in query)
-    columns = F.struct(*(F.col(name) for name in result.columns))
+    columns = F.struct(*(F.col(name) for name in result.columns if name != _BOUNDS))
+    encoder = "RankRows" if query.get("rank") else "EncodeRow"
+    session.udf.registerJavaFunction(_ENCODE, f"{_PACKAGE}.{encoder}", "array<string>")
+    if query.get("rank"):  # a window has all its rows once a second aggregation closes it
+        result = result.groupBy(_BOUNDS).agg(F.collect_list(columns).alias("rows"))
+        columns = F.col("rows")
     return result.select(F.explode(F.call_function(_ENCODE, columns, F.lit(program))).alias("value"))
 
 
@@ -84,17 +88,17 @@ def _rows(windows: dict[str, Any], *, totals: bool) -> list[tuple[str, str]]:
 
 
 def _aggregated(rows: Any, windows: dict[str, Any], *, totals: bool) -> Any:
-    """Start and end of the windows in ms, the keys, and the totals; of rows that have totals, if so."""
+    """The windows, their start and end in ms, the keys, and the totals; of rows that have totals, if so."""
     window = F.window(_TIME, f"{windows['size_ms']} milliseconds", f"{windows['slide_ms']} milliseconds")
     keys = [f"key{at}" for at in range(len(windows["keys"]))]
     merges = {"count": F.sum if totals else F.count, "sum": F.sum, "min": F.min, "max": F.max}
     aggregates = [
         merges[each["kind"]](f"value{at}").alias(f"total{at}") for at, each in enumerate(windows["merges"])
     ]
-    grouped = rows.groupBy(window.alias("bounds"), *keys)
+    grouped = rows.groupBy(window.alias(_BOUNDS), *keys)
     result = grouped.agg(*(aggregates or [F.count(F.lit(1)).alias("any")]))
     bounds = (
-        F.unix_millis(f"bounds.{end}").alias(name)
+        F.unix_millis(f"{_BOUNDS}.{end}").alias(name)
         for end, name in zip(("start", "end"), _WINDOW, strict=True)
     )
-    return result.select(*bounds, *keys, *(f"total{at}" for at in range(len(aggregates))))
+    return result.select(_BOUNDS, *bounds, *keys, *(f"total{at}" for at in range(len(aggregates))))

@@ -38,7 +38,9 @@ def input_of(program: Program, cut: str) -> Program:
     time = program.columns[0][1]
     sends = Sends(cut, time, windows.slide_ms)
     read = program.input.columns
-    part = replace(program, windows=None, having=None, select=(), format=FRAME, sends=sends)
+    part = replace(
+        program, windows=None, having=None, select=(), rank=None, keep=None, format=FRAME, sends=sends
+    )
     if cut == COLUMNS:
         columns = tuple(("col", each) for each in range(len(read)))
         return replace(part, where=None, columns=columns, output=read)

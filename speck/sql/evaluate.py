@@ -16,6 +16,7 @@ from speck.sql.groups import Groups
 from speck.sql.messages import UnparsableMessage, decoder, encoder
 from speck.sql.operators import Row, Value, compiled, finite
 from speck.sql.program import Expression, Program, Sends, Takes, Windows
+from speck.sql.ranks import ranked
 from speck.sql.types import PARTIALS
 
 Messages = Iterable[tuple[str, bytes]]
@@ -138,10 +139,13 @@ def _condition(expression: Expression | None) -> Any:
 
 def _selected(program: Program, rows: Iterable[Row]) -> Iterator[Row]:
     having, select = _condition(program.having), [compiled(each) for each in program.select]
-    for row in rows:
-        found = row if program.sends is not None else list(map(_result, row))
-        if having(found) is True:
-            yield [each(found) for each in select]
+    results = rows if program.sends is not None else (list(map(_result, row)) for row in rows)
+    found: Iterable[Row] = (row for row in results if having(row) is True)
+    if program.rank is not None:
+        keep = _condition(program.keep)
+        found = (row for row in ranked(program.rank, list(found)) if keep(row) is True)
+    for row in found:
+        yield [each(row) for each in select]
 
 
 def _result(value: Value) -> Value:

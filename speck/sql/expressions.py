@@ -47,6 +47,7 @@ _CALLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "StrPosition": ("position", ("this", "substr")),
 }
 _SAME = {"Coalesce": "coalesce", "Nullif": "nullif", "Greatest": "greatest", "Least": "least"}
+RANKS = {"Rank": "RANK", "RowNumber": "ROW_NUMBER"}  # by the classes of sqlglot
 _MERGES = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max", "Avg": "avg"}
 
 
@@ -330,6 +331,13 @@ class Expressions:
         right = f"did you mean {near[0].upper()}?" if near else OWN_FUNCTION
         raise Faulty(f"the function {node.name} is not offered ({right})", node)
 
+    def _over(self, node: exp.Expression) -> Bound:
+        if isinstance(node, exp.Window):
+            right = "expected it alone, with AS name; a SELECT around it can use that"
+            raise Faulty(f"{RANKS[type(node.this).__name__]} does not fit in an expression ({right})", node)
+        right = "expected OVER (PARTITION BY window_start, window_end ORDER BY ...)"
+        raise Faulty(f"{RANKS[type(node).__name__]} has no OVER ({right})", node)
+
     def _extract(self, node: exp.Expression) -> Bound:
         part, time = node.this.name.lower(), self._of_type(node.expression, Type.TIMESTAMP, "EXTRACT")
         if part == "epoch":
@@ -406,6 +414,8 @@ Expressions._others = {
     "Cast": Expressions._cast,
     "TryCast": Expressions._cast,
     "Anonymous": Expressions._named,
+    "Window": Expressions._over,
+    **dict.fromkeys(RANKS, Expressions._over),
     "Extract": Expressions._extract,
     "TimestampTrunc": Expressions._trunc,
 }

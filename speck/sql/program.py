@@ -16,7 +16,7 @@ from typing import Any
 from speck.sql.types import Column, Type, Unit
 
 VERSION = 1
-PART_VERSION = 2  # of a part of a query, which an older connector would take for a whole one
+PART_VERSION = 2  # of a query in parts or with ranks, of which an older connector would miss some
 FRAME = "frame"  # the format of the messages between the parts of a query
 Expression = tuple[Any, ...]
 
@@ -61,6 +61,18 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """The place of a row behind windows among those with the same ``partition``: ``rank`` or ``row_number``.
+
+    ``order`` are the expressions by which they are sorted, each with ``desc`` and ``nulls_first``.
+    """
+
+    kind: str
+    partition: tuple[Expression, ...]
+    order: tuple[tuple[Expression, bool, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sends:
     """The frames that an input job of a query writes, behind the operators of its ``cut``.
 
@@ -91,6 +103,7 @@ class Program:
     """A query: rows of ``input`` that fulfil ``where``, the ``columns`` of them, then perhaps ``windows``.
 
     Behind windows, ``having`` and ``select`` are over their rows; without them ``columns`` are the result.
+    ``rank`` adds a column to the rows that fulfil ``having``, and ``keep`` is the condition behind it.
     A part of a query has ``sends`` or ``takes`` (:mod:`speck.sql.cuts`).
     """
 
@@ -104,6 +117,8 @@ class Program:
     output: tuple[Column, ...]
     sends: Sends | None = None
     takes: Takes | None = None
+    rank: Rank | None = None
+    keep: Expression | None = None
 
     @property
     def is_part(self) -> bool:
@@ -117,9 +132,12 @@ class Program:
     def to_dict(self) -> dict[str, Any]:
         """The program as plain data."""
         windows = None if self.windows is None else dataclasses.asdict(self.windows)
-        parts = {name: dataclasses.asdict(part) for name in _PARTS if (part := getattr(self, name))}
-        return parts | {
-            "version": PART_VERSION if parts else VERSION,
+        later: dict[str, Any] = {
+            name: dataclasses.asdict(part) for name in _LATER if (part := getattr(self, name))
+        }
+        later |= {} if self.rank is None else {"keep": self.keep}
+        return later | {
+            "version": PART_VERSION if later else VERSION,
             "input": {
                 "format": self.input.format,
                 "columns": [
@@ -144,7 +162,7 @@ class Program:
         if data["version"] not in (VERSION, PART_VERSION):
             raise ValueError(f"the query has version {data['version']} (expected at most {PART_VERSION})")
         read, windows = data["input"], data["windows"]
-        sends, takes = data.get("sends"), data.get("takes")
+        sends, takes, rank = (data.get(each) for each in _LATER)
         return cls(
             input=Input(
                 read["format"],
@@ -161,10 +179,12 @@ class Program:
             output=tuple(map(_column_of, data["output"])),
             sends=None if sends is None else Sends(**sends),
             takes=None if takes is None else Takes(**{name: tuple(each) for name, each in takes.items()}),
+            rank=None if rank is None else Rank(**{name: _expression(each) for name, each in rank.items()}),
+            keep=_expression(data.get("keep")),
         )
 
 
-_PARTS = ("sends", "takes")
+_LATER = ("sends", "takes", "rank")  # in the form of a query that has them
 
 
 def _column(column: Column) -> dict[str, Any]:

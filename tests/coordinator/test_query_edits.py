@@ -63,6 +63,10 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     "another aggregate": (edited("COUNT(*)", "SUM(v)"), "from (COUNT(1) bigint) to (SUM(v) bigint)"),
     "the argument of an aggregate": (edited("COUNT(*)", "COUNT(v)"), "to (COUNT(v) bigint)"),
     "one more aggregate": (edited("AS n", "AS n, MAX(v) AS most"), "the totals change"),
+    "a rank": (
+        edited("AS n", "AS n, RANK() OVER (PARTITION BY window_start, window_end ORDER BY k) AS place"),
+        "the query gets its rank",
+    ),
     "no windows": ("SELECT k, v AS n FROM t", "the query loses its windows"),
 }
 

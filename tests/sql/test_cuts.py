@@ -16,7 +16,7 @@ from speck.sql.cuts import cuts_of, form_of, input_of, rest_of
 from speck.sql.evaluate import evaluate
 from speck.sql.program import Program
 from speck.sql.types import PARTIALS
-from tests.sql.random_queries import CONTRACT, Case, conditions, windowed
+from tests.sql.random_queries import CONTRACT, Case, conditions, ranked, windowed
 from tests.support.properties import tries
 
 LAG = CONTRACT.watermark_ms or 0
@@ -81,6 +81,14 @@ def test_rows_are_those_of_the_whole_query(case: Case, where: object, seed: int)
     dice = random.Random(seed)
     whole = evaluate(program, in_disorder(case.rows, dice))
     assert not whole.unparsable and not whole.late
+    assert run_in_parts(program, case.rows, dice) == sorted(whole.messages)
+
+
+@tries(60)
+@given(case=ranked, seed=st.integers(0, 2**32))
+def test_ranks_are_those_of_the_whole_query(case: Case, seed: int) -> None:
+    program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
+    whole = evaluate(program, in_disorder(case.rows, dice))
     assert run_in_parts(program, case.rows, dice) == sorted(whole.messages)
 
 

@@ -20,7 +20,7 @@ from speck.sql.evaluate import evaluate
 from speck.sql.program import Program
 from speck.sql.types import Contract, column_of
 from testbed import ROOT
-from tests.sql.random_queries import CONTRACT, Case, Text, conditions, messages, stateless, windowed
+from tests.sql.random_queries import CONTRACT, Case, Text, conditions, messages, ranked, stateless, windowed
 from tests.support.properties import tries
 
 CLASSES = ROOT / "jars_and_apps" / "connectors" / "sql-core" / "target"
@@ -78,6 +78,12 @@ def test_rows_are_those_of_the_reference(runner: Java, case: Case) -> None:
 @given(case=windowed)
 def test_windows_are_those_of_the_reference(runner: Java, case: Case) -> None:
     compare(runner, bind(case.own, {"rows": CONTRACT}, format="csv").program, messages(case.rows))
+
+
+@tries(60)
+@given(case=ranked)
+def test_ranks_are_those_of_the_reference(runner: Java, case: Case) -> None:
+    compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
 
 
 @tries(60)

@@ -29,10 +29,19 @@ public record Frame(String input, long progress, Object[] row) {
 
     /** Returns the text of a frame: an array of JSON with version, number of the cut, progress and values. */
     static String text(int cut, long progress, Object... values) {
-        StringBuilder text = new StringBuilder("[").append(VERSION).append(',').append(cut).append(',')
-                .append(Math.max(progress, 0));
-        for (Object each : values) {
-            text.append(',').append(written(each));
+        Object[] all = new Object[values.length + 3];
+        all[0] = VERSION;
+        all[1] = cut;
+        all[2] = Math.max(progress, 0);
+        System.arraycopy(values, 0, all, 3, values.length);
+        return array(all);
+    }
+
+    /** Returns values as an array of JSON. */
+    static String array(Object[] values) {
+        StringBuilder text = new StringBuilder("[");
+        for (int at = 0; at < values.length; at++) {
+            text.append(at > 0 ? "," : "").append(written(values[at]));
         }
         return text.append(']').toString();
     }

@@ -9,7 +9,7 @@ final class FrameReader {
     private static final String NO_FRAME = "it is no frame of this query";
     private static final int HEAD = 3; // version, cut and progress
     private static final RowDecoder JSON = new RowDecoder("json", List.of());
-    private static final Column WHOLE = new Column("", "bigint", true, "", 0);
+    static final Column WHOLE = new Column("", "bigint", true, "", 0);
     private static final Map<String, Double> NOT_FINITE = Map.of("Infinity", Double.POSITIVE_INFINITY, "-Infinity",
             Double.NEGATIVE_INFINITY, "NaN", Double.NaN);
 
@@ -37,7 +37,7 @@ final class FrameReader {
     }
 
     /** A column of a frame, where times are numbers and whole ones have 64 bits. */
-    private static Column column(String type) {
+    static Column column(String type) {
         boolean whole = type.equals("int") || type.equals("timestamp");
         return new Column("", whole ? WHOLE.type() : type, true, "", 0);
     }
@@ -114,7 +114,7 @@ final class FrameReader {
         return row;
     }
 
-    private static Object value(Column column, Object written) {
+    static Object value(Column column, Object written) {
         if (written == null) {
             return null;
         }

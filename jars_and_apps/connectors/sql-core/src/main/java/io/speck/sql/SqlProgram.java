@@ -39,6 +39,11 @@ public final class SqlProgram {
     /** Of a part that takes frames; null for another program. */
     private final FrameReader frames;
     private final List<String> inputs = new ArrayList<>();
+    /** Of a query with ranks, which {@code keep} follows; null for another program. */
+    private final Ranks ranks;
+    private final Expression keep;
+    /** The columns behind the windows. */
+    private final List<Column> behind;
 
     /**
      * An aggregation in windows of event time. The rows before it are the time, the keys, and an argument of each
@@ -69,9 +74,19 @@ public final class SqlProgram {
         encoder = new RowEncoder((String) data.get("format"), Column.list(data.get("output")));
         sends = data.get("sends") instanceof Map<?, ?> found ? sends(found) : null;
         frames = data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
+        ranks = data.get("rank") instanceof Map<?, ?> found ? new Ranks(found) : null;
+        keep = Expression.of(data.get("keep"));
+        behind = windows == null ? List.of() : behind(windows);
         if (data.get("takes") instanceof Map<?, ?> found) {
             ((List<?>) found.get("inputs")).forEach(each -> inputs.add((String) each));
         }
+    }
+
+    private static List<Column> behind(Windows windows) {
+        List<Column> found = new ArrayList<>(List.of(FrameReader.WHOLE, FrameReader.WHOLE));
+        windows.keys().forEach(each -> found.add(FrameReader.column(each)));
+        windows.merges().forEach(each -> found.add(FrameReader.column(each.total())));
+        return found;
     }
 
     private static Sends sends(Map<?, ?> data) {
@@ -101,7 +116,7 @@ public final class SqlProgram {
         return value instanceof JsonParser.Number number ? number.text() : String.valueOf(value);
     }
 
-    private static Expression[] expressions(Object data) {
+    static Expression[] expressions(Object data) {
         List<Expression> found = new ArrayList<>();
         for (Object each : (List<?>) data) {
             found.add(Expression.of(each));
@@ -244,16 +259,52 @@ public final class SqlProgram {
         }
     }
 
+    /** True for a query with ranks, whose results follow from all rows of a window: {@link #ranked}. */
+    public boolean ranks() {
+        return ranks != null;
+    }
+
     /** Returns the message for a row behind the windows; null if the condition there leaves it out. */
     public String result(Object[] row) {
         if (sends != null) {
             return Frame.text(sends.cut, (Long) row[0], all(select, row));
         }
+        return passes(having, finite(row)) ? encoder.text(all(select, row)) : null;
+    }
+
+    /** Returns the messages for the rows of a window. */
+    public List<String> ranked(List<Object[]> rows) {
+        List<Object[]> results = rows.stream().filter(each -> passes(having, finite(each))).toList();
+        List<String> found = new ArrayList<>();
+        for (Object[] row : ranks.ranked(results)) {
+            if (passes(keep, row)) {
+                found.add(encoder.text(all(select, row)));
+            }
+        }
+        return found;
+    }
+
+    /** Returns a row behind the windows as a text, to be kept until its window has all rows. */
+    public static String kept(Object[] row) {
+        return Frame.array(row);
+    }
+
+    /** Returns the row behind the windows that {@link #kept} has made a text of. */
+    public Object[] row(String kept) {
+        List<?> values = (List<?>) JsonParser.parse(kept);
+        Object[] row = new Object[behind.size()];
         for (int at = 0; at < row.length; at++) {
-            // A sum of doubles may have left their range.
+            row[at] = FrameReader.value(behind.get(at), values.get(at));
+        }
+        return row;
+    }
+
+    /** Changes the sums of doubles that have left their range to null. */
+    private static Object[] finite(Object[] row) {
+        for (int at = 0; at < row.length; at++) {
             row[at] = row[at] instanceof Double number ? Numbers.finite(number) : row[at];
         }
-        return passes(having, row) ? encoder.text(all(select, row)) : null;
+        return row;
     }
 
     private static boolean passes(Expression condition, Object[] row) {

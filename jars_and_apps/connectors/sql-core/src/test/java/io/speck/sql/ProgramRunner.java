@@ -54,8 +54,11 @@ public final class ProgramRunner {
             }
             index++;
         }
-        for (Object[] row : program.windows() == null ? rows : windowed(program, rows)) {
-            add(program.result(row), found);
+        List<Object[]> behind = program.windows() == null ? List.of() : windowed(program, rows);
+        if (program.ranks()) {
+            addRanked(program, behind, found);
+        } else {
+            behind.forEach(each -> add(program.result(each), found));
         }
         return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons) + "]}";
     }
@@ -68,6 +71,16 @@ public final class ProgramRunner {
             add(SqlProgram.progressText(watermarks.mark()), found);
         }
         return frame.row();
+    }
+
+    /** Adds the results of a query with ranks, of rows that are in the order of their windows. */
+    private static void addRanked(SqlProgram program, List<Object[]> behind, List<String> found) {
+        Map<Object, List<Object[]>> windows = new TreeMap<>();
+        for (Object[] row : behind) {
+            Object[] kept = program.row(SqlProgram.kept(row));
+            windows.computeIfAbsent(kept[0], any -> new ArrayList<>()).add(kept);
+        }
+        windows.values().forEach(each -> program.ranked(each).forEach(text -> add(text, found)));
     }
 
     private static void add(String result, List<String> found) {

@@ -38,7 +38,7 @@ public final class SqlJob {
                 .name("windows").uid("windows").setParallelism(job.parallelism())
                 .flatMap(new EncodeRow(text)).returns(Types.STRING).name("encode").uid("encode")
                 .setParallelism(job.parallelism())
-                .transform("order", Types.STRING, new Ordered(program.sendsFrames())).uid("order").setParallelism(1);
+                .transform("order", Types.STRING, new Ordered(text)).uid("order").setParallelism(1);
     }
 
     /** The rows of a whole query, whose watermark follows the newest one. */
