@@ -18,7 +18,9 @@ ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
 
 
 QUERIES = QueryRunner(
-    Path(__file__).parents[2] / "jars_and_apps" / "sql" / "speck-sql.jar", "io.speck.sql.flink.SqlJob"
+    Path(__file__).parents[2] / "jars_and_apps" / "sql" / "speck-sql.jar",
+    "io.speck.sql.flink.SqlJob",
+    panes=True,
 )
 
 

@@ -43,7 +43,7 @@ from speck.binder import MOST_COUNTED, BrokerBinder, Feed, OwnedSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup, Complaint
 from speck.core.split import control_topic
-from speck.core.topic import OWN_TOPICS
+from speck.core.topic import OWN_TOPICS, SQL_TOPICS
 from speck.errors import BinderError, Fault, InvalidInput, Rejected
 
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
@@ -68,8 +68,8 @@ _CLIENT_SECONDS = 60
 _RESEND_REQUESTS = "speck/again/"
 _REQUEST_SECONDS = 3600  # for which a broker keeps a request to a job that is away
 
-# Topics that a reader acknowledges and does not return; frames are the input of parts of a split.
-_NO_INPUT = tuple(each for each in OWN_TOPICS if each != "speck/split/")
+# Topics that a reader acknowledges and does not return; frames are the input of parts of a split or a query.
+_NO_INPUT = tuple(each for each in OWN_TOPICS if each not in ("speck/split/", SQL_TOPICS))
 
 # Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
 _MAX_TOPIC = 65535

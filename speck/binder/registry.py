@@ -34,11 +34,13 @@ class Parameter:
 class QueryRunner:
     """The code that runs the queries of SQL jobs: its file, and the class or function in it.
 
-    It takes an argument ``program``, the query in canonical form.
+    It takes an argument ``program``, the query in canonical form.  With ``panes`` it runs the input jobs of a
+    query that merge rows before they send them (the cut ``partials``).
     """
 
     path: Path
     entry_class: str
+    panes: bool = False
 
 
 SampleSplit = Callable[[Path, str, Mapping[str, Scalar], Sequence[str], int | None], SplitSample]

@@ -151,6 +151,7 @@ def _differences(expect: Path, outcome: Outcome) -> Iterator[str]:
 
 
 def _data(job: str, query: Query) -> dict[str, Any]:
+    from speck.sql.cuts import cuts_of
     from speck.sql.explain import operators
 
     program = query.program
@@ -163,6 +164,7 @@ def _data(job: str, query: Query) -> dict[str, Any]:
             {"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in program.output
         ],
         "stateful": program.windows is not None,
+        "cuts": list(cuts_of(program)),
         "program": program.to_dict(),
     }
 
@@ -173,3 +175,5 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {each['name']:<8} {each['text']}"
     state = "the totals of each key in each open window" if data["stateful"] else "none"
     yield f"  {'state':<8} {state}"
+    if data["cuts"]:
+        yield f"  {'cuts':<8} {', '.join(data['cuts'])}"

@@ -45,7 +45,8 @@ class Job:
     empty until it has; without ``sites`` that is the address of an engine of a pool, at first of any.
     A job with ``pin`` stays where it runs; ``with_job`` names a job to share a site with, ``apart`` those to
     share none with.  ``split`` is the part of a job in a split by keys (:class:`speck.core.split.Part`).
-    ``query`` is the query of a SQL job: its ``program`` in canonical form (:mod:`speck.sql.program`).
+    ``query`` is the query of a SQL job: its ``program`` in canonical form (:mod:`speck.sql.program`), and of
+    a part of a query the name of that (``of``), the ``role`` (``input`` or ``rest``) and the ``input``.
     ``template`` is the name with ``*`` for the site, of a job that the ``for_each`` of a file made; jobs with
     the same one are shown as one.
     """
@@ -95,7 +96,8 @@ class Job:
     @property
     def code_arguments(self) -> dict[str, Scalar]:
         """The arguments of the job's code: its own, and the program of its query."""
-        return {**self.arguments, **self.query}
+        program = {name: value for name, value in self.query.items() if name == "program"}
+        return {**self.arguments, **program}
 
     @property
     def settled(self) -> bool:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 MAX_TOPIC_BYTES = 65_535  # section 4.7.3
+SQL_TOPICS = "speck/sql/"  # between the jobs of a query with a cut
 # Of the records, marks, requests and probes that SpecK and its connectors write (docs/mqtt.md).
 OWN_TOPICS = (
     *("speck/fence/", "speck/session/", "speck/writers/", "speck/sink/", "speck/again/"),
-    *("speck/drain/", "speck/drained/", "speck/probe/", "speck/control/", "speck/split/"),
+    *("speck/drain/", "speck/drained/", "speck/probe/", "speck/control/", "speck/split/", SQL_TOPICS),
 )
 _NOT_ALLOWED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # sections 1.5.4 and 4.7.3
 
@@ -29,6 +30,8 @@ def filter_fault(topic: str) -> str | None:
     """The fault of a topic filter to read from, as a predicate; ``None`` if it is valid."""
     if topic.startswith("$share/"):
         return "is a shared subscription (expected a plain topic: each job reads through its own session)"
+    if topic.startswith(SQL_TOPICS):
+        return f"starts with {SQL_TOPICS!r}, between the jobs of a query (expected the topic of its results)"
     levels = topic.split("/")
     if any("+" in level and level != "+" for level in levels):
         return "has a misplaced '+' (expected it alone between slashes, as in 'a/+/b')"

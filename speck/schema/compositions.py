@@ -16,6 +16,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
 from speck.schema.code import NOTHING_SENT, SentFile
+from speck.schema.cuts import parts_of, query_jobs, query_name_faults
 from speck.schema.edges import declared_edges, edge_faults
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
@@ -27,7 +28,7 @@ from speck.schema.placement import (
     placement_warnings,
     report_unknown_jobs,
 )
-from speck.schema.queries import SQL, Queries, check_fields, query_fields, schema_of
+from speck.schema.queries import SQL, Queries, check_fields, schema_of
 from speck.schema.resolver import Environment, Resolver
 from speck.schema.schemas import CompositionSchema, JobSchema
 from speck.schema.split import part_name_faults, split_jobs
@@ -182,8 +183,9 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
     entries = [each.data for each in made]
     templates = {job.job_name: job.template for each in found for job in each if job.template}
     faults += _repeated_names(entries)
-    faults += part_name_faults(entries)
-    report_unknown_jobs(entries, faults)
+    parts = parts_of(job for each in found for job in each)
+    faults += [*part_name_faults(entries), *query_name_faults(parts, entries)]
+    report_unknown_jobs(entries, faults, parts)
     options = placement_options(data, report)
     jobs = {job.job_name: job for each in found for job in each}
     composition = Composition(name, jobs, options, edges.described)
@@ -249,8 +251,7 @@ def _jobs(
     fields = validate_fields(schema_of(data, schema), data, report)
     check_fields(data, report)
     if data.get(SQL) is not None:
-        job = resolver.job(query_fields(fields, query), report)
-        return () if job is None or query is None else (job,)
+        return query_jobs(fields, query, resolver, report)
     return split_jobs(resolver.job(fields, report), fields, resolver, report)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.graph import Endpoint, Graph, Members
+from speck.core.job import Job
 from speck.core.topic import OWN_TOPICS, filter_fault, is_filter, matches, name_fault
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport, Suggestions, kind_of_value, listed, quoted
@@ -180,9 +181,9 @@ def _unused(edges: Edges, end: _End) -> Iterator[Fault]:
 
 
 def _add_shared(faults: list[Fault], graph: Graph, edges: Edges, jobs: Sources) -> None:
-    """Add a fault for each topic that several jobs write; the parts of a split are one job."""
+    """Add a fault for each topic that several jobs write; the parts of a split or a query are one job."""
     for endpoint, names in graph.writers.items():
-        owners = {str((graph.jobs[name].split or {}).get("of", name)): name for name in sorted(names)}
+        owners = {_owner(graph.jobs[name]): name for name in sorted(names)}
         if len(owners) > 1 and endpoint.topic not in edges.shared:
             message = (
                 f"is written by {len(owners)} jobs: {listed(list(owners))} (expected one writer, or "
@@ -190,3 +191,7 @@ def _add_shared(faults: list[Fault], graph: Graph, edges: Edges, jobs: Sources) 
             )
             name = list(owners.values())[1]
             FaultReport(faults, jobs[name], job=name).add("sink_topic", message)
+
+
+def _owner(job: Job) -> str:
+    return str(job.split.get("of") or job.query.get("of") or job.job_name)

@@ -14,6 +14,7 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 from marshmallow import Schema, fields
 
 from speck.schema.fields import (
+    Cut,
     Labels,
     Mode,
     NameOrNames,
@@ -89,7 +90,7 @@ class _Writer:
             case NumberOrPlaces():
                 places = {"type": "array", "items": self._form(field.inner), "minItems": 1}
                 return about | {"anyOf": [{"type": "integer", "minimum": 1}, places]}
-            case NameOrNames() | Quantity():
+            case NameOrNames() | Quantity() | Cut():
                 return about | {"anyOf": about.pop("oneOf")}
             case fields.List():
                 unique = {"uniqueItems": True} if isinstance(field, Names) else {}

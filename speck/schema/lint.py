@@ -8,7 +8,7 @@ from typing import Any
 from speck.core.draft import FREE
 from speck.core.graph import Endpoint, Graph, Members, source_of
 from speck.core.job import client_id, fence_topic
-from speck.core.split import SPLIT_TOPICS, Role, part_of
+from speck.core.split import Role, part_of
 from speck.core.topic import OWN_TOPICS, is_filter, matches
 from speck.errors import Fault
 from speck.schema.edges import Edges
@@ -34,7 +34,7 @@ def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]], edges: Edges | 
     for message, writers in unread:
         _add(faults, sources, writers, "sink_topic", message, "written")
     faults.extend(_fence_readers(graph, sources))
-    faults.extend(_split_readers(graph, sources))
+    faults.extend(_part_readers(graph, sources))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
@@ -100,14 +100,15 @@ def _fence_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> It
             yield from found
 
 
-def _split_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
-    """A warning for each job that reads messages between the parts of a split, and is none of them."""
+def _part_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
+    """A warning for each job that reads messages between parts of a split or a query, and is none of them."""
     for name, job in graph.jobs.items():
         part = part_of(job)
-        inside = part is not None and part.role in (Role.COMBINER, Role.REDUCER)
-        taken = [each.topic for each in graph.matched.get(source_of(job), ())]
-        if not inside and any(topic.startswith(OWN_TOPICS) for topic in (job.source_topic, *taken)):
+        inside = part.role in (Role.COMBINER, Role.REDUCER) if part else job.query.get("role") == "rest"
+        topics = [job.source_topic, *(each.topic for each in graph.matched.get(source_of(job), ()))]
+        own = [each for each in OWN_TOPICS if any(topic.startswith(each) for topic in topics)]
+        if own and not inside:
             found: list[Fault] = []
-            message = f"takes in messages of SpecK itself (expected a topic that excludes {SPLIT_TOPICS})"
+            message = f"takes in messages of SpecK itself (expected a topic that excludes {own[0]})"
             FaultReport(found, sources[name], job=name).add("source_topic", message)
             yield from found

@@ -58,10 +58,13 @@ def _check_policy(name: str, report: FaultReport) -> None:
         report.add("policy", f"is not a placement policy ({right})")
 
 
-def report_unknown_jobs(entries: Iterable[Any], faults: Faults) -> None:
-    """Add a fault for each name in ``with`` and ``apart`` that is no other job's."""
+def report_unknown_jobs(entries: Iterable[Any], faults: Faults, parts: Mapping[str, Sequence[str]]) -> None:
+    """Add a fault for each name in ``with`` and ``apart`` that is no other job's.
+
+    ``parts`` are the names of the jobs of queries with a cut, by that of the query.
+    """
     listed = [each for each in entries if isinstance(each, Mapping) and isinstance(each.get("job_name"), str)]
-    names = dict.fromkeys(name for each in listed for name in part_jobs(each))
+    names = dict.fromkeys(name for each in listed for name in parts.get(each["job_name"]) or part_jobs(each))
     suggestions = Suggestions(names)
     for entry in listed:
         for path, name in _named_jobs(entry):

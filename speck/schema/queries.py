@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ SQL = "sql"
 SUFFIX = ".sql"
 MOST_TABLES = 64  # of a composition
 _MOST_BYTES = 64 * 1024
+_OF_QUERY = ("format", "cut", "rest")
 _GIVEN_BY_QUERY = ("source_topic", "entry_class", "job_path", "key_split", "output_mode")
 
 # sqlglot is imported for a composition that has a query, and for no other.
@@ -164,7 +165,7 @@ def _overlap(one: Contract, other: Contract) -> bool:
 def _contract(topic: str, values: Mapping[str, Any], report: FaultReport) -> Contract | None:
     columns = values.get("schema")
     if columns is None:
-        for name in ("as", "format", "event_time", "watermark"):
+        for name in ("as", "at", "format", "event_time", "watermark"):
             if report.data.get(name) is not None and report.data.get("schema") is None:
                 report.add(name, "needs a schema (expected schema: {column: type})", shown="")
         return None
@@ -179,6 +180,7 @@ def _contract(topic: str, values: Mapping[str, Any], report: FaultReport) -> Con
         columns,
         values.get("event_time"),
         int(values["watermark"] * 1000) if values.get("watermark") is not None else None,
+        tuple(values.get("at", ())),
     )
     return _timed(contract, report)
 
@@ -198,14 +200,7 @@ def _timed(contract: Contract, report: FaultReport) -> Contract | None:
         right = "expected timestamp, timestamp(ms) or timestamp(s), and not null"
         report.add("event_time", f"is a column of type {column.written_type} ({right})")
         return None
-    return Contract(
-        contract.topic,
-        contract.name,
-        contract.format,
-        contract.columns,
-        column.name,
-        contract.watermark_ms,
-    )
+    return replace(contract, event_time=column.name)
 
 
 def _text(
@@ -270,8 +265,9 @@ def schema_of(data: Mapping[str, Any], plain: JobSchema) -> JobSchema:
 def check_fields(data: Mapping[str, Any], report: FaultReport) -> None:
     """Report the fields that do not stand beside a query, or that need one."""
     if data.get(SQL) is None:
-        if data.get("format") is not None:
-            report.add("format", "needs a query (expected sql: SELECT ..., or none)")
+        for name in _OF_QUERY:
+            if data.get(name) is not None:
+                report.add(name, "needs a query (expected sql: SELECT ..., or none)")
         return
     for name in _GIVEN_BY_QUERY:
         if data.get(name) is not None:
@@ -285,7 +281,7 @@ def query_fields(fields: Mapping[str, Any], query: Query | None) -> dict[str, An
 
     Those of a query with a fault, which is ``None``, are for the checks of the others.
     """
-    without = {name: value for name, value in fields.items() if name not in (SQL, "format", "arguments")}
+    without = {name: value for name, value in fields.items() if name not in (SQL, "arguments", *_OF_QUERY)}
     if query is None:
         return without | {"source_topic": ""}
     return without | {"source_topic": query.table.topic, "query": {"program": query.program.to_json()}}

@@ -54,6 +54,16 @@ class Resolver:
         )
         self._expected_engine = _forms(scheme for kind in self._registry.engines for scheme in kind.schemes)
 
+    @property
+    def sites(self) -> Mapping[str, Site]:
+        """The sites of the inventory, by name."""
+        return self._sites
+
+    def has_panes(self, job: Job) -> bool:
+        """True if the engine of a job runs the input jobs of a query with panes."""
+        kind = self._registry.engine_kind(job.engine, job.spe_address)
+        return kind is not None and kind.queries is not None and kind.queries.panes
+
     def job(self, fields: Mapping[str, Any], report: FaultReport) -> Job | None:
         """The job of these fields (each valid by itself, some maybe absent).
 
@@ -118,7 +128,11 @@ class Resolver:
         sites = self._allowed(fields, report)
         if (engine := _named_engine(fields, report)) is None:
             return None
-        given = [name for name in ("source_broker", "sink_broker") if report.data.get(name) is not None]
+        given = [
+            name
+            for name in ("source_broker", "sink_broker")
+            if name in fields or report.data.get(name) is not None
+        ]
         brokers = {
             name: self._broker(name, fields, None, report) if name in given else ""
             for name in ("source_broker", "sink_broker")
@@ -136,7 +150,7 @@ class Resolver:
         if written == "sites" and report.data.get("site") is not None:
             report.add("site", "is given beside 'sites' (expected one of them)")
         if not self._sites:
-            report.add(written, f"has no site to choose from ({self._known_sites()})")
+            report.add(written, f"has no site to choose from ({self.known_sites()})")
             return ()
         names: tuple[str, ...] = fields.get("sites", ()) if written == "sites" else (ANY,)
         if names != (ANY,):
@@ -148,7 +162,7 @@ class Resolver:
 
     def _near_site(self, name: str) -> str:
         near = get_close_matches(name, self._sites, n=1)
-        return f"did you mean {near[0]!r}?" if near else self._known_sites()
+        return f"did you mean {near[0]!r}?" if near else self.known_sites()
 
     def _kind_at(self, engine: str, sites: Sequence[str], report: FaultReport) -> EngineKind | None:
         """The kind of engine at the first of these sites that has one of the name ``engine``."""
@@ -170,7 +184,7 @@ class Resolver:
     def _site(self, fields: Mapping[str, Any], report: FaultReport) -> Site | None:
         name = fields.get("site")
         if name is not None and name not in self._sites:
-            report.add("site", f"is not a site of the inventory ({self._known_sites()})")
+            report.add("site", f"is not a site of the inventory ({self.known_sites()})")
         return self._sites.get(name or "")
 
     def _site_name(self, fields: Mapping[str, Any]) -> str | None:
@@ -178,7 +192,8 @@ class Resolver:
         named = fields.get("spe_address")
         return named if named in self._sites else fields.get("site")
 
-    def _known_sites(self) -> str:
+    def known_sites(self) -> str:
+        """The sites of the inventory, for messages."""
         return f"known: {', '.join(sorted(self._sites))}" if self._sites else NO_SITES
 
     def _engine_address(
@@ -258,7 +273,7 @@ class Resolver:
             if str(error) == NOT_AN_ADDRESS:
                 predicate = f"is not {kind} (expected {expected})"
                 if JOB_NAME.match(value) and self._sites:
-                    sites = self._known_sites()
+                    sites = self.known_sites()
                     predicate = f"is neither {kind} nor a site (expected {expected}; {sites})"
             report.add(name, predicate, shown=repr(redacted(value)))
             return None

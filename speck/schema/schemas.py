@@ -39,6 +39,7 @@ from speck.schema.fields import (
     Arguments,
     Choice,
     Columns,
+    Cut,
     Labels,
     Mode,
     NameOrNames,
@@ -242,6 +243,11 @@ class JobSchema(StrictSchema):
         example="SELECT town, speed FROM readings WHERE speed > 50",
     )
     format = Choice("form of the messages that a query writes; json by default", list(FORMATS))
+    cut = Cut(
+        "the last operator of a query that runs where its table is published; the others run at `rest`",
+        example="filter",
+    )
+    rest = Text("the site of the windows of a query with a `cut`", expected="a site's name", example="D")
     engine = Text(
         "kind of engine; by default from the scheme of `spe_address` (sc, spark: Spark; http, https: Flink)",
         expected="spark or flink",
@@ -401,6 +407,11 @@ class TypedTopicSchema(TopicSchema):
     schema = Columns(
         "its columns, in the order of a line of CSV: the type of each, perhaps with `not null`",
         example={"time": "timestamp(ms) not null", "town": "string", "speed": "double"},
+    )
+    at = NameOrNames(
+        "the site, or sites, at whose brokers its messages are published",
+        Text("a site's name", expected="a site's name"),
+        example="A",
     )
     event_time = Text("the column by which its rows are ordered in time", example="time")
     watermark = Quantity(

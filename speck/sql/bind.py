@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from speck.sql.expressions import Aggregates, Expressions, Faulty, Scope, Visible
+from speck.sql.expressions import RANKS, Expressions
 from speck.sql.faults import SqlError, SqlFault
 from speck.sql.functions import WINDOW_FUNCTIONS, Bound
 from speck.sql.intervals import milliseconds
@@ -19,15 +19,18 @@ from speck.sql.program import (
     Expression,
     Input,
     Program,
+    Rank,
     Windows,
     columns_in,
     renumbered,
 )
+from speck.sql.scope import Aggregates, Faulty, Scope, Visible
 from speck.sql.types import TOPIC, WINDOW_COLUMNS, Column, Contract, Type
 
 MOST_COLUMNS = 256
 MOST_SLIDES = 1000
 MOST_WINDOW_MS = 366 * 86_400_000
+RANK_COLUMN = ("rank",)  # until the number of the columns before it is known
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class _Rows:
     """The result of a FROM: conditions on the rows, the visible columns, and the windows if there are any.
 
     ``timed`` are size and slide of windows that are not aggregated yet.  ``windows`` are aggregated ones,
-    whose ``inner`` are the expressions before them, and ``inner_where`` the conditions.
+    whose ``inner`` are the expressions before them, and ``inner_where`` the conditions; ``keep`` are the
+    conditions behind a ``rank``.
     """
 
     table: Contract
@@ -53,6 +57,8 @@ class _Rows:
     windows: Windows | None = None
     inner: tuple[Expression, ...] = ()
     inner_where: tuple[Expression, ...] = ()
+    rank: Rank | None = None
+    keep: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,15 +107,35 @@ class _Binder:
     format: str
     faults: list[SqlFault] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    ranks: list[Rank] = field(default_factory=list)
 
     def query(self, tree: exp.Select) -> Query:
         rows, columns = self._select(tree)
         for name in self.arguments.keys() - self.used if not self.faults else ():
             self.faults.append(SqlFault(f"argument {name!r} is not used (expected :{name} in the query)"))
         output = self._output(columns)
+        self._check_rank(tree, rows)
         if self.faults:
             raise SqlError(list(dict.fromkeys(self.faults)))
         return Query(_program(rows, columns, output, self.format), rows.table)
+
+    def _check_rank(self, tree: exp.Select, rows: _Rows) -> None:
+        """Report a rank without windows, and a row number whose order does not decide between two rows."""
+        if self.ranks and rows.windows is None:
+            right = "expected it behind an aggregation in TUMBLE or HOP"
+            self._fault(
+                f"{self.ranks[0].kind.upper()} is not of the rows of a window ({right})",
+                tree.find(exp.Window),
+            )
+        if rows.rank is None or rows.rank.kind != "row_number" or rows.windows is None:
+            return
+        keys = {("col", len(WINDOW_COLUMNS) + at) for at in range(len(rows.windows.keys))}
+        if not keys <= {*rows.rank.partition, *(by for by, _, _ in rows.rank.order)}:
+            right = "expected all keys of GROUP BY in its ORDER BY, or RANK"
+            self._fault(
+                f"the order of ROW_NUMBER leaves rows without a place of their own ({right})",
+                tree.find(exp.Window),
+            )
 
     def _fault(self, message: str, node: exp.Expression | None) -> None:
         self.faults.append(self.source.fault(message, node))
@@ -122,7 +148,11 @@ class _Binder:
         rows = self._from(origin.this)
         where = tree.args.get("where")
         if where is not None:
-            rows = replace(rows, where=(*rows.where, *self._conditions(where.this, rows.scope)))
+            conditions = tuple(self._conditions(where.this, rows.scope))
+            if rows.rank is None:
+                rows = replace(rows, where=(*rows.where, *conditions))
+            else:
+                rows = replace(rows, keep=(*rows.keep, *conditions))
         grouped = tree.args.get("group") or tree.args.get("distinct") or any(_aggregates(tree))
         if grouped or tree.args.get("having") is not None:
             return self._grouped(tree, rows)
@@ -132,7 +162,12 @@ class _Binder:
                 "with the table alone)",
                 origin,
             )
-        return rows, list(self._columns(tree, rows.scope, None))
+        columns = list(self._columns(tree, rows.scope, None))
+        return self._with_rank(rows), columns
+
+    def _with_rank(self, rows: _Rows) -> _Rows:
+        """The rows with the rank that their SELECT has, if it has one."""
+        return rows if not self.ranks or rows.windows is None else replace(rows, rank=self.ranks[0])
 
     def _conditions(
         self, node: exp.Expression, scope: Scope, aggregates: Aggregates | None = None
@@ -167,9 +202,41 @@ class _Binder:
                 continue
             name = node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else ""
             inner = node.this if isinstance(node, exp.Alias) else node
-            if (bound := self._bound(inner, scope, aggregates)) is None:
-                continue
-            yield _Named(name, bound, node)
+            if isinstance(inner, exp.Window) and type(inner.this).__name__ in RANKS:
+                bound = self._rank(inner, scope, aggregates)
+            else:
+                bound = self._bound(inner, scope, aggregates)
+            if bound is not None:
+                yield _Named(name, bound, node)
+
+    def _rank(self, node: exp.Window, scope: Scope, aggregates: Aggregates | None) -> Bound | None:
+        """The column of a rank; ``None`` with a fault, which is recorded."""
+        if self.ranks:
+            self._fault("a second rank in a query (expected a second job, which reads the first)", node)
+            return None
+        order = node.args.get("order")
+        ordered = list(order.expressions) if order is not None else []
+        partition = [self._bound(each, scope, aggregates) for each in node.args.get("partition_by") or ()]
+        by = [self._bound(each.this, scope, aggregates) for each in ordered]
+        if None in partition or None in by:
+            return None
+        places = [each.expression for each in partition if each is not None]
+        rank = Rank(
+            RANKS[type(node.this).__name__].lower(),
+            tuple(places),
+            tuple(
+                (each.expression, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
+                for each, one in zip(by, ordered, strict=True)
+                if each is not None
+            ),
+        )
+        self.ranks.append(rank)
+        if not rank.order:
+            self._fault(f"{rank.kind.upper()} has no ORDER BY (expected one in OVER)", node)
+        if not {("col", 0), ("col", 1)} <= set(places):
+            right = "expected PARTITION BY window_start, window_end, behind GROUP BY"
+            self._fault(f"{rank.kind.upper()} is not of the rows of a window ({right})", node)
+        return Bound(RANK_COLUMN, Type.BIGINT, False)
 
     def _all_columns(
         self, node: exp.Expression, scope: Scope, aggregates: Aggregates | None
@@ -278,7 +345,8 @@ class _Binder:
         windows = Windows(
             size, slide, tuple(aggregates.key_types), tuple(each.merge for each in aggregates.merges)
         )
-        return _Rows(rows.table, rows.scope, conditions, None, windows, inner, rows.where), columns
+        found = _Rows(rows.table, rows.scope, conditions, None, windows, inner, rows.where)
+        return self._with_rank(found), columns
 
     def _keys(self, tree: exp.Select, rows: _Rows) -> list[Bound]:
         group = tree.args.get("group")
@@ -359,7 +427,8 @@ def _scope_of(table: Contract, qualifier: str) -> Scope:
 
 def _program(rows: _Rows, columns: Sequence[_Named], output: tuple[Column, ...], format: str) -> Program:
     """The program, whose input has the columns that are used, in their order in the table."""
-    select = tuple(each.bound.expression for each in columns)
+    width = len(WINDOW_COLUMNS) + len(rows.windows.keys) + len(rows.windows.merges) if rows.windows else 0
+    select = tuple(_with_place(each.bound.expression, width) for each in columns)
     first, where = (rows.inner, rows.inner_where) if rows.windows else (select, rows.where)
     condition = _joined(where)
     used = sorted(set().union(*map(columns_in, (*first, condition))))
@@ -382,7 +451,18 @@ def _program(rows: _Rows, columns: Sequence[_Named], output: tuple[Column, ...],
         select=select if rows.windows else (),
         format=format,
         output=output,
+        rank=rows.rank,
+        keep=_joined([_with_place(each, width) for each in rows.keep]),
     )
+
+
+def _with_place(expression: Any, width: int) -> Any:
+    """An expression with the rank as the column behind the others."""
+    if expression == RANK_COLUMN:
+        return ("col", width)
+    if not isinstance(expression, tuple) or expression[0] in ("lit", "col"):
+        return expression
+    return (expression[0], *(_with_place(each, width) for each in expression[1:]))
 
 
 def _joined(conditions: Sequence[Expression]) -> Expression | None:

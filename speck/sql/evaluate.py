@@ -1,19 +1,27 @@
 """Runs a program in Python, without an engine: the reference, and ``speck sql try``.
 
 Rows are taken in the order of their messages.  A window is closed, and its rows are written, once a row is
-later than its end by the watermark; a row whose windows are all closed is dropped and counted.
+later than its end by the watermark; a row whose windows are all closed is dropped and counted.  The rest of a
+query has the progress of its inputs in the place of that time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from speck.sql.frames import Steps, Tracker, reader, text_of, totals_of
+from speck.sql.groups import Groups
 from speck.sql.messages import UnparsableMessage, decoder, encoder
-from speck.sql.operators import Row, Value, compiled, finite, wrapped
-from speck.sql.program import Expression, Merge, Program, Windows
-from speck.sql.types import Type
+from speck.sql.operators import Row, Value, compiled, finite
+from speck.sql.program import Expression, Program, Sends, Takes, Windows
+from speck.sql.ranks import ranked
+from speck.sql.types import PARTIALS
+
+Messages = Iterable[tuple[str, bytes]]
+_Found = TypeVar("_Found")
+_Timed = tuple[Row | None, int | None]  # a row before windows, and the watermark behind it
 
 
 @dataclass
@@ -30,33 +38,99 @@ class Outcome:
     late: int = 0
 
 
-def evaluate(program: Program, messages: Iterable[tuple[str, bytes]], *, end: bool = True) -> Outcome:
+def evaluate(program: Program, messages: Messages, *, end: bool = True) -> Outcome:
     """Run a program on messages (topic and content); with ``end``, the open windows are closed at last."""
     outcome = Outcome()
-    rows = _rows(program, messages, outcome)
-    if program.windows is None:
-        outcome.rows += rows
+    if program.windows is not None and program.sends is not None:
+        outcome.messages += _partials(program, program.windows, program.sends, messages, outcome, end)
+    elif program.sends is not None:
+        outcome.messages += _frames(program, program.sends, messages, outcome)
+    elif program.windows is None:
+        outcome.rows += (row for row, _ in _rows(program, messages, outcome) if row is not None)
+        outcome.messages += map(encoder(program.format, program.output), outcome.rows)
     else:
-        lag = program.input.watermark_ms or 0
-        groups = Groups(program.windows, lag)
-        closed = [each for row in rows for each in groups.add(row)]
-        outcome.rows += _selected(program, [*closed, *(groups.close() if end else ())])
-        outcome.late = groups.late
-    outcome.messages += map(encoder(program.format, program.output), outcome.rows)
+        timed = _timed(program, messages, outcome)
+        groups = Groups(program.windows, totals=program.is_part)
+        closed = [row for _, rows in _closed(groups, timed, outcome, end) for row in rows]
+        outcome.rows += _selected(program, closed)
+        outcome.messages += map(encoder(program.format, program.output), outcome.rows)
     return outcome
 
 
-def _rows(program: Program, messages: Iterable[tuple[str, bytes]], outcome: Outcome) -> Iterator[Row]:
-    decode, where = decoder(program.input), _condition(program.where)
-    columns = [compiled(each) for each in program.columns]
+def _decoded(
+    decode: Callable[[str, bytes], _Found], messages: Messages, outcome: Outcome
+) -> Iterator[_Found]:
     for index, (topic, content) in enumerate(messages):
         try:
-            row = decode(topic, content)
+            yield decode(topic, content)
         except UnparsableMessage as error:
             outcome.unparsable.append((index, str(error)))
-            continue
-        if where(row) is True:
-            yield [each(row) for each in columns]
+
+
+def _rows(program: Program, messages: Messages, outcome: Outcome) -> Iterator[tuple[Row | None, Row]]:
+    """The columns of each row, none of one that does not fulfil the condition, and what was read."""
+    where, columns = _condition(program.where), [compiled(each) for each in program.columns]
+    for row in _decoded(decoder(program.input), messages, outcome):
+        yield ([each(row) for each in columns] if where(row) is True else None), row
+
+
+def _timed(program: Program, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:
+    if program.takes is not None:
+        yield from _taken(program, program.takes, messages, outcome)
+        return
+    newest: int | None = None
+    for row, _ in _rows(program, messages, outcome):
+        if row is not None:
+            newest = row[0] if newest is None else max(newest, row[0])
+            yield row, newest - (program.input.watermark_ms or 0)
+
+
+def _taken(program: Program, takes: Takes, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:
+    tracker = Tracker(takes)
+    for frame in _decoded(reader(program), messages, outcome):
+        yield frame.row, tracker.advance(frame.input, frame.progress)
+
+
+def _closed(
+    groups: Groups, timed: Iterable[_Timed], outcome: Outcome, end: bool
+) -> Iterator[tuple[int | None, list[Row]]]:
+    """The rows of windows with the watermark that closed them; at the end without one."""
+    for row, mark in timed:
+        if row is not None:
+            groups.add(row)
+        if mark is not None:
+            yield mark, groups.advance(mark)
+    outcome.late = groups.late
+    if end:
+        yield None, groups.close()
+
+
+def _frames(program: Program, sends: Sends, messages: Messages, outcome: Outcome) -> Iterator[str]:
+    """The frames of an input job without windows: one of each row, or of a progress that is new."""
+    steps, lag = Steps(sends.step_ms), program.input.watermark_ms or 0
+    for row, read in _rows(program, messages, outcome):
+        progress = read[sends.time] - lag
+        step = steps.advance(progress)
+        if row is not None:
+            yield text_of(sends.cut, progress, row)
+        elif step is not None:
+            yield text_of(None, step)
+
+
+def _partials(
+    program: Program, windows: Windows, sends: Sends, messages: Messages, outcome: Outcome, end: bool
+) -> Iterator[str]:
+    """The frames of an input job with panes: those of a pane once it is over, then the progress."""
+    steps, lag = Steps(sends.step_ms), program.input.watermark_ms or 0
+    timed = (
+        (None if row is None else totals_of(windows, row), steps.advance(read[sends.time] - lag))
+        for row, read in _rows(program, messages, outcome)
+    )
+    for mark, closed in _closed(Groups(windows, totals=True), timed, outcome, end):
+        for row in _selected(program, closed):
+            yield text_of(PARTIALS, row[0], row)
+        if mark is not None:
+            yield text_of(None, mark)
 
 
 def _condition(expression: Expression | None) -> Any:
@@ -65,75 +139,15 @@ def _condition(expression: Expression | None) -> Any:
 
 def _selected(program: Program, rows: Iterable[Row]) -> Iterator[Row]:
     having, select = _condition(program.having), [compiled(each) for each in program.select]
-    for row in rows:
-        if having(row) is True:
-            yield [each(row) for each in select]
-
-
-class Groups:
-    """The open windows of an aggregation, and what they have by key."""
-
-    def __init__(self, windows: Windows, lag_ms: int) -> None:
-        self._windows = windows
-        self._lag = lag_ms
-        self._newest: int | None = None
-        self._open: dict[int, dict[tuple[Value, ...], list[Value]]] = {}
-        self.late = 0
-
-    def add(self, row: Row) -> list[Row]:
-        """Add a row; returns the rows of the windows that it closes, in order of windows and keys."""
-        time, key = row[0], tuple(row[1 : len(self._windows.keys) + 1])
-        arguments = row[len(self._windows.keys) + 1 :]
-        mark = None if self._newest is None else self._newest - self._lag
-        starts = [each for each in self._starts(time) if mark is None or each + self._windows.size_ms > mark]
-        self.late += not starts
-        for start in starts:
-            values = self._open.setdefault(start, {}).setdefault(key, _begin(self._windows))
-            for index, (merge, value) in enumerate(zip(self._windows.merges, arguments, strict=True)):
-                values[index] = merged(merge, values[index], value)
-        self._newest = time if self._newest is None else max(self._newest, time)
-        return self._closed(self._newest - self._lag)
-
-    def _starts(self, time: int) -> list[int]:
-        slide = self._windows.slide_ms
-        last = time // slide * slide
-        return [last - offset for offset in range(0, self._windows.size_ms, slide)]
-
-    def _closed(self, mark: int) -> list[Row]:
-        return [
-            row
-            for start in sorted(self._open)
-            if start + self._windows.size_ms <= mark
-            for row in self._taken(start)
-        ]
-
-    def close(self) -> list[Row]:
-        """The rows of the windows that are still open."""
-        return [row for start in sorted(self._open) for row in self._taken(start)]
-
-    def _taken(self, start: int) -> list[Row]:
-        groups = self._open.pop(start)
-        end = start + self._windows.size_ms
-        ordered = sorted(groups.items(), key=lambda each: [(one is not None, one) for one in each[0]])
-        return [[start, end, *key, *map(_result, values)] for key, values in ordered]
-
-
-def _begin(windows: Windows) -> list[Value]:
-    return [0 if each.kind == "count" else None for each in windows.merges]
+    results = rows if program.sends is not None else (list(map(_result, row)) for row in rows)
+    found: Iterable[Row] = (row for row in results if having(row) is True)
+    if program.rank is not None:
+        keep = _condition(program.keep)
+        found = (row for row in ranked(program.rank, list(found)) if keep(row) is True)
+    for row in found:
+        yield [each(row) for each in select]
 
 
 def _result(value: Value) -> Value:
+    """A total as a result: a sum of doubles may have left their range."""
     return finite(value) if isinstance(value, float) else value
-
-
-def merged(merge: Merge, total: Value, value: Value) -> Value:
-    """The total of an aggregate function with one more value; NULL counts in none."""
-    if value is None:
-        return total
-    if merge.kind == "count":
-        return total + 1
-    if total is None:
-        return value
-    if merge.kind == "sum":
-        return total + value if merge.type is Type.DOUBLE else wrapped(total + value)
-    return min(total, value) if merge.kind == "min" else max(total, value)

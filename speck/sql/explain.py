@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from speck.sql import times
-from speck.sql.program import TOPIC_POSITION, Expression, Merge, Program, Windows
+from speck.sql.program import FRAME, TOPIC_POSITION, Expression, Merge, Program, Rank, Windows
 from speck.sql.types import WINDOW_COLUMNS, Column
 
 _INFIX: Mapping[str, str] = {
@@ -45,7 +45,11 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
     read = program.input
     names = [each.name for each in read.columns]
     decoded = [each for each, at in zip(read.columns, read.positions, strict=True) if at != TOPIC_POSITION]
-    yield "decode", f"{read.format}: {_columns(decoded) or 'no columns'}"
+    if program.sends is not None:
+        yield "cut", program.sends.cut
+    if program.takes is not None:
+        yield "inputs", ", ".join(program.takes.inputs)
+    yield "decode", _messages(read.format, decoded)
     yield "filter", shown(program.where, names)
     if program.windows is None:
         yield "columns", _named(program.output, program.columns, names)
@@ -53,8 +57,17 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
         yield "windows", _windows(program.windows, read.watermark_ms or 0, program.columns, names)
         behind = _names_behind(program.windows, program.columns, names)
         yield "having", shown(program.having, behind)
+        if program.rank is not None:
+            yield "rank", _rank(program.rank, behind)
+            behind = [*behind, program.rank.kind.upper()]
+            yield "keep", shown(program.keep, behind)
         yield "columns", _named(program.output, program.select, behind)
-    yield "encode", f"{program.format}: {_columns(program.output)}"
+    yield "encode", _messages(program.format, program.output)
+
+
+def _messages(format: str, columns: Sequence[Column]) -> str:
+    """Messages in words; of frames the columns are those of the operators before or behind them."""
+    return format if format == FRAME else f"{format}: {_columns(columns) or 'no columns'}"
 
 
 def _columns(columns: Sequence[Column]) -> str:
@@ -64,6 +77,15 @@ def _columns(columns: Sequence[Column]) -> str:
 def _named(output: Sequence[Column], expressions: Sequence[Expression], names: Sequence[str]) -> str:
     pairs = ((each.name, shown(one, names)) for each, one in zip(output, expressions, strict=True))
     return ", ".join(name if name == text else f"{text} AS {name}" for name, text in pairs)
+
+
+def _rank(rank: Rank, names: Sequence[str]) -> str:
+    orders = (
+        f"{shown(by, names)}{' DESC' if desc else ''} NULLS {'FIRST' if nulls_first else 'LAST'}"
+        for by, desc, nulls_first in rank.order
+    )
+    partition = ", ".join(shown(each, names) for each in rank.partition)
+    return f"{rank.kind.upper()} of ({partition}) by {', '.join(orders)}"
 
 
 def _windows(windows: Windows, watermark: int, columns: Sequence[Expression], names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from speck.sql import times
+from speck.sql.constants import cast_type, number_constant, text_constant, time_constant, timed
 from speck.sql.functions import (
     AGGREGATES,
     CASTS,
@@ -26,72 +27,10 @@ from speck.sql.functions import (
     widened,
 )
 from speck.sql.intervals import INTERVAL_UNITS, milliseconds
-from speck.sql.operators import HIGHEST, LOWEST, MOST_DIGITS, double_of_text
-from speck.sql.program import Expression, Merge
-from speck.sql.types import NAMES, WINDOW_COLUMNS, Type
-
-
-class Faulty(Exception):
-    """The fault of an expression, at a node."""
-
-    def __init__(self, message: str, node: exp.Expression) -> None:
-        super().__init__(message)
-        self.node = node
-
-
-@dataclass(frozen=True)
-class Visible:
-    """A column that expressions may name; a ``hidden`` one is no part of ``*``."""
-
-    name: str
-    bound: Bound
-    hidden: bool = False
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The columns of a FROM, and the name before the point in ``name.column``."""
-
-    columns: tuple[Visible, ...]
-    qualifier: str
-
-    def find(self, name: str) -> Visible | None:
-        """The column of a name, without regard to case."""
-        return next((each for each in self.columns if each.name.lower() == name.lower()), None)
-
-
-@dataclass(frozen=True)
-class Merged:
-    """An aggregate function and its argument."""
-
-    merge: Merge
-    argument: Expression
-
-
-class Aggregates:
-    """The keys and the aggregate functions of a GROUP BY; rows behind it are bounds, keys, merged values."""
-
-    def __init__(self, keys: Sequence[Bound], scope: Scope) -> None:
-        own = [each for each in keys if each.expression[0] != "window"]
-        self.scope = scope
-        self.keys = [each.expression for each in own]
-        self.key_types = [each.type or Type.STRING for each in own]
-        self.merges: list[Merged] = []
-        bounds = {("window", name): index for index, name in enumerate(WINDOW_COLUMNS)}
-        self._places = bounds | {each: index + len(bounds) for index, each in enumerate(self.keys)}
-
-    def key(self, bound: Bound) -> Bound | None:
-        """A key behind the aggregation; ``None`` for another expression."""
-        place = self._places.get(bound.expression)
-        return None if place is None else Bound(("col", place), bound.type, bound.nullable)
-
-    def merged(self, kind: str, argument: Expression, type: Type) -> Expression:
-        """The column with the result of an aggregate function."""
-        wanted = Merged(Merge(kind, type), argument)
-        if wanted not in self.merges:
-            self.merges.append(wanted)
-        return ("col", len(WINDOW_COLUMNS) + len(self.keys) + self.merges.index(wanted))
-
+from speck.sql.operators import MOST_DIGITS
+from speck.sql.program import Expression
+from speck.sql.scope import Aggregates, Faulty, Scope, Visible, aggregated, filtered, has_aggregates
+from speck.sql.types import Type
 
 _COMPARED = {"EQ": "eq", "NEQ": "ne", "LT": "lt", "LTE": "le", "GT": "gt", "GTE": "ge"}
 _SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -108,6 +47,7 @@ _CALLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "StrPosition": ("position", ("this", "substr")),
 }
 _SAME = {"Coalesce": "coalesce", "Nullif": "nullif", "Greatest": "greatest", "Least": "least"}
+RANKS = {"Rank": "RANK", "RowNumber": "ROW_NUMBER"}  # by the classes of sqlglot
 _MERGES = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max", "Avg": "avg"}
 
 
@@ -152,7 +92,7 @@ class Expressions:
 
     def _key(self, node: exp.Expression) -> Bound | None:
         """The key of the aggregation that an expression is, if it is one."""
-        if self.aggregates is None or self.inner is None or _has_aggregates(node):
+        if self.aggregates is None or self.inner is None or has_aggregates(node):
             return None
         try:
             return self.aggregates.key(self.inner.key(node))
@@ -196,8 +136,8 @@ class Expressions:
     def _literal(self, node: exp.Expression) -> Bound:
         text = node.name
         if node.args["is_string"]:
-            return _text(text)
-        return _value_of(text, node)
+            return text_constant(text)
+        return number_constant(text, node)
 
     def _boolean(self, node: exp.Expression) -> Bound:
         return Bound(("lit", "boolean", bool(node.this)), Type.BOOLEAN, False)
@@ -215,10 +155,10 @@ class Expressions:
         if isinstance(value, bool):
             return Bound(("lit", "boolean", value), Type.BOOLEAN, False)
         if isinstance(value, int):
-            return _value_of(str(value), node)
+            return number_constant(str(value), node)
         if isinstance(value, float):
             return Bound(("lit", "double", value + 0.0), Type.DOUBLE, False)
-        return _text(str(value))
+        return text_constant(str(value))
 
     def _paren(self, node: exp.Expression) -> Bound:
         return self.bind(node.this)
@@ -264,7 +204,7 @@ class Expressions:
         )
 
     def _comparable(self, one: Bound, other: Bound, sign: str, node: exp.Expression) -> list[Bound]:
-        found = unified(_timed([one, other], node))
+        found = unified(timed([one, other], node))
         if found is None:
             shown = f"{one.shown_type} {sign} {other.shown_type}"
             raise Faulty(f"the operands of {sign} do not fit: {shown} (expected one type)", node)
@@ -277,7 +217,7 @@ class Expressions:
 
     def _in(self, node: exp.Expression) -> Bound:
         operands = [self.bind(node.this), *map(self.bind, node.expressions)]
-        found = unified(_timed(operands, node))
+        found = unified(timed(operands, node))
         if found is None:
             types = ", ".join(dict.fromkeys(each.shown_type for each in operands))
             raise Faulty(f"the values of IN are of several types: {types} (expected one type)", node)
@@ -361,7 +301,7 @@ class Expressions:
 
     def _same(self, name: str, node: exp.Expression) -> Bound:
         given = [node.this, *([node.expression] if name == "nullif" else node.expressions)]
-        values = _timed([self.bind(each) for each in given], node)
+        values = timed([self.bind(each) for each in given], node)
         found = self._unified(name.upper(), values, node)
         nullable = name == "nullif" or all(each.nullable for each in found)
         return Bound((name, *(each.expression for each in found)), common_type(values), nullable)
@@ -391,6 +331,13 @@ class Expressions:
         right = f"did you mean {near[0].upper()}?" if near else OWN_FUNCTION
         raise Faulty(f"the function {node.name} is not offered ({right})", node)
 
+    def _over(self, node: exp.Expression) -> Bound:
+        if isinstance(node, exp.Window):
+            right = "expected it alone, with AS name; a SELECT around it can use that"
+            raise Faulty(f"{RANKS[type(node.this).__name__]} does not fit in an expression ({right})", node)
+        right = "expected OVER (PARTITION BY window_start, window_end ORDER BY ...)"
+        raise Faulty(f"{RANKS[type(node).__name__]} has no OVER ({right})", node)
+
     def _extract(self, node: exp.Expression) -> Bound:
         part, time = node.this.name.lower(), self._of_type(node.expression, Type.TIMESTAMP, "EXTRACT")
         if part == "epoch":
@@ -408,8 +355,8 @@ class Expressions:
         return Bound(("trunc", ("lit", "string", unit), time.expression), Type.TIMESTAMP)
 
     def _cast(self, node: exp.Expression) -> Bound:
-        to, bound = _cast_type(node), self.bind(node.this)
-        if (constant := _constant_time(node, to)) is not None:
+        to, bound = cast_type(node), self.bind(node.this)
+        if (constant := time_constant(node, to)) is not None:
             return constant
         if (found := widened(bound, to)) is not None:
             return found
@@ -444,7 +391,7 @@ class Expressions:
             argument = Bound(("lit", "bigint", 1), Type.BIGINT, False)
         else:
             argument = self.inner.bind(call.this)
-        return _aggregated(self.aggregates, kind, _filtered(argument, condition), call)
+        return aggregated(self.aggregates, kind, filtered(argument, condition), call)
 
     _others: Mapping[str, Callable[[Expressions, exp.Expression], Bound]] = field(init=False, repr=False)
 
@@ -467,6 +414,8 @@ Expressions._others = {
     "Cast": Expressions._cast,
     "TryCast": Expressions._cast,
     "Anonymous": Expressions._named,
+    "Window": Expressions._over,
+    **dict.fromkeys(RANKS, Expressions._over),
     "Extract": Expressions._extract,
     "TimestampTrunc": Expressions._trunc,
 }
@@ -478,32 +427,6 @@ _HINTS = {
 }
 
 
-def _has_aggregates(node: exp.Expression) -> bool:
-    return any(node.find_all(exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg))
-
-
-def _aggregated(aggregates: Aggregates, kind: str, argument: Bound, node: exp.Expression) -> Bound:
-    """The result of an aggregate function, over the merges that there are: COUNT, SUM, MIN and MAX."""
-    if kind == "count":
-        return Bound(_counted(aggregates, argument), Type.BIGINT, False)
-    if argument.type is None or (kind in ("sum", "avg") and not argument.type.numeric):
-        raise Faulty(f"{kind.upper()} does not take {argument.shown_type} (expected a number)", node)
-    if kind == "avg":
-        total = widened(argument, Type.DOUBLE) or argument
-        summed = aggregates.merged("sum", total.expression, Type.DOUBLE)
-        return Bound(("div_d", summed, ("double", _counted(aggregates, argument))), Type.DOUBLE)
-    type = Type.BIGINT if argument.type is Type.INT and kind == "sum" else argument.type
-    nullable = argument.nullable or type is Type.DOUBLE
-    return Bound(aggregates.merged(kind, argument.expression, type), type, nullable)
-
-
-def _counted(aggregates: Aggregates, argument: Bound) -> Expression:
-    """The count of the values that are not NULL."""
-    if not argument.nullable:
-        return aggregates.merged("count", ("lit", "bigint", 1), Type.BIGINT)
-    return aggregates.merged("count", argument.expression, argument.type or Type.STRING)
-
-
 def _flat(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
     """The operands of a chain of ANDs or of ORs."""
     found, rest = [], node
@@ -513,59 +436,5 @@ def _flat(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expressi
     return [rest, *reversed(found)]
 
 
-def _text(text: str) -> Bound:
-    return Bound(("lit", "string", text), Type.STRING, False)
-
-
-def _value_of(text: str, node: exp.Expression) -> Bound:
-    """The value of a number as it is written."""
-    if text.lstrip("-").isdecimal():
-        if LOWEST <= (number := int(text)) <= HIGHEST:
-            return Bound(("lit", "bigint", number), Type.BIGINT, False)
-    elif (double := double_of_text(text)) is not None:
-        return Bound(("lit", "double", double), Type.DOUBLE, False)
-    raise Faulty(f"{text[:40]} is no number of 64 bits", node)
-
-
 def _is_whole(bound: Bound) -> bool:
     return bound.type is not None and bound.type.whole
-
-
-def _timed(values: list[Bound], node: exp.Expression) -> list[Bound]:
-    """The values, constant texts among them as timestamps if another one is a timestamp."""
-    if not any(each.type is Type.TIMESTAMP for each in values):
-        return values
-    return [_time(each, node) if _is_text(each) else each for each in values]
-
-
-def _is_text(bound: Bound) -> bool:
-    return bound.type is Type.STRING and bound.expression[0] == "lit"
-
-
-def _time(bound: Bound, node: exp.Expression) -> Bound:
-    if (time := times.time_of(str(bound.expression[2]))) is None:
-        right = "expected a text such as '2026-01-31T12:00:00Z'"
-        raise Faulty(f"{bound.expression[2]!r} is no timestamp ({right})", node)
-    return Bound(("lit", "timestamp", time), Type.TIMESTAMP, False)
-
-
-def _constant_time(node: exp.Expression, to: Type) -> Bound | None:
-    """A constant timestamp, as ``TIMESTAMP '2026-01-31'``."""
-    literal = node.this
-    if to is not Type.TIMESTAMP or not isinstance(literal, exp.Literal) or not literal.args["is_string"]:
-        return None
-    return _time(_text(literal.name), node)
-
-
-def _cast_type(node: exp.Expression) -> Type:
-    name = node.args["to"].this.value.lower()
-    if (found := NAMES.get(name)) is None:
-        raise Faulty(f"the type {name.upper()} is not offered (expected {', '.join(Type)})", node)
-    return found
-
-
-def _filtered(argument: Bound, condition: Bound | None) -> Bound:
-    if condition is None:
-        return argument
-    null = ("lit", str(argument.type or Type.STRING), None)
-    return Bound(("case", condition.expression, argument.expression, null), argument.type)

@@ -49,11 +49,7 @@ def decoder(read: Input) -> Callable[[str, bytes], Row]:
     parts = list(zip(read.columns, read.positions, strict=True))
 
     def decode(topic: str, content: bytes) -> Row:
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
-            raise UnparsableMessage("it is not UTF-8") from None
-        found = fields(text, read)
+        found = fields(_text(content), read)
         return [
             topic if at == TOPIC_POSITION else _value(column, each)
             for (column, at), each in zip(parts, found, strict=True)
@@ -62,11 +58,27 @@ def decoder(read: Input) -> Callable[[str, bytes], Row]:
     return decode
 
 
-def _json_fields(text: str, read: Input) -> list[Any]:
+def _text(content: bytes) -> str:
     try:
-        data = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_not_finite)
+        return content.decode()
+    except UnicodeDecodeError:
+        raise UnparsableMessage("it is not UTF-8") from None
+
+
+def json_of(content: bytes) -> Any:
+    """The data of a message of JSON; :func:`scalar` reads its values.  Raises :class:`UnparsableMessage`."""
+    return _json(_text(content))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_not_finite)
     except (ValueError, RecursionError):
         raise UnparsableMessage("it is not JSON") from None
+
+
+def _json_fields(text: str, read: Input) -> list[Any]:
+    data = _json(text)
     if not isinstance(data, dict):
         raise UnparsableMessage("it is no object of JSON")
     return [data.get(each.name) for each in read.columns]
@@ -120,14 +132,23 @@ def _value(column: Column, field: Any) -> Value:
         if column.nullable:
             return None
         raise UnparsableMessage(f"column {column.name!r} is missing or null (expected {column.written_type})")
-    try:
-        value = _READERS[column.type](column, field)
-    except (TypeError, ValueError):
-        value = None
+    value = _read(column, field)
     if value is None:
         reason = f"column {column.name!r} is {_shown(field)} (expected {column.written_type})"
         raise UnparsableMessage(reason)
     return value
+
+
+def scalar(type: Type, field: Any) -> Value:
+    """The value of a field of JSON; ``None`` if it is of another type."""
+    return _read(Column("", type), field)
+
+
+def _read(column: Column, field: Any) -> Value:
+    try:
+        return _READERS[column.type](column, field)
+    except (TypeError, ValueError):
+        return None
 
 
 def _shown(field: Any) -> str:

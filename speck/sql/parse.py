@@ -65,6 +65,11 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
         "Max": "this",
         "Avg": "this",
         "Filter": "this expression",
+        "Window": "this partition_by order over",
+        "Rank": "",
+        "RowNumber": "",
+        "Order": "expressions",
+        "Ordered": "this desc nulls_first",
         "Anonymous": "this expressions",
         "Coalesce": "this expressions",
         "Nullif": "this expression",
@@ -103,15 +108,16 @@ _INSTEAD: Mapping[str, str] = {
     "Join": "joins are not offered: one query reads one table",
     "joins": "joins are not offered: one query reads one table",
     "laterals": "joins are not offered: one query reads one table",
-    "Order": "ORDER BY is not offered: a stream has no end at which it could be sorted",
-    "order": "ORDER BY is not offered: a stream has no end at which it could be sorted",
+    "order": "ORDER BY is offered in OVER only: a stream has no end at which it could be sorted",
     "limit": "LIMIT is not offered: a stream has no end; filter by a condition",
     "offset": "OFFSET is not offered: a stream has no end; filter by a condition",
     "Union": "UNION is not offered: read several topics by a topic filter",
     "Except": "EXCEPT is not offered: filter by a condition",
     "Intersect": "INTERSECT is not offered: filter by a condition",
     "with_": "WITH is not offered: write the query in FROM (SELECT ...)",
-    "Window": "OVER is not offered: aggregate in TUMBLE or HOP",
+    "Window": "OVER is offered for RANK and ROW_NUMBER: aggregate in TUMBLE or HOP",
+    "DenseRank": "DENSE_RANK is not offered: use RANK or ROW_NUMBER",
+    "spec": "frames of OVER are not offered: RANK and ROW_NUMBER have none",
     "windows": "WINDOW is not offered: aggregate in TUMBLE or HOP",
     "qualify": "QUALIFY is not offered: filter by WHERE around FROM (SELECT ...)",
     "Exists": "subqueries in conditions are not offered: a second job can filter by a typed topic",
@@ -263,8 +269,10 @@ def _refused(tree: exp.Expr, source: Text) -> Iterator[SqlFault]:
             yield source.fault(f"the expression is too long (at most {_MOST_NODES} operands in one)", node)
             return
         name = type(node).__name__
-        if (parts := _ALLOWED.get(name)) is None:
-            yield source.fault(_refusal(node), node)
+        over = isinstance(node, exp.Window) and not isinstance(node.this, exp.Rank | exp.RowNumber)
+        if over or (parts := _ALLOWED.get(name)) is None:
+            known = over and type(node.this).__name__ in _INSTEAD
+            yield source.fault(_refusal(node.this if known else node), node)
             continue
         given = {key: value for key, value in node.args.items() if value not in (None, False, [])}
         for key in given.keys() - parts - _IGNORED:

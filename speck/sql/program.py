@@ -16,6 +16,8 @@ from typing import Any
 from speck.sql.types import Column, Type, Unit
 
 VERSION = 1
+PART_VERSION = 2  # of a query in parts or with ranks, of which an older connector would miss some
+FRAME = "frame"  # the format of the messages between the parts of a query
 Expression = tuple[Any, ...]
 
 
@@ -59,10 +61,50 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """The place of a row behind windows among those with the same ``partition``: ``rank`` or ``row_number``.
+
+    ``order`` are the expressions by which they are sorted, each with ``desc`` and ``nulls_first``.
+    """
+
+    kind: str
+    partition: tuple[Expression, ...]
+    order: tuple[tuple[Expression, bool, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """The frames that an input job of a query writes, behind the operators of its ``cut``.
+
+    ``time`` is the index of the event time among the columns of the input; ``step_ms`` the slide of the
+    query's windows, in which the progress is sent without a row.
+    """
+
+    cut: str
+    time: int
+    step_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """The frames that the rest of a query reads: rows of each of ``inputs``, behind any cut.
+
+    ``kept`` are the indexes of the columns behind the condition, ``computed`` those of the program's columns
+    that are no constants.
+    """
+
+    inputs: tuple[str, ...]
+    kept: tuple[int, ...]
+    computed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A query: rows of ``input`` that fulfil ``where``, the ``columns`` of them, then perhaps ``windows``.
 
     Behind windows, ``having`` and ``select`` are over their rows; without them ``columns`` are the result.
+    ``rank`` adds a column to the rows that fulfil ``having``, and ``keep`` is the condition behind it.
+    A part of a query has ``sends`` or ``takes`` (:mod:`speck.sql.cuts`).
     """
 
     input: Input
@@ -73,6 +115,15 @@ class Program:
     select: tuple[Expression, ...]
     format: str
     output: tuple[Column, ...]
+    sends: Sends | None = None
+    takes: Takes | None = None
+    rank: Rank | None = None
+    keep: Expression | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """True for a part of a query, whose windows are over totals instead of values."""
+        return self.sends is not None or self.takes is not None
 
     def to_json(self) -> str:
         """The program as canonical JSON."""
@@ -81,8 +132,12 @@ class Program:
     def to_dict(self) -> dict[str, Any]:
         """The program as plain data."""
         windows = None if self.windows is None else dataclasses.asdict(self.windows)
-        return {
-            "version": VERSION,
+        later: dict[str, Any] = {
+            name: dataclasses.asdict(part) for name in _LATER if (part := getattr(self, name))
+        }
+        later |= {} if self.rank is None else {"keep": self.keep}
+        return later | {
+            "version": PART_VERSION if later else VERSION,
             "input": {
                 "format": self.input.format,
                 "columns": [
@@ -104,9 +159,10 @@ class Program:
     def from_json(cls, text: str) -> Program:
         """The inverse of :meth:`to_json`.  Raises :class:`ValueError` for one of a later version."""
         data = json.loads(text)
-        if data["version"] != VERSION:
-            raise ValueError(f"the query has version {data['version']} (expected {VERSION})")
+        if data["version"] not in (VERSION, PART_VERSION):
+            raise ValueError(f"the query has version {data['version']} (expected at most {PART_VERSION})")
         read, windows = data["input"], data["windows"]
+        sends, takes, rank = (data.get(each) for each in _LATER)
         return cls(
             input=Input(
                 read["format"],
@@ -121,7 +177,14 @@ class Program:
             select=tuple(map(_expression, data["select"])),
             format=data["format"],
             output=tuple(map(_column_of, data["output"])),
+            sends=None if sends is None else Sends(**sends),
+            takes=None if takes is None else Takes(**{name: tuple(each) for name, each in takes.items()}),
+            rank=None if rank is None else Rank(**{name: _expression(each) for name, each in rank.items()}),
+            keep=_expression(data.get("keep")),
         )
+
+
+_LATER = ("sends", "takes", "rank")  # in the form of a query that has them
 
 
 def _column(column: Column) -> dict[str, Any]:

@@ -25,6 +25,8 @@ def state_faults(before: Program, after: Program) -> Iterator[str]:
     keys = [_keys(each) for each in (before, after)]
     if keys[0] != keys[1]:
         yield f"the keys change from ({', '.join(keys[0])}) to ({', '.join(keys[1])})"
+    if (before.rank is None) != (after.rank is None):
+        yield f"the query {'gets' if before.rank is None else 'loses'} its rank"
     totals = [_totals(each) for each in (before, after)]
     if totals[0] != totals[1]:
         yield f"the totals change from ({', '.join(totals[0])}) to ({', '.join(totals[1])})"

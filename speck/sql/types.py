@@ -38,6 +38,9 @@ class Unit(StrEnum):
 
 
 FORMATS = ("json", "csv")
+# The cuts of queries: up to which operator input jobs work.
+CUTS = COLUMNS, FILTER, ROWS, PARTIALS = ("columns", "filter", "rows", "partials")
+NO_CUT = "none"
 WINDOW_COLUMNS = ("window_start", "window_end")
 TOPIC = "topic"  # the column of each table with the topic of its message
 
@@ -76,7 +79,7 @@ class Contract:
     """The form of the messages of a topic (or of those that match a filter), as the table ``name``.
 
     ``event_time`` is the column by which rows are ordered in time, ``watermark_ms`` the time by which a row
-    may lag the newest one.
+    may lag the newest one, ``sites`` the names of those at whose brokers the messages are published.
     """
 
     topic: str
@@ -85,6 +88,7 @@ class Contract:
     columns: tuple[Column, ...]
     event_time: str | None = None
     watermark_ms: int | None = None
+    sites: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column | None:
         """The column of this name, without regard to case."""

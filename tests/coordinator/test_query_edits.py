@@ -10,6 +10,7 @@ from speck.coordinator.planning.query_edits import query_notes, refused_queries
 from speck.core.job import Job
 from speck.core.plan import Deployed
 from speck.sql.bind import bind
+from speck.sql.cuts import form_of, input_of, rest_of
 from speck.sql.types import Contract, column_of
 from testbed.benches.examples import job
 
@@ -62,6 +63,10 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     "another aggregate": (edited("COUNT(*)", "SUM(v)"), "from (COUNT(1) bigint) to (SUM(v) bigint)"),
     "the argument of an aggregate": (edited("COUNT(*)", "COUNT(v)"), "to (COUNT(v) bigint)"),
     "one more aggregate": (edited("AS n", "AS n, MAX(v) AS most"), "the totals change"),
+    "a rank": (
+        edited("AS n", "AS n, RANK() OVER (PARTITION BY window_start, window_end ORDER BY k) AS place"),
+        "the query gets its rank",
+    ),
     "no windows": ("SELECT k, v AS n FROM t", "the query loses its windows"),
 }
 
@@ -148,3 +153,63 @@ def test_messages_that_wait_in_the_old_form_are_considered() -> None:
 
 def test_jobs_without_queries_are_not_looked_at() -> None:
     assert refused_queries({"a": job("a")}, {"a": Deployed(job("a"))}, [job("b", "out", "in")]) == []
+
+
+# --- parts of a query with a cut
+
+
+def parts(text: str = COUNT, cut: str = "columns", **fields: object) -> dict[str, Job]:
+    program = bind(text, TABLES).program
+    topics = f"speck/sql/q/{form_of(program)}"
+    described = {"of": "q", "role": "input", "input": "t-a", "program": input_of(program, cut).to_json()}
+    rest = {"of": "q", "role": "rest", "program": rest_of(program, ["t-a"]).to_json()}
+    return {
+        "q.t-a": job("q.t-a", "in", f"{topics}/t-a", query=described, **fields),
+        "q.rest": job("q.rest", f"{topics}/+", "counts", query=rest, **fields),
+    }
+
+
+def faults_of_parts(before: Mapping[str, Job], after: Mapping[str, Job]) -> list[str]:
+    stored = {name: Deployed(each) for name, each in before.items()}
+    return [each.message for each in refused_queries(after, stored, [])]
+
+
+WHERE = edited("GROUP BY", "WHERE v > 3 GROUP BY")
+
+
+def test_another_cut_changes_an_input_job_alone() -> None:
+    before, after = parts(WHERE), parts(WHERE, "filter")
+    assert before["q.rest"] == after["q.rest"] and before["q.t-a"] != after["q.t-a"]
+    assert faults_of_parts(before, after) == []
+
+
+def test_a_condition_with_another_column_changes_the_topic_between_the_jobs() -> None:
+    before, after = parts(WHERE), parts(WHERE.replace("v > 3", "v > 3 AND w > 3"))
+    assert before["q.rest"].source_topic != after["q.rest"].source_topic
+    assert faults_of_parts(before, after) == []
+    same = parts(WHERE.replace("v > 3", "v > 4"))
+    assert before["q.rest"].source_topic == same["q.rest"].source_topic
+
+
+def test_the_state_of_panes_has_no_other_form() -> None:
+    (message,) = faults_of_parts(parts(cut="partials"), parts())
+    assert "the query loses its windows" in message
+    (message,) = faults_of_parts(parts(), parts(cut="partials"))
+    assert "the query gets its windows" in message
+    assert faults_of_parts(parts(), parts(cut="partials", upgrade="stateless")) == []
+
+
+def test_the_first_cut_and_the_last_one_have_other_jobs_for_the_state() -> None:
+    whole = {"q": sql_job("q", COUNT)}
+    (message,) = faults_of_parts(whole, parts())
+    assert message.startswith("the query gets a cut: the state is that of 'q' (expected as before")
+    (message,) = faults_of_parts(parts(), whole)
+    assert message.startswith("the query loses its cut: the state is that of 'q.rest' (expected as before")
+    assert faults_of_parts(whole, parts(upgrade="stateless")) == []
+    assert faults_of_parts(parts(), {"q": sql_job("q", COUNT, upgrade="stateless")}) == []
+
+
+def test_a_query_does_not_read_the_frames_of_another_one() -> None:
+    reader = sql_job("r", "SELECT k FROM t", "speck/sql/#", "elsewhere")
+    (message,) = faults_of_parts({}, parts() | {"r": reader})
+    assert "which job 'r' reads: its messages are frame (expected json)" in message

@@ -316,7 +316,11 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/readyz"),
         ("GET", "/metrics"),
     }
-    job = document["components"]["schemas"]["Job"]["properties"]
+    schema = document["components"]["schemas"]["Job"]
+    assert schema["required"] == ["job_name", "sink_topic"]
+    needed = ["entry_class", "job_path", "source_topic"]  # a query gives them
+    assert schema["anyOf"] == [{"required": ["sql"]}, {"required": needed}]
+    job = schema["properties"]
     assert {"job_name", "spe_address", "upgrade", "labels"} <= set(job)
     assert job["upgrade"]["enum"] == ["stateful", "stateless", None]  # null: as if left out
 

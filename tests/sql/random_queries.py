@@ -217,3 +217,33 @@ windowed = st.builds(
     ),
     _grouped_rows,
 )
+
+
+def _ranked(case: Case, kind: str, orders: list[tuple[str, str]], most: int) -> Case:
+    """The best rows of each window, by columns that have several values and NULLs."""
+    listed = ", ".join(f"c{at} {direction} NULLS {nulls}" for at, (direction, nulls) in enumerate(orders))
+    order = f"{listed}, g NULLS FIRST" if kind == "ROW_NUMBER" else listed
+    own = case.own.replace("SELECT ", "SELECT window_start, window_end, ", 1)
+    rank = f"{kind}() OVER (PARTITION BY {{}} ORDER BY {order}) AS place"
+    columns = ", ".join(["w", "g", "place", *(f"c{at}" for at in range(len(orders)))])
+    inner = ", ".join(["w", "g", *(f"c{at}" for at in range(len(orders)))])
+    own = f"SELECT {inner}, {rank.format('window_start, window_end')} FROM ({own})"
+    duck = f"SELECT {inner}, {rank.format('w')} FROM ({case.duck})"
+    return Case(
+        f"SELECT {columns} FROM ({own}) WHERE place <= {most}",
+        f"SELECT {columns} FROM ({duck}) WHERE place <= {most}",
+        case.rows,
+    )
+
+
+ranked = st.builds(
+    _ranked,
+    windowed,
+    st.sampled_from(("RANK", "ROW_NUMBER")),
+    st.lists(
+        st.tuples(st.sampled_from(("ASC", "DESC")), st.sampled_from(("FIRST", "LAST"))),
+        min_size=1,
+        max_size=2,
+    ),
+    st.integers(1, 2),
+)

@@ -32,6 +32,7 @@ TABLES = {
 }
 TUMBLE = "TUMBLE(readings, time, INTERVAL '10' SECOND)"
 BOUNDS = "GROUP BY window_start, window_end"
+PARTITION = "PARTITION BY window_start, window_end"
 
 
 def program(text: str, **arguments: object) -> Program:
@@ -59,7 +60,7 @@ REFUSED = {
     "SELECT x.town FROM readings": "'x' is no table here",
     "SELECT town FROM readings, untimed": "joins are not offered",
     "SELECT town FROM readings JOIN untimed ON n = lanes": "joins are not offered",
-    "SELECT town FROM readings ORDER BY town": "ORDER BY is not offered",
+    "SELECT town FROM readings ORDER BY town": "ORDER BY is offered in OVER only",
     "SELECT town FROM readings LIMIT 3": "LIMIT is not offered",
     "WITH x AS (SELECT 1) SELECT * FROM x": "WITH is not offered",
     "SELECT town FROM readings UNION SELECT town FROM readings": "UNION is not offered",
@@ -69,7 +70,27 @@ REFUSED = {
     "SELECT java_method('a', 'b') AS x FROM readings": "the function java_method is not offered",
     "SELECT NOW() AS x FROM readings": "queries have no clock",
     "SELECT RANDOM() AS x FROM readings": "RANDOM is not offered",
-    "SELECT COUNT(*) OVER (PARTITION BY town) AS n FROM readings": "OVER is not offered",
+    "SELECT COUNT(*) OVER (PARTITION BY town) AS n FROM readings": "OVER is offered for RANK",
+    "SELECT DENSE_RANK() OVER (ORDER BY town) AS n FROM readings": "DENSE_RANK is not offered",
+    "SELECT RANK() AS n FROM readings": "RANK has no OVER",
+    "SELECT RANK() OVER (PARTITION BY time, town ORDER BY lanes) AS n FROM readings": (
+        "RANK is not of the rows of a window (expected it behind an aggregation"
+    ),
+    f"SELECT RANK() OVER (PARTITION BY window_start ORDER BY COUNT(*)) AS n FROM {TUMBLE} {BOUNDS}": (
+        "expected PARTITION BY window_start, window_end"
+    ),
+    f"SELECT RANK() OVER ({PARTITION}) AS n FROM {TUMBLE} {BOUNDS}": "RANK has no ORDER BY",
+    f"SELECT RANK() OVER ({PARTITION} ORDER BY COUNT(*)) + 1 AS n FROM {TUMBLE} {BOUNDS}": (
+        "RANK does not fit in an expression"
+    ),
+    f"SELECT RANK() OVER ({PARTITION} ORDER BY 1 ROWS 2 PRECEDING) AS n FROM {TUMBLE} {BOUNDS}": (
+        "frames of OVER are not offered"
+    ),
+    f"SELECT ROW_NUMBER() OVER ({PARTITION} ORDER BY COUNT(*)) AS n FROM {TUMBLE} {BOUNDS}, town": (
+        "the order of ROW_NUMBER leaves rows without a place of their own (expected all keys"
+    ),
+    f"SELECT RANK() OVER ({PARTITION} ORDER BY COUNT(*)) AS n, "
+    f"ROW_NUMBER() OVER ({PARTITION} ORDER BY COUNT(*)) AS m FROM {TUMBLE} {BOUNDS}": "a second rank",
     "SELECT town[1] AS x FROM readings": "BRACKET is not offered",
     "SELECT CAST(town AS bigint) AS n FROM readings": "expected TRY_CAST(x AS bigint)",
     "SELECT CAST(lanes AS int) AS n FROM readings": "expected bigint",
@@ -156,8 +177,8 @@ def test_a_stored_program_is_read_again() -> None:
 
 
 def test_a_program_of_a_later_version_is_refused() -> None:
-    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":2')
-    with pytest.raises(ValueError, match="version 2 "):
+    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":3')
+    with pytest.raises(ValueError, match="version 3 "):
         Program.from_json(text)
 
 

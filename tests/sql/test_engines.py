@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -11,8 +12,10 @@ from binders.flink import QUERIES
 from speck.binder import installed
 from speck.coordinator import Services, build
 from speck.core.inventory import Inventory
+from speck.core.plan import Plan
 from speck.core.settings import Settings
-from speck.schema.compositions import load_composition
+from speck.schema.compositions import Loaded, load_composition
+from speck.schema.queries import queries_of
 from speck.sql.evaluate import Outcome, evaluate
 from speck.sql.program import Program
 from speck.store import Store
@@ -55,6 +58,10 @@ QUERIES_OF_TEST = {
     "MIN(note) AS first, MAX(rate) AS best, AVG(price) AS mean, COUNT(rate) AS rated "
     "FROM HOP(bids, time, INTERVAL '2' SECOND, INTERVAL '4' SECOND) "
     "GROUP BY window_start, window_end, auction, note HAVING COUNT(*) >= 1",
+    "best": "SELECT window_end, auction, n FROM (SELECT window_start, window_end, auction, COUNT(*) AS n, "
+    "RANK() OVER (PARTITION BY window_start, window_end ORDER BY COUNT(*) DESC, SUM(price)) AS place "
+    "FROM HOP(bids, time, INTERVAL '2' SECOND, INTERVAL '4' SECOND) "
+    "GROUP BY window_start, window_end, auction) WHERE place <= 2",
     "all": "SELECT window_end, COUNT(*) FILTER (WHERE price > 3) AS n "
     "FROM TUMBLE(bids, time, INTERVAL '5' SECOND) GROUP BY window_start, window_end",
 }
@@ -88,16 +95,31 @@ class Bench:
     services: Services
     inventory: Inventory
     friend: MqttFriend
+    other: MqttFriend  # at the broker of site G
+    applied: set[str] = field(default_factory=set)  # names of compositions
 
     def apply(self, text: str) -> dict[str, Program]:
-        loaded = load_composition(
-            text, inventory=self.inventory, registry=installed(), root=(), default_name="sql-test"
-        )
-        operation, _ = user.apply(self.services.coordinator, loaded.composition)
-        assert operation.wait(PATIENCE)
-        assert operation.state == "succeeded", operation.to_dict()
+        loaded = self._load(text)
+        self._apply(loaded)
         jobs = loaded.composition.jobs.values()
         return {each.job_name: Program.from_json(str(each.query["program"])) for each in jobs}
+
+    def change(self, text: str) -> dict[str, str]:
+        """Apply a composition, and return the action on each of its jobs."""
+        plan = self._apply(self._load(text))
+        return {each.job.job_name: type(each).__name__.lower() for each in plan.actions}
+
+    def _load(self, text: str) -> Loaded:
+        return load_composition(
+            text, inventory=self.inventory, registry=installed(), root=(), default_name="sql-test"
+        )
+
+    def _apply(self, loaded: Loaded) -> Plan:
+        self.applied.add(loaded.composition.name)
+        operation, plan = user.apply(self.services.coordinator, loaded.composition)
+        assert operation.wait(PATIENCE)
+        assert operation.state == "succeeded", operation.to_dict()
+        return plan
 
     def received(self, topic: str) -> list[str]:
         return [value for name, value in list(self.friend.received) if name == topic]
@@ -110,20 +132,23 @@ def bench_fixture(
     flink_server: FlinkServer,
     site_brokers: dict[str, MosquittoServer],
 ) -> Iterator[Bench]:
-    broker = site_brokers["A"]
+    broker, remote = site_brokers["A"], site_brokers["B"]
     sites = {
         "S": one_site("S", spark_server.address, broker.address),
         "F": one_site("F", flink_server.address, broker.address),
+        "G": one_site("G", flink_server.address, remote.address),
     }
     inventory = Inventory(sites)
     with Store(tmp_path_factory.mktemp("sql") / "store") as store:
         services = build(store, installed(), inventory, Settings(period=0))
         services.coordinator.start()
-        friend = MqttFriend(broker.port, "+/+/+")
-        yield Bench(services, inventory, friend)
+        friend, other = MqttFriend(broker.port, "+/+/+"), MqttFriend(remote.port, "none/#")
+        bench = Bench(services, inventory, friend, other)
+        yield bench
         friend.close()
-        operation = user.delete_composition(services.coordinator, "sql-test")
-        operation.wait(PATIENCE)
+        other.close()
+        for name in bench.applied:
+            user.delete_composition(services.coordinator, name).wait(PATIENCE)
         services.coordinator.close()
 
 
@@ -153,3 +178,99 @@ def test_both_engines_give_the_rows_of_the_reference_and_park_what_does_not_fit(
 def reference(program: Program, messages: list[tuple[str, bytes]]) -> Outcome:
     """The results without the windows that the last message leaves open."""
     return evaluate(program, messages, end=False)
+
+
+# --- queries with a cut
+
+CUT_TOPICS = """
+name: sql-cuts
+topics:
+  cut/bid/+:
+    as: offers
+    at: [S, G]
+    schema:
+      time: timestamp(ms) not null
+      auction: bigint not null
+      price: bigint
+      rate: double
+      note: string
+    event_time: time
+    watermark: 1 s
+jobs:
+"""
+COUNTED = (
+    "SELECT * FROM (SELECT window_end, UPPER(note) AS note, COUNT(*) AS n, SUM(price) AS total, "
+    "MIN(rate) AS low, AVG(rate) AS mean, "
+    "RANK() OVER (PARTITION BY window_start, window_end ORDER BY COUNT(*) DESC) AS place "
+    "FROM HOP(offers, time, INTERVAL '2' SECOND, INTERVAL '4' SECOND) WHERE auction <> 3 "
+    "GROUP BY window_start, window_end, UPPER(note)) WHERE place <= 2"
+)
+HIGHEST = (
+    "SELECT window_end, MAX(price) AS best, COUNT(note) AS notes "
+    "FROM TUMBLE(offers, time, INTERVAL '5' SECOND) WHERE price > 1 GROUP BY window_start, window_end"
+)
+
+
+def cut_composition(counted: str, **highest: str) -> str:
+    others = "".join(f", {name}: {value}" for name, value in highest.items())
+    return (
+        f"{CUT_TOPICS}"
+        f'- {{job_name: counted, rest: F, cut: {counted}, sink_topic: out/cut/counted, sql: "{COUNTED}"}}\n'
+        f"- {{job_name: highest, rest: S, cut: {{offers-s: filter, offers-g: partials}}, "
+        f'sink_topic: out/cut/highest, sql: "{HIGHEST}"{others}}}\n'
+    )
+
+
+def offers(start: int, count: int) -> list[str]:
+    notes = (None, "abc", "a\u00e4\U0001f600", "b")
+    return [
+        json.dumps(
+            {
+                "time": 1_700_000_000_000 + 250 * each,
+                "auction": each % 4,
+                "price": each * 7 % 11 if each % 5 else None,
+                "rate": each / 8 if each % 3 else None,
+                "note": notes[each % 4 if each % 7 else 0],
+            }
+        )
+        for each in range(start, start + count)
+    ]
+
+
+LAST_OFFER = json.dumps({"time": 4_000_000_000_000, "auction": 3, "price": 0})
+
+
+def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_cuts(bench: Bench) -> None:
+    """Input jobs on Spark and on Flink, a rest on each; one query is cut elsewhere, one is restarted."""
+    before = cut_composition("columns")
+    after = cut_composition("{offers-s: rows, offers-g: filter}", on_error="skip")
+    queries = queries_of(before.encode(), ())
+    topic = "cut/bid/x"
+    senders = (bench.friend, bench.other)
+    sent: list[tuple[str, bytes]] = []
+
+    def send(start: int) -> None:
+        """Interleaved, so that the rows of both sites come within the watermark."""
+        found = offers(start, 40)
+        for side, sender in enumerate(senders):
+            sender.send(topic, found[side::2])
+        sent.extend((topic, each.encode()) for each in found)
+
+    bench.apply(before)
+    send(0)
+    actions = bench.change(after)
+    assert actions["counted.rest"] == "keep" and actions["counted.offers-s"] == "update"
+    assert actions["highest.rest"] == actions["highest.offers-g"] == "update"
+    send(40)
+    for sender in senders:
+        sender.send(topic, [LAST_OFFER])
+    sent.append((topic, LAST_OFFER.encode()))
+    for name, query in queries.items():
+        expected = evaluate(query.program, sent)
+        assert len(expected.messages) > 3 and not expected.late
+        got = eventually(
+            lambda topic=f"out/cut/{name}": sorted(bench.received(topic)),
+            lambda found, expected=expected: len(found) >= len(expected.messages),
+            PATIENCE,
+        )
+        assert got == sorted(expected.messages), name

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from speck.sql.bind import bind
 from speck.sql.evaluate import evaluate
-from tests.sql.random_queries import CONTRACT, Case, messages, stateless, windowed
+from tests.sql.random_queries import CONTRACT, Case, messages, ranked, stateless, windowed
 from tests.support.properties import tries
 
 duckdb = pytest.importorskip("duckdb")
@@ -58,4 +58,10 @@ def test_rows_are_those_of_duckdb(duck: object, case: Case) -> None:
 @tries(80)
 @given(case=windowed)
 def test_windows_are_those_of_duckdb(duck: object, case: Case) -> None:
+    compare(duck, case)
+
+
+@tries(60)
+@given(case=ranked)
+def test_ranks_are_those_of_duckdb(duck: object, case: Case) -> None:
     compare(duck, case)

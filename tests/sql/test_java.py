@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from binders.common.java import java
 from speck.sql.bind import bind
+from speck.sql.cuts import cuts_of, input_of, rest_of
 from speck.sql.evaluate import evaluate
 from speck.sql.program import Program
 from speck.sql.types import Contract, column_of
 from testbed import ROOT
-from tests.sql.random_queries import CONTRACT, Case, messages, stateless, windowed
+from tests.sql.random_queries import CONTRACT, Case, Text, conditions, messages, ranked, stateless, windowed
 from tests.support.properties import tries
 
 CLASSES = ROOT / "jars_and_apps" / "connectors" / "sql-core" / "target"
@@ -77,6 +78,44 @@ def test_rows_are_those_of_the_reference(runner: Java, case: Case) -> None:
 @given(case=windowed)
 def test_windows_are_those_of_the_reference(runner: Java, case: Case) -> None:
     compare(runner, bind(case.own, {"rows": CONTRACT}, format="csv").program, messages(case.rows))
+
+
+@tries(60)
+@given(case=ranked)
+def test_ranks_are_those_of_the_reference(runner: Java, case: Case) -> None:
+    compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
+
+
+@tries(60)
+@given(case=windowed, where=st.none() | conditions)
+def test_parts_are_those_of_the_reference(runner: Java, case: Case, where: Text | None) -> None:
+    text = case.own if where is None else case.own.replace(" GROUP BY", f" WHERE {where.own} GROUP BY")
+    program = bind(text, {"rows": CONTRACT}).program
+    frames = []
+    for cut in cuts_of(program):
+        part = input_of(program, cut)
+        compare(runner, part, messages(case.rows))
+        sent = evaluate(part, messages(case.rows)).messages
+        frames += [(f"speck/sql/q/0/{cut}", each.encode()) for each in sent]
+    compare(runner, rest_of(program, cuts_of(program)), frames)
+
+
+_frames = st.lists(
+    st.one_of(st.integers(-1, 5), st.sampled_from((0.5, 1e300, "x", "Infinity", None, True, [])))
+    | st.integers(-(2**64), 2**64),
+    max_size=8,
+).map(lambda each: json.dumps(each).encode())
+
+
+@tries(200)
+@given(found=st.lists(_frames | st.binary(max_size=6), max_size=8))
+def test_damaged_frames_are_refused_alike(runner: Java, found: list[bytes]) -> None:
+    text = (
+        "SELECT k, COUNT(*) AS n, SUM(d) AS sum FROM TUMBLE(rows, t, INTERVAL '10' SECOND) "
+        "GROUP BY window_start, window_end, k"
+    )
+    program = rest_of(bind(text, {"rows": CONTRACT}).program, ["a"])
+    compare(runner, program, [("speck/sql/q/0/a", content) for content in found])
 
 
 COLUMNS = {

@@ -10,7 +10,9 @@ import pytest
 from speck.cli import cli
 from speck.cli.render.values import changed_values
 from speck.errors import InvalidInput
+from speck.schema.queries import queries_of
 from speck.sql.bind import bind
+from speck.sql.cuts import input_of
 from testbed import ROOT
 from tests.sql.test_bind import TABLES
 from tests.support.docs_blocks import Block, blocks, steps
@@ -118,3 +120,20 @@ def test_a_job_without_a_query_is_named(folder: Path, arguments: tuple[str, ...]
 def test_rows_of_another_table_or_no_file_are_refused(rows: str) -> None:
     with pytest.raises(Exception, match=r"is not the table of the query|is no file"):
         run("sql", "try", "towns.yaml", "--rows", rows)
+
+
+def test_the_page_has_the_lines_of_a_plan_with_another_cut() -> None:
+    page = (ROOT / "docs" / "sql.md").read_text()
+    found = queries_of(next(each for each in files() if "cut" in each.notes["file"]).text.encode(), ())
+    forms = [{"program": input_of(found["q5"].program, cut).to_json()} for cut in ("columns", "filter")]
+    changes = list(changed_values({"field": "query", "before": forms[0], "after": forms[1]}))
+    assert [name for name, _, _ in changes] == ["query.columns", "query.cut", "query.filter"]
+    for name, before, after in changes:
+        assert f"{name}: {before or '(none)'} -> {after}\n" in page
+
+
+def test_explain_lists_the_cuts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sql", "explain", "cut.yaml") == 0
+    assert "  cuts     columns, filter, partials\n" in capsys.readouterr().out
+    assert run("sql", "explain", "towns.yaml") == 0
+    assert "cuts" not in capsys.readouterr().out

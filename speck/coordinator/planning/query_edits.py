@@ -29,6 +29,7 @@ def refused_queries(
 ) -> list[Fault]:
     """A fault for each query whose state, readers or writers do not fit it; ``others`` are jobs elsewhere."""
     faults = [fault for name, job in desired.items() for fault in _state_faults(job, stored.get(name))]
+    faults += _cut_faults(desired, stored)
     running = [each.job for name, each in stored.items() if each.started and name in desired]
     return [*faults, *_contract_faults(desired, others), *_handover_faults(desired, running)]
 
@@ -66,6 +67,29 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
         yield Fault(f"the windows cannot move between engines ({right})", job.job_name, "engine")
     for fault in state_faults(before, after):
         yield Fault(f"{fault}: the state does not fit it ({right})", job.job_name, "sql")
+
+
+def _cut_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
+    """A fault for each query with windows that gets its first cut, or loses it: other jobs have no state."""
+    right = "expected as before, another job_name, or 'upgrade: stateless': open windows are lost then"
+    rests = {str(each.job.query["of"]): name for name, each in stored.items() if _is_rest(each.job)}
+    for name, job in desired.items():
+        query, change = str(job.query.get("of", name)), "gets a" if _is_rest(job) else "loses its"
+        former = query if _is_rest(job) else rests.get(query) if query == name else None
+        if former is None or former not in stored or job.upgrade != "stateful":
+            continue
+        if _is_stateful(stored[former]):
+            message = f"the query {change} cut: the state is that of {former!r} ({right})"
+            yield Fault(message, name, "cut")
+
+
+def _is_rest(job: Job) -> bool:
+    return job.query.get("role") == "rest"
+
+
+def _is_stateful(deployed: Deployed) -> bool:
+    program = program_of(deployed.job)
+    return deployed.started and program is not None and program.windows is not None
 
 
 def _contract_faults(desired: Mapping[str, Job], others: Sequence[Job]) -> Iterator[Fault]:

@@ -92,6 +92,7 @@ def _complete(document: dict[str, Any], names: Mapping[tuple[str, str], str]) ->
     schemas.pop("PaginationMetadata", None)  # flask-smorest's own; no route has pages
     for name in _WRITTEN:
         _allow_null(schemas[name])
+    _need_code_or_query(schemas["Job"])
     return document
 
 
@@ -148,6 +149,13 @@ def _as_problem(response: dict[str, Any]) -> None:
     schema = content.get(_JSON, {}).get("schema", {})
     if schema.get("$ref", "").endswith("/Problem"):
         content[_PROBLEM] = content.pop(_JSON)
+
+
+def _need_code_or_query(job: dict[str, Any]) -> None:
+    """Require the fields that a query gives of a job without one alone."""
+    given = [name for name in job["required"] if name in JobSchema.by_query]
+    job["required"] = [name for name in job["required"] if name not in given]
+    job["anyOf"] = [{"required": ["sql"]}, {"required": given}]
 
 
 def _allow_null(schema: dict[str, Any]) -> None:

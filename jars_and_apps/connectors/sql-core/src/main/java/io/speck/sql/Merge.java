@@ -38,4 +38,9 @@ public record Merge(String kind, String type) {
     public Object merged(Object one, Object other) {
         return kind.equals("count") ? (Object) ((Long) one + (Long) other) : with(one, other);
     }
+
+    /** Returns the total of one value. */
+    Object of(Object value) {
+        return with(begin(), value);
+    }
 }

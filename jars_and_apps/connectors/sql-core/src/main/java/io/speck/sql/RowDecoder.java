@@ -39,7 +39,7 @@ final class RowDecoder {
         return row;
     }
 
-    private static String text(byte[] content) {
+    static String text(byte[] content) {
         try {
             return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(content)).toString();
         } catch (CharacterCodingException e) {
@@ -48,16 +48,19 @@ final class RowDecoder {
     }
 
     private static Map<?, ?> object(String text) {
-        Object data;
-        try {
-            data = JsonParser.parse(text);
-        } catch (IllegalArgumentException e) {
-            throw new UnparsableMessageException(e.getMessage());
-        }
-        if (data instanceof Map<?, ?> object) {
+        if (json(text) instanceof Map<?, ?> object) {
             return object;
         }
         throw new UnparsableMessageException("it is no object of JSON");
+    }
+
+    /** @throws UnparsableMessageException if the text is not JSON */
+    static Object json(String text) {
+        try {
+            return JsonParser.parse(text);
+        } catch (IllegalArgumentException e) {
+            throw new UnparsableMessageException(e.getMessage());
+        }
     }
 
     private void checkFields(List<String> fields) {
@@ -98,7 +101,8 @@ final class RowDecoder {
                 : text.substring(0, text.offsetByCodePoints(0, SHOWN)) + "...";
     }
 
-    private Object read(Column column, Object field) {
+    /** Returns the value of a field; null if it is of another type than the column. */
+    Object read(Column column, Object field) {
         switch (column.type()) {
             case "boolean":
                 return csv ? Expression.bool((String) field) : field instanceof Boolean ? field : null;

@@ -43,7 +43,7 @@ final class RowEncoder {
         return value instanceof Double number ? Numbers.text(number) : value.toString();
     }
 
-    private static String quoted(String text) {
+    static String quoted(String text) {
         StringBuilder found = new StringBuilder("\"");
         for (int at = 0; at < text.length(); at++) {
             char each = text.charAt(at);

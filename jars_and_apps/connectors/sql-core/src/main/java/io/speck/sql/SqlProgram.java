@@ -1,6 +1,7 @@
 package io.speck.sql;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -8,10 +9,11 @@ import java.util.Map;
 
 /**
  * A query as {@code speck.sql.program} writes it: rows that fulfil a condition, columns of them, perhaps windows, and
- * behind those a condition and columns once more.
+ * behind those a condition and columns once more. A part of a query sends {@link Frame frames}, or takes them.
  */
 public final class SqlProgram {
     private static final String VERSION = "1";
+    private static final String PART_VERSION = "2";
     private static final int CACHED = 64;
     /** The programs of this process, by their texts: rows name theirs. */
     private static final Map<String, SqlProgram> PROGRAMS = Collections.synchronizedMap(
@@ -31,6 +33,17 @@ public final class SqlProgram {
     private final Expression having;
     private final Expression[] select;
     private final RowEncoder encoder;
+    private final long watermark;
+    /** Of a part that sends frames; null for another program. */
+    private final Sends sends;
+    /** Of a part that takes frames; null for another program. */
+    private final FrameReader frames;
+    private final List<String> inputs = new ArrayList<>();
+    /** Of a query with ranks, which {@code keep} follows; null for another program. */
+    private final Ranks ranks;
+    private final Expression keep;
+    /** The columns behind the windows. */
+    private final List<Column> behind;
 
     /**
      * An aggregation in windows of event time. The rows before it are the time, the keys, and an argument of each
@@ -39,20 +52,50 @@ public final class SqlProgram {
     public record Windows(long sizeMillis, long slideMillis, long watermarkMillis, List<String> keys,
             List<Merge> merges) {}
 
+    /** The number of a cut, the index of the event time, and the step in which progress is sent without a row. */
+    private record Sends(int cut, int time, long stepMillis) {}
+
     private SqlProgram(Map<?, ?> data) {
-        if (!VERSION.equals(number(data.get("version")))) {
-            throw new IllegalArgumentException("the query has version " + number(data.get("version"))
-                    + ", and this connector knows " + VERSION + " (expected a connector of the server's version)");
+        String version = number(data.get("version"));
+        if (!VERSION.equals(version) && !PART_VERSION.equals(version)) {
+            throw new IllegalArgumentException("the query has version " + version + ", and this connector knows "
+                    + PART_VERSION + " (expected a connector of the server's version)");
         }
         Map<?, ?> input = (Map<?, ?>) data.get("input");
-        decoder = new RowDecoder((String) input.get("format"), Column.list(input.get("columns")));
+        List<Column> read = Column.list(input.get("columns"));
+        decoder = new RowDecoder((String) input.get("format"), read);
+        watermark = input.get("watermark_ms") == null ? 0 : Long.parseLong(number(input.get("watermark_ms")));
         where = Expression.of(data.get("where"));
         columns = expressions(data.get("columns"));
         windows = data.get("windows") == null ? null
-                : windows((Map<?, ?>) data.get("windows"), Long.parseLong(number(input.get("watermark_ms"))));
+                : windows((Map<?, ?>) data.get("windows"), watermark);
         having = Expression.of(data.get("having"));
         select = expressions(data.get("select"));
         encoder = new RowEncoder((String) data.get("format"), Column.list(data.get("output")));
+        sends = data.get("sends") instanceof Map<?, ?> found ? sends(found) : null;
+        frames = data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
+        ranks = data.get("rank") instanceof Map<?, ?> found ? new Ranks(found) : null;
+        keep = Expression.of(data.get("keep"));
+        behind = windows == null ? List.of() : behind(windows);
+        if (data.get("takes") instanceof Map<?, ?> found) {
+            ((List<?>) found.get("inputs")).forEach(each -> inputs.add((String) each));
+        }
+    }
+
+    private static List<Column> behind(Windows windows) {
+        List<Column> found = new ArrayList<>(List.of(FrameReader.WHOLE, FrameReader.WHOLE));
+        windows.keys().forEach(each -> found.add(FrameReader.column(each)));
+        windows.merges().forEach(each -> found.add(FrameReader.column(each.total())));
+        return found;
+    }
+
+    private static Sends sends(Map<?, ?> data) {
+        return new Sends(Frame.number((String) data.get("cut")), Integer.parseInt(number(data.get("time"))),
+                Long.parseLong(number(data.get("step_ms"))));
+    }
+
+    static int[] indexes(Object data) {
+        return ((List<?>) data).stream().mapToInt(each -> Integer.parseInt(number(each))).toArray();
     }
 
     /**
@@ -73,7 +116,7 @@ public final class SqlProgram {
         return value instanceof JsonParser.Number number ? number.text() : String.valueOf(value);
     }
 
-    private static Expression[] expressions(Object data) {
+    static Expression[] expressions(Object data) {
         List<Expression> found = new ArrayList<>();
         for (Object each : (List<?>) data) {
             found.add(Expression.of(each));
@@ -100,8 +143,23 @@ public final class SqlProgram {
         return windows;
     }
 
+    /** True for a part of a query, whose windows are over totals in the place of values. */
+    public boolean isPart() {
+        return sends != null || frames != null;
+    }
+
+    /** True for a part of a query that sends frames. */
+    public boolean sendsFrames() {
+        return sends != null;
+    }
+
+    /** Returns the names of the inputs of the rest of a query; none for another program. */
+    public List<String> inputs() {
+        return inputs;
+    }
+
     /**
-     * Returns the row of a message, for windows if there are any; null if the condition leaves it out.
+     * Returns the row of a message for the windows; null if the condition leaves it out.
      *
      * @throws UnparsableMessageException if it does not fit the contract of its topic
      */
@@ -110,26 +168,143 @@ public final class SqlProgram {
         return passes(where, row) ? all(columns, row) : null;
     }
 
+    /**
+     * Returns the message for a message, of a program without windows; null for none.
+     *
+     * @param sent the progress that the caller has sent before
+     * @throws UnparsableMessageException if it does not fit the contract of its topic
+     */
+    public String text(String topic, byte[] content, Watermarks sent) {
+        Object[] row = decoder.row(topic, content);
+        boolean passes = passes(where, row);
+        if (sends == null) {
+            return passes ? encoder.text(all(columns, row)) : null;
+        }
+        long progress = progress(row);
+        boolean moved = sent.advance("", progress);
+        if (passes) {
+            return Frame.text(sends.cut, progress, all(columns, row));
+        }
+        return moved ? Frame.text(Frame.NO_CUT, sent.mark()) : null;
+    }
+
+    private long progress(Object[] row) {
+        return (Long) row[sends.time] - watermark;
+    }
+
+    /** Returns what a part of a query knows of the progress of its inputs; a part that sends has one, without a name. */
+    public Watermarks watermarks() {
+        return new Watermarks(frames == null ? List.of("") : inputs,
+                windows == null ? (sends == null ? 1 : sends.stepMillis) : windows.slideMillis());
+    }
+
+    /**
+     * Returns the row of a message for the windows of a part of a query.
+     *
+     * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
+     */
+    public Frame frame(String topic, byte[] content) {
+        if (frames != null) {
+            return frames.frame(topic, content);
+        }
+        Object[] row = decoder.row(topic, content);
+        return new Frame("", progress(row), totals(row));
+    }
+
+    /** Returns the row before the windows with the totals of one that is read; null if the condition leaves it out. */
+    Object[] totals(Object[] row) {
+        return passes(where, row) ? totalsBehindCondition(row) : null;
+    }
+
+    Object[] totalsBehindCondition(Object[] row) {
+        return totalsOf(all(columns, row));
+    }
+
+    /** Puts the totals of a row before the windows in the place of its values. */
+    Object[] totalsOf(Object[] row) {
+        int first = row.length - windows.merges().size();
+        for (int at = first; at < row.length; at++) {
+            row[at] = windows.merges().get(at - first).of(row[at]);
+        }
+        return row;
+    }
+
+    /** Returns a row before the windows with those of its values that are constants. */
+    Object[] constants(int[] computed) {
+        Object[] row = new Object[columns.length];
+        for (int at = 0; at < row.length; at++) {
+            int place = at;
+            boolean constant = Arrays.stream(computed).noneMatch(each -> each == place);
+            row[at] = constant ? columns[at].of(row) : null;
+        }
+        return row;
+    }
+
+    /** Returns the message of a progress without a row. */
+    public static String progressText(long progress) {
+        return Frame.text(Frame.NO_CUT, progress);
+    }
+
     /** Returns the reason why a message does not fit the contract of its topic; null for one that does. */
     public String fault(String topic, byte[] content) {
         try {
-            decoder.row(topic, content);
+            if (frames == null) {
+                decoder.row(topic, content);
+            } else {
+                frames.frame(topic, content);
+            }
             return null;
         } catch (UnparsableMessageException e) {
             return e.getMessage();
         }
     }
 
-    /** Returns the text of a result; null if the condition behind the windows leaves it out. */
+    /** True for a query with ranks, whose results follow from all rows of a window: {@link #ranked}. */
+    public boolean ranks() {
+        return ranks != null;
+    }
+
+    /** Returns the message for a row behind the windows; null if the condition there leaves it out. */
     public String result(Object[] row) {
-        if (windows == null) {
-            return encoder.text(row);
+        if (sends != null) {
+            return Frame.text(sends.cut, (Long) row[0], all(select, row));
         }
+        return passes(having, finite(row)) ? encoder.text(all(select, row)) : null;
+    }
+
+    /** Returns the messages for the rows of a window. */
+    public List<String> ranked(List<Object[]> rows) {
+        List<Object[]> results = rows.stream().filter(each -> passes(having, finite(each))).toList();
+        List<String> found = new ArrayList<>();
+        for (Object[] row : ranks.ranked(results)) {
+            if (passes(keep, row)) {
+                found.add(encoder.text(all(select, row)));
+            }
+        }
+        return found;
+    }
+
+    /** Returns a row behind the windows as a text, to be kept until its window has all rows. */
+    public static String kept(Object[] row) {
+        return Frame.array(row);
+    }
+
+    /** Returns the row behind the windows that {@link #kept} has made a text of. */
+    public Object[] row(String kept) {
+        List<?> values = (List<?>) JsonParser.parse(kept);
+        Object[] row = new Object[behind.size()];
         for (int at = 0; at < row.length; at++) {
-            // A sum of doubles may have left their range.
+            row[at] = FrameReader.value(behind.get(at), values.get(at));
+        }
+        return row;
+    }
+
+    /** Changes the sums of doubles that have left their range to null. */
+    private static Object[] finite(Object[] row) {
+        for (int at = 0; at < row.length; at++) {
             row[at] = row[at] instanceof Double number ? Numbers.finite(number) : row[at];
         }
-        return passes(having, row) ? encoder.text(all(select, row)) : null;
+        return row;
     }
 
     private static boolean passes(Expression condition, Object[] row) {

@@ -15,7 +15,7 @@ import java.util.TreeMap;
 /**
  * Runs programs for the comparison with {@code speck.sql.evaluate}, which starts it from Python. A line of input is
  * {@code {"program": TEXT, "messages": [[TOPIC, BASE64], ...]}}; the line of output for it is {@code {"messages": [TEXT,
- * ...], "unparsable": [[INDEX, REASON], ...]}}. All windows stay open to the end.
+ * ...], "unparsable": [[INDEX, REASON], ...]}}. All windows stay open to the end, but those of a part of a query.
  */
 public final class ProgramRunner {
     private ProgramRunner() {}
@@ -31,31 +31,66 @@ public final class ProgramRunner {
     private static String run(Map<?, ?> order) {
         SqlProgram program = SqlProgram.of((String) order.get("program"));
         List<Object[]> rows = new ArrayList<>();
+        List<String> found = new ArrayList<>();
         List<String> reasons = new ArrayList<>();
+        Watermarks watermarks = program.watermarks();
         int index = 0;
         for (Object each : (List<?>) order.get("messages")) {
             List<?> message = (List<?>) each;
             try {
-                Object[] row = program.row((String) message.get(0), Base64.getDecoder().decode((String) message.get(1)));
-                if (row != null) {
-                    rows.add(row);
+                String topic = (String) message.get(0);
+                byte[] content = Base64.getDecoder().decode((String) message.get(1));
+                if (program.windows() == null) {
+                    add(program.text(topic, content, watermarks), found);
+                } else {
+                    Object[] row = program.isPart() ? timed(program, topic, content, watermarks, found)
+                            : program.row(topic, content);
+                    if (row != null) {
+                        rows.add(row);
+                    }
                 }
             } catch (UnparsableMessageException e) {
                 reasons.add("[" + index + "," + text(e.getMessage()) + "]");
             }
             index++;
         }
-        List<String> found = new ArrayList<>();
-        for (Object[] row : program.windows() == null ? rows : windowed(program.windows(), rows)) {
-            String result = program.result(row);
-            if (result != null) {
-                found.add(text(result));
-            }
+        List<Object[]> behind = program.windows() == null ? List.of() : windowed(program, rows);
+        if (program.ranks()) {
+            addRanked(program, behind, found);
+        } else {
+            behind.forEach(each -> add(program.result(each), found));
         }
         return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons) + "]}";
     }
 
-    private static List<Object[]> windowed(SqlProgram.Windows windows, List<Object[]> rows) {
+    /** Returns the row of a part of a query, and adds the progress that it sends. */
+    private static Object[] timed(SqlProgram program, String topic, byte[] content, Watermarks watermarks,
+            List<String> found) {
+        Frame frame = program.frame(topic, content);
+        if (watermarks.advance(frame.input(), frame.progress()) && program.sendsFrames()) {
+            add(SqlProgram.progressText(watermarks.mark()), found);
+        }
+        return frame.row();
+    }
+
+    /** Adds the results of a query with ranks, of rows that are in the order of their windows. */
+    private static void addRanked(SqlProgram program, List<Object[]> behind, List<String> found) {
+        Map<Object, List<Object[]>> windows = new TreeMap<>();
+        for (Object[] row : behind) {
+            Object[] kept = program.row(SqlProgram.kept(row));
+            windows.computeIfAbsent(kept[0], any -> new ArrayList<>()).add(kept);
+        }
+        windows.values().forEach(each -> program.ranked(each).forEach(text -> add(text, found)));
+    }
+
+    private static void add(String result, List<String> found) {
+        if (result != null) {
+            found.add(text(result));
+        }
+    }
+
+    private static List<Object[]> windowed(SqlProgram program, List<Object[]> rows) {
+        SqlProgram.Windows windows = program.windows();
         Map<Object[], Object[]> groups = new TreeMap<>(ProgramRunner::compare);
         int keys = windows.keys().size();
         for (Object[] row : rows) {
@@ -68,7 +103,9 @@ public final class ProgramRunner {
                 Object[] totals = groups.computeIfAbsent(group,
                         any -> windows.merges().stream().map(Merge::begin).toArray());
                 for (int at = 0; at < totals.length; at++) {
-                    totals[at] = windows.merges().get(at).with(totals[at], row[keys + 1 + at]);
+                    Merge merge = windows.merges().get(at);
+                    Object value = row[keys + 1 + at];
+                    totals[at] = program.isPart() ? merge.merged(totals[at], value) : merge.with(totals[at], value);
                 }
             }
         }

@@ -2,6 +2,7 @@ package io.speck.sql.flink;
 
 import io.speck.mqtt.Received;
 import io.speck.sql.SqlProgram;
+import io.speck.sql.Watermarks;
 import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.util.Collector;
 
@@ -11,6 +12,8 @@ final class DecodeToText implements FlatMapFunction<Received, String> {
 
     private final String text;
     private transient SqlProgram program;
+    /** The progress that was sent since the start: another message of it after a restart does no harm. */
+    private transient Watermarks sent;
 
     DecodeToText(String program) {
         text = program;
@@ -18,10 +21,13 @@ final class DecodeToText implements FlatMapFunction<Received, String> {
 
     @Override
     public void flatMap(Received message, Collector<String> out) {
-        program = program == null ? SqlProgram.of(text) : program;
-        Object[] row = program.row(message.topic(), message.payload());
-        if (row != null) {
-            out.collect(program.result(row));
+        if (program == null) {
+            program = SqlProgram.of(text);
+            sent = program.watermarks();
+        }
+        String result = program.text(message.topic(), message.payload(), sent);
+        if (result != null) {
+            out.collect(result);
         }
     }
 }

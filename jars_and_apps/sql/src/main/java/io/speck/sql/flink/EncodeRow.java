@@ -5,7 +5,7 @@ import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.Collector;
 
-/** The results of rows behind the windows of a query. */
+/** The results of rows behind the windows of a query; of one with ranks the rows, as texts. */
 final class EncodeRow implements FlatMapFunction<Row, String> {
     private static final long serialVersionUID = 1L;
 
@@ -23,7 +23,7 @@ final class EncodeRow implements FlatMapFunction<Row, String> {
         for (int at = 0; at < values.length; at++) {
             values[at] = row.getField(at);
         }
-        String result = program.result(values);
+        String result = program.ranks() ? SqlProgram.kept(values) : program.result(values);
         if (result != null) {
             out.collect(result);
         }

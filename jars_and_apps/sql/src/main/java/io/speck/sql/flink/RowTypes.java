@@ -12,10 +12,11 @@ import org.apache.flink.types.Row;
 final class RowTypes {
     private RowTypes() {}
 
-    static TypeInformation<Row> before(SqlProgram.Windows windows) {
+    /** The types of rows before the windows; those of a part of a query have totals in the place of values. */
+    static TypeInformation<Row> before(SqlProgram.Windows windows, boolean part) {
         List<TypeInformation<?>> found = new ArrayList<>(List.of(Types.LONG));
         windows.keys().forEach(each -> found.add(of(each)));
-        windows.merges().forEach(each -> found.add(of(each.type())));
+        windows.merges().forEach(each -> found.add(of(part ? each.total() : each.type())));
         return row(found);
     }
 

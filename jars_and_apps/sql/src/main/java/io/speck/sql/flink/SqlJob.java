@@ -21,31 +21,39 @@ public final class SqlJob {
             job.write(job.messages().flatMap(new DecodeToText(text)).returns(Types.STRING).name("query").uid("query"));
         } else {
             job.onlySourceChainFails();
-            job.write(windowed(job, text, program.windows()));
+            job.write(windowed(job, text, program));
         }
         job.execute();
     }
 
     /** The operators have fixed names in the state. Rows of one window end in an order of their own, so they are sorted. */
-    private static DataStream<String> windowed(MqttJob job, String program, SqlProgram.Windows windows) {
-        DataStream<Row> rows = job.messages().flatMap(new DecodeToRow(program)).returns(RowTypes.before(windows))
-                .name("decode").uid("decode");
-        return timed(rows, windows)
+    private static DataStream<String> windowed(MqttJob job, String text, SqlProgram program) {
+        SqlProgram.Windows windows = program.windows();
+        return (program.isPart() ? part(job, text, windows) : whole(job, text, windows))
                 .keyBy(new Keys(windows.keys().size()), RowTypes.keys(windows))
                 .window(SlidingEventTimeWindows.of(Duration.ofMillis(windows.sizeMillis()),
                         Duration.ofMillis(windows.slideMillis())))
-                .aggregate(new Totals(program), new WindowRows(!windows.keys().isEmpty()), RowTypes.totals(windows), RowTypes.totals(windows),
-                        RowTypes.behind(windows))
+                .aggregate(new Totals(text), new WindowRows(!windows.keys().isEmpty()), RowTypes.totals(windows),
+                        RowTypes.totals(windows), RowTypes.behind(windows))
                 .name("windows").uid("windows").setParallelism(job.parallelism())
-                .flatMap(new EncodeRow(program)).returns(Types.STRING).name("encode").uid("encode")
+                .flatMap(new EncodeRow(text)).returns(Types.STRING).name("encode").uid("encode")
                 .setParallelism(job.parallelism())
-                .transform("order", Types.STRING, new Ordered()).uid("order").setParallelism(1);
+                .transform("order", Types.STRING, new Ordered(text)).uid("order").setParallelism(1);
     }
 
-    private static DataStream<Row> timed(DataStream<Row> rows, SqlProgram.Windows windows) {
+    /** The rows of a whole query, whose watermark follows the newest one. */
+    private static DataStream<Row> whole(MqttJob job, String text, SqlProgram.Windows windows) {
         WatermarkStrategy<Row> strategy = WatermarkStrategy
                 .<Row>forBoundedOutOfOrderness(Duration.ofMillis(windows.watermarkMillis()))
                 .withTimestampAssigner((row, before) -> (Long) row.getField(0));
-        return rows.assignTimestampsAndWatermarks(strategy).name("time").uid("time");
+        return job.messages().flatMap(new DecodeToRow(text)).returns(RowTypes.before(windows, false))
+                .name("decode").uid("decode")
+                .assignTimestampsAndWatermarks(strategy).name("time").uid("time");
+    }
+
+    /** The rows of a part of a query, whose watermark follows the progress of its inputs. */
+    private static DataStream<Row> part(MqttJob job, String text, SqlProgram.Windows windows) {
+        return job.messages().transform("decode", RowTypes.before(windows, true), new DecodeTimed(text))
+                .uid("decode-timed").setParallelism(1);
     }
 }

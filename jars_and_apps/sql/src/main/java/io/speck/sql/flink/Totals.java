@@ -12,13 +12,18 @@ final class Totals implements AggregateFunction<Row, Row, Row> {
 
     private final String text;
     private transient SqlProgram.Windows windows;
+    /** True if rows bring totals in the place of values. */
+    private transient boolean merged;
 
     Totals(String program) {
         text = program;
     }
 
     private List<Merge> merges() {
-        windows = windows == null ? SqlProgram.of(text).windows() : windows;
+        if (windows == null) {
+            windows = SqlProgram.of(text).windows();
+            merged = SqlProgram.of(text).isPart();
+        }
         return windows.merges();
     }
 
@@ -37,7 +42,9 @@ final class Totals implements AggregateFunction<Row, Row, Row> {
         List<Merge> merges = merges();
         int first = row.getArity() - merges.size();
         for (int at = 0; at < merges.size(); at++) {
-            totals.setField(at, merges.get(at).with(totals.getField(at), row.getField(first + at)));
+            Object total = totals.getField(at);
+            Object value = row.getField(first + at);
+            totals.setField(at, merged ? merges.get(at).merged(total, value) : merges.get(at).with(total, value));
         }
         return totals;
     }

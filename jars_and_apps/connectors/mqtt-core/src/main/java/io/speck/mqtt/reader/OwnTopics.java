@@ -7,12 +7,12 @@ import java.util.List;
  * The topics that SpecK itself writes at a broker: records, marks, requests and probes.
  *
  * <p>A filter such as {@code #} matches them, and they are no input of a job: they are acknowledged and not returned. A
- * filter that begins with {@code speck/} is meant for them, as those of the parts of a split are.
+ * filter that begins with {@code speck/} is meant for them, as those of the parts of a split or of a query are.
  */
 final class OwnTopics {
     private static final String ALL = "speck/";
     private static final List<String> PREFIXES = List.of("speck/fence/", "speck/session/", "speck/sink/", "speck/again/",
-            "speck/drained/", "speck/probe/", "speck/split/");
+            "speck/drained/", "speck/probe/", "speck/split/", "speck/sql/");
 
     private OwnTopics() {}
 

@@ -1,0 +1,56 @@
+package io.speck.sql;
+
+/**
+ * A message to the windows of a part of a query.
+ *
+ * @param input the last level of its topic, which names the input
+ * @param progress a time in milliseconds: no later row of the input belongs to a window that ends before it
+ * @param row the time, the keys, and a total for each merge; null for a message without a row
+ */
+public record Frame(String input, long progress, Object[] row) {
+    static final int VERSION = 1;
+    /** The number of a frame without a row, and those of the cuts. */
+    static final int NO_CUT = 0;
+    static final int COLUMNS = 1;
+    static final int FILTER = 2;
+    static final int ROWS = 3;
+    static final int PARTIALS = 4;
+
+    static int number(String cut) {
+        return switch (cut) {
+            case "columns" -> COLUMNS;
+            case "filter" -> FILTER;
+            case "rows" -> ROWS;
+            case "partials" -> PARTIALS;
+            default -> throw new IllegalArgumentException("cut '" + cut + "' is not known to this connector"
+                    + " (expected the connector of the server's version)");
+        };
+    }
+
+    /** Returns the text of a frame: an array of JSON with version, number of the cut, progress and values. */
+    static String text(int cut, long progress, Object... values) {
+        Object[] all = new Object[values.length + 3];
+        all[0] = VERSION;
+        all[1] = cut;
+        all[2] = Math.max(progress, 0);
+        System.arraycopy(values, 0, all, 3, values.length);
+        return array(all);
+    }
+
+    /** Returns values as an array of JSON. */
+    static String array(Object[] values) {
+        StringBuilder text = new StringBuilder("[");
+        for (int at = 0; at < values.length; at++) {
+            text.append(at > 0 ? "," : "").append(written(values[at]));
+        }
+        return text.append(']').toString();
+    }
+
+    /** JSON has no numbers that are not finite, and a sum of doubles may have left their range. */
+    private static String written(Object value) {
+        if (value instanceof Double number) {
+            return Double.isFinite(number) ? Numbers.text(number) : "\"" + number + "\"";
+        }
+        return value instanceof String text ? RowEncoder.quoted(text) : String.valueOf(value);
+    }
+}

@@ -1,0 +1,128 @@
+package io.speck.sql;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/** Reads the frames of any cut as rows before the windows, for the rest of a query. */
+final class FrameReader {
+    private static final String NO_FRAME = "it is no frame of this query";
+    private static final int HEAD = 3; // version, cut and progress
+    private static final RowDecoder JSON = new RowDecoder("json", List.of());
+    static final Column WHOLE = new Column("", "bigint", true, "", 0);
+    private static final Map<String, Double> NOT_FINITE = Map.of("Infinity", Double.POSITIVE_INFINITY, "-Infinity",
+            Double.NEGATIVE_INFINITY, "NaN", Double.NaN);
+
+    private final SqlProgram program;
+    /** The columns that the query reads, and those of them behind the condition. */
+    private final List<Column> read;
+    private final int[] kept;
+    /** The columns before the windows, those of them that are no constants, and those with totals. */
+    private final List<Column> values;
+    private final int[] computed;
+    private final List<Column> totals;
+
+    FrameReader(SqlProgram program, List<Column> read, Map<?, ?> takes) {
+        this.program = program;
+        this.read = read.stream().map(each -> column(each.type())).toList();
+        kept = SqlProgram.indexes(takes.get("kept"));
+        computed = SqlProgram.indexes(takes.get("computed"));
+        values = new ArrayList<>(List.of(WHOLE));
+        program.windows().keys().forEach(each -> values.add(column(each)));
+        totals = new ArrayList<>(values);
+        program.windows().merges().forEach(each -> {
+            values.add(column(each.type()));
+            totals.add(column(each.total()));
+        });
+    }
+
+    /** A column of a frame, where times are numbers and whole ones have 64 bits. */
+    static Column column(String type) {
+        boolean whole = type.equals("int") || type.equals("timestamp");
+        return new Column("", whole ? WHOLE.type() : type, true, "", 0);
+    }
+
+    /** @throws UnparsableMessageException if the message is no frame of the query */
+    Frame frame(String topic, byte[] content) {
+        if (!(RowDecoder.json(RowDecoder.text(content)) instanceof List<?> data) || data.size() < HEAD) {
+            throw new UnparsableMessageException(NO_FRAME);
+        }
+        long[] head = head(data);
+        String input = topic.substring(topic.lastIndexOf('/') + 1);
+        List<?> written = data.subList(HEAD, data.size());
+        if (head[1] == Frame.NO_CUT && written.isEmpty()) {
+            return new Frame(input, head[2], null);
+        }
+        Object[] row = row(head[1], written);
+        if (row != null && row[0] == null) {
+            throw new UnparsableMessageException(NO_FRAME);
+        }
+        return new Frame(input, head[2], row);
+    }
+
+    private static long[] head(List<?> data) {
+        long[] head = new long[HEAD];
+        for (int at = 0; at < HEAD; at++) {
+            if (!(JSON.read(WHOLE, data.get(at)) instanceof Long number)) {
+                throw new UnparsableMessageException(NO_FRAME);
+            }
+            head[at] = number;
+        }
+        if (head[2] < 0 || head[2] > Times.HIGHEST) {
+            throw new UnparsableMessageException(NO_FRAME);
+        }
+        if (head[0] != Frame.VERSION) {
+            throw new UnparsableMessageException("the frame has version " + head[0] + " (expected " + Frame.VERSION
+                    + ")");
+        }
+        return head;
+    }
+
+    /** Returns the row before the windows; null if the condition leaves it out. */
+    private Object[] row(long cut, List<?> written) {
+        if (cut == Frame.COLUMNS) {
+            return program.totals(placed(written, all(read), read, new Object[read.size()]));
+        }
+        if (cut == Frame.FILTER) {
+            return program.totalsBehindCondition(placed(written, kept, read, new Object[read.size()]));
+        }
+        if (cut == Frame.ROWS) {
+            return program.totalsOf(placed(written, computed, values, program.constants(computed)));
+        }
+        if (cut == Frame.PARTIALS) {
+            return placed(written, all(totals), totals, new Object[totals.size()]);
+        }
+        throw new UnparsableMessageException(NO_FRAME);
+    }
+
+    private static int[] all(List<Column> columns) {
+        int[] found = new int[columns.size()];
+        for (int at = 0; at < found.length; at++) {
+            found[at] = at;
+        }
+        return found;
+    }
+
+    /** Puts the values of a frame into a row, those of one that has others where they are missing. */
+    private static Object[] placed(List<?> written, int[] places, List<Column> columns, Object[] row) {
+        if (written.size() != places.length) {
+            throw new UnparsableMessageException(NO_FRAME);
+        }
+        for (int at = 0; at < places.length; at++) {
+            row[places[at]] = value(columns.get(places[at]), written.get(at));
+        }
+        return row;
+    }
+
+    static Object value(Column column, Object written) {
+        if (written == null) {
+            return null;
+        }
+        boolean outOfRange = column.type().equals("double") && written instanceof String;
+        Object value = outOfRange ? NOT_FINITE.get(written) : JSON.read(column, written);
+        if (value == null) {
+            throw new UnparsableMessageException(NO_FRAME);
+        }
+        return value;
+    }
+}

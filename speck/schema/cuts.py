@@ -1,0 +1,223 @@
+"""Queries with a cut as jobs: input jobs where their table is published, and a rest with the windows.
+
+They are ordinary jobs.  Their topics are below ``speck/sql/``; their names end with the input's or ``rest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from speck.core.job import Job
+from speck.core.topic import SQL_TOPICS
+from speck.errors import Fault
+from speck.schema.fault_report import FaultReport, listed, quoted
+from speck.schema.queries import SQL, query_fields
+from speck.schema.resolver import Resolver
+from speck.schema.yaml.lines import line_of
+from speck.sql.types import NO_CUT, PARTIALS
+
+if TYPE_CHECKING:
+    from speck.sql.bind import Query
+
+Fields = Mapping[str, Any]
+
+CUT, REST = "cut", "rest"
+MOST_NAME = 60  # characters of the name of a query with a cut; those of its jobs are longer
+MOST_INPUTS = 8  # sites of a table
+_PLACES = ("site", "sites", "spe_address", "source_broker", "with", "apart", "pin", "expects")
+
+
+def query_jobs(
+    fields: Fields, query: Query | None, resolver: Resolver, report: FaultReport
+) -> tuple[Job, ...]:
+    """The jobs of a query: the one that runs it, or those of its parts; none with a fault.
+
+    ``query`` is ``None`` for one with a fault; those of the other fields are reported as well.
+    """
+    if query is None:
+        resolver.job(query_fields(fields, None), report)
+        return ()
+    if fields.get(CUT, NO_CUT) == NO_CUT and len(query.table.sites) < 2:
+        job = _whole(query_fields(fields, query), query, resolver, report)
+        return () if job is None else (job,)
+    return _Parts(fields, query, resolver, report).jobs()
+
+
+def _whole(fields: Fields, query: Query, resolver: Resolver, report: FaultReport) -> Job | None:
+    """The job of a query without a cut, which reads at the site of its table."""
+    if report.data.get(REST) is not None:
+        report.add(REST, "needs a cut (expected the 'site' of the job, or 'cut: columns')")
+    if query.table.sites and "source_broker" not in fields and _known(query, resolver, report):
+        fields = {**fields, "source_broker": query.table.sites[0]}
+    return resolver.job(fields, report)
+
+
+def _known(query: Query, resolver: Resolver, report: FaultReport) -> bool:
+    """True if the sites of the table are in the inventory."""
+    unknown = [each for each in query.table.sites if each not in resolver.sites]
+    if unknown:
+        message = f"is published at {quoted(unknown[0])}, which is no site of the inventory"
+        report.add_sentence(SQL, f"sql: table {query.table.name!r} {message} ({resolver.known_sites()})")
+    return not unknown
+
+
+class _Parts:
+    """Makes the jobs of one query with a cut."""
+
+    def __init__(self, fields: Fields, query: Query, resolver: Resolver, report: FaultReport) -> None:
+        self._fields = fields
+        self._query = query
+        self._resolver = resolver
+        self._report = report
+        self._name = str(fields.get("job_name", ""))
+        self._inputs = {f"{query.table.name}-{each.lower()}": each for each in query.table.sites}
+
+    def jobs(self) -> tuple[Job, ...]:
+        """The input jobs, then the rest."""
+        self._check_inputs()
+        self._check_fields()
+        stateful = self._query.program.windows is not None
+        cuts = self._cuts() if stateful else dict.fromkeys(self._inputs, "")
+        self._check_rest(stateful)
+        if not self._report.sound:
+            return ()
+        found = [*self._input_jobs(cuts), *([self._rest()] if stateful else ())]
+        jobs = tuple(job for job in found if job is not None)
+        self._check_partials(jobs, cuts)
+        return jobs if self._report.sound else ()
+
+    # --- checks
+
+    def _check_inputs(self) -> None:
+        table, sites = self._query.table, self._query.table.sites
+        if not sites:
+            right = f"expected 'at: SITE' for topic {table.topic!r} under 'topics:'"
+            self._report.add(CUT, f"needs the site where table {table.name!r} is published ({right})")
+        _known(self._query, self._resolver, self._report)
+        if len(self._inputs) < len(sites):
+            right = "expected names that differ by more than case"
+            self._report.add_sentence(SQL, f"sql: the sites of table {table.name!r} have one name ({right})")
+        if len(sites) > MOST_INPUTS:
+            right = f"expected at most {MOST_INPUTS}"
+            self._report.add_sentence(SQL, f"sql: table {table.name!r} has {len(sites)} sites ({right})")
+
+    def _check_fields(self) -> None:
+        where = "expected none: its jobs run where the table is published"
+        right = where if self._query.program.windows is None else f"{where}, and its windows at 'rest'"
+        for name in _PLACES:
+            if self._report.data.get(name) is not None:
+                self._report.add(name, f"does not fit a query that runs at several sites ({right})", shown="")
+        if len(self._name) > MOST_NAME:
+            right = f"expected at most {MOST_NAME} characters: the names of its jobs are longer"
+            self._report.add("job_name", f"is too long for a query with a cut ({right})")
+
+    def _check_rest(self, stateful: bool) -> None:
+        given = self._report.data.get(REST)
+        if stateful and given is None:
+            self._report.add(REST, "is missing (expected the site of the windows)", shown="")
+        elif not stateful and given is not None:
+            self._report.add(REST, "does not fit a query without windows (expected none: it has no rest)")
+        elif given is not None and REST in self._fields and given not in self._resolver.sites:
+            self._report.add(REST, f"is not a site of the inventory ({self._resolver.known_sites()})")
+        if not stateful and self._report.data.get(CUT) is not None:
+            right = "expected none: its jobs do all of it where the table is published"
+            self._report.add(CUT, f"does not fit a query without windows ({right})")
+
+    def _cuts(self) -> dict[str, str]:
+        """The cut of each input."""
+        from speck.sql.cuts import cuts_of
+
+        offered = cuts_of(self._query.program)
+        right = f"expected {', '.join(offered)}"
+        given = self._fields.get(CUT)
+        if self._report.data.get(CUT) is None or given == NO_CUT:
+            sites = listed(list(self._query.table.sites))
+            why = f"table {self._query.table.name!r} is published at {sites}"
+            predicate = "is missing" if given is None else "does not fit"
+            self._report.add(CUT, f"{predicate} ({right}: {why})", shown=None if given else "")
+            return {}
+        by_name = given if isinstance(given, Mapping) else {self._query.table.name: given}
+        known = [self._query.table.name, *self._inputs]
+        for name, cut in by_name.items():
+            path = (CUT, name) if isinstance(given, Mapping) else (CUT,)
+            if name not in known:
+                self._report.add(CUT, f"names {name!r} (expected one of {', '.join(known)})", shown="")
+            elif cut is not None and cut not in offered:
+                self._report.add(path, f"is no cut of this query ({right})", shown=repr(cut))
+        table = by_name.get(self._query.table.name)
+        cuts = {each: by_name.get(each, table) for each in self._inputs}
+        if missing := [each for each, cut in cuts.items() if cut is None and isinstance(given, Mapping)]:
+            self._report.add(CUT, f"has none for {listed(missing)} ({right})", shown="")
+        return {each: str(cut) for each, cut in cuts.items() if cut is not None}
+
+    def _check_partials(self, jobs: Iterable[Job], cuts: Mapping[str, str]) -> None:
+        """Check that the engines of the inputs with the cut ``partials`` have panes."""
+        for job in jobs:
+            lacks = cuts.get(str(job.query.get("input", ""))) == PARTIALS and not self._resolver.has_panes(
+                job
+            )
+            if lacks:
+                right = "expected another cut, or engine: flink"
+                message = f"partials does not run on engine {job.engine!r} at site {job.site!r} ({right})"
+                self._report.add(CUT, message, shown="")
+                return
+
+    # --- the jobs
+
+    def _input_jobs(self, cuts: Mapping[str, str]) -> Iterator[Job | None]:
+        from speck.sql.cuts import input_of
+
+        program = self._query.program
+        for name, site in self._inputs.items():
+            part = input_of(program, cuts[name]) if cuts[name] else program
+            fields = self._part(part.to_json(), "input", name) | {"site": site}
+            if cuts[name]:
+                # One task keeps the rows in their order, behind which the progress is sent.
+                fields |= {
+                    "sink_broker": self._fields[REST],
+                    "sink_topic": f"{self._topics}/{name}",
+                    "parallelism": 1,
+                }
+                fields.pop("retain", None)
+            yield self._resolver.job(fields, self._report)
+
+    def _rest(self) -> Job | None:
+        from speck.sql.cuts import rest_of
+
+        part = rest_of(self._query.program, list(self._inputs))
+        fields = self._part(part.to_json(), "rest", REST)
+        topic = f"{self._topics}/+"
+        return self._resolver.job({**fields, "site": self._fields[REST], "source_topic": topic}, self._report)
+
+    @property
+    def _topics(self) -> str:
+        """The topics between the jobs: others for frames of another form."""
+        from speck.sql.cuts import form_of
+
+        return f"{SQL_TOPICS}{self._name}/{form_of(self._query.program)}"
+
+    def _part(self, program: str, role: str, name: str) -> dict[str, Any]:
+        described = {"program": program, "of": self._name, "role": role}
+        query = described | ({"input": name} if role == "input" else {})
+        return query_fields(self._fields, self._query) | {"job_name": f"{self._name}.{name}", "query": query}
+
+
+def parts_of(jobs: Iterable[Job]) -> dict[str, list[str]]:
+    """The names of the jobs of each query with a cut."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        if (name := job.query.get("of")) is not None:
+            found.setdefault(str(name), []).append(job.job_name)
+    return found
+
+
+def query_name_faults(parts: Mapping[str, Sequence[str]], entries: Iterable[Any]) -> Iterator[Fault]:
+    """A fault for each job of a composition with the name of a part of a query."""
+    owners = {name: query for query, names in parts.items() for name in names}
+    for entry in entries:
+        name = entry.get("job_name") if isinstance(entry, Mapping) else None
+        if isinstance(name, str) and name in owners:
+            right = "expected another name: a query with a cut names its own jobs"
+            message = f"job_name {name!r} is that of a part of the query {owners[name]!r} ({right})"
+            yield Fault(message, job=name, field="job_name", value=name, line=line_of(entry, "job_name"))

@@ -1,0 +1,94 @@
+"""Cuts: a query with windows as jobs that read its table where it is born, and a rest with the windows.
+
+The rest is a function of the query and the names of its inputs: it takes rows that come from behind any cut,
+mixed.  So another cut restarts input jobs alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from speck.sql.program import FRAME, Input, Program, Sends, Takes, Windows, columns_in
+from speck.sql.types import COLUMNS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
+
+_FORM_DIGITS = 8
+
+
+def cuts_of(program: Program) -> tuple[str, ...]:
+    """The cuts of a query, the earliest first; none of one without windows, which is its own input job."""
+    if program.windows is None:
+        return ()
+    computes = any(each[0] not in ("col", "lit") for each in program.columns)
+    found = {COLUMNS: True, FILTER: program.where is not None, ROWS: computes, PARTIALS: True}
+    return tuple(name for name, has in found.items() if has)
+
+
+def rest_of(program: Program, inputs: Sequence[str]) -> Program:
+    """The part of a query that has its windows, over frames of these inputs."""
+    read = Input(FRAME, program.input.columns, (0,) * len(program.input.columns), program.input.watermark_ms)
+    return replace(program, input=read, takes=Takes(tuple(inputs), _kept(program), _computed(program)))
+
+
+def input_of(program: Program, cut: str) -> Program:
+    """The part of a query up to a cut, for one input."""
+    windows = _windows(program)
+    time = program.columns[0][1]
+    sends = Sends(cut, time, windows.slide_ms)
+    read = program.input.columns
+    part = replace(
+        program, windows=None, having=None, select=(), rank=None, keep=None, format=FRAME, sends=sends
+    )
+    if cut == COLUMNS:
+        columns = tuple(("col", each) for each in range(len(read)))
+        return replace(part, where=None, columns=columns, output=read)
+    if cut == FILTER:
+        kept = _kept(program)
+        columns = tuple(("col", each) for each in kept)
+        return replace(part, columns=columns, output=tuple(read[each] for each in kept))
+    if cut == ROWS:
+        computed = _computed(program)
+        values = _values(windows, [each.type for each in windows.merges])
+        columns = tuple(program.columns[each] for each in computed)
+        return replace(part, columns=columns, output=tuple(values[each] for each in computed))
+    behind = range(len(WINDOW_COLUMNS), len(WINDOW_COLUMNS) + len(windows.keys) + len(windows.merges))
+    totals = [Type.BIGINT if each.kind == "count" else each.type for each in windows.merges]
+    return replace(
+        part,
+        windows=replace(windows, size_ms=windows.slide_ms),
+        select=tuple(("col", each) for each in (0, *behind)),
+        output=_values(windows, totals),
+    )
+
+
+def form_of(program: Program) -> str:
+    """An identifier of the frames of a query: another one if the rest could not read those that wait."""
+    windows = _windows(program)
+    read = [str(each.type) for each in program.input.columns]
+    merges = [[each.kind, each.type] for each in windows.merges]
+    form = [read, _kept(program), _computed(program), windows.keys, merges]
+    return hashlib.sha256(json.dumps(form).encode()).hexdigest()[:_FORM_DIGITS]
+
+
+def _windows(program: Program) -> Windows:
+    if program.windows is None:
+        raise ValueError("the query has no windows (expected one with a cut)")
+    return program.windows
+
+
+def _kept(program: Program) -> tuple[int, ...]:
+    """The columns of the input that are read behind the condition."""
+    return tuple(sorted(set().union(*map(columns_in, program.columns))))
+
+
+def _computed(program: Program) -> tuple[int, ...]:
+    return tuple(index for index, each in enumerate(program.columns) if each[0] != "lit")
+
+
+def _values(windows: Windows, types: Sequence[Type]) -> tuple[Column, ...]:
+    """The columns before windows: the time, the keys, and one for each aggregate function."""
+    keys = [Column(f"key{at + 1}", type) for at, type in enumerate(windows.keys)]
+    values = [Column(f"value{at + 1}", type) for at, type in enumerate(types)]
+    return (Column("time", Type.TIMESTAMP, nullable=False), *keys, *values)

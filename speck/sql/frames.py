@@ -1,0 +1,181 @@
+"""Frames: the messages between the parts of a query.
+
+A frame is an array of JSON: version, number of the cut (its place in ``CUTS``, from 1), progress, and the
+values of one row.  The progress is a time (ms since 1970): no later row of the input belongs to a window that
+ends before it.  The cut 0 has no row: the frame is for the progress alone.  A later version may have several
+rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from speck.sql import times
+from speck.sql.groups import added, begin
+from speck.sql.messages import UnparsableMessage, json_of, scalar
+from speck.sql.operators import Row, Value, compiled
+from speck.sql.program import Program, Takes, Windows
+from speck.sql.types import CUTS, Type
+
+VERSION = 1
+_HEAD = 3  # version, cut and progress
+_NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as the rest of a query takes it: ``row`` has the time, the keys, and a total for each merge."""
+
+    input: str
+    progress: int
+    row: Row | None
+
+
+def text_of(cut: str | None, progress: int, row: Sequence[Value] = ()) -> str:
+    """The text of a frame; without a cut it has no row."""
+    number = 0 if cut is None else CUTS.index(cut) + 1
+    return json.dumps(
+        [VERSION, number, max(progress, 0), *map(_written, row)], ensure_ascii=False, separators=(",", ":")
+    )
+
+
+def _written(value: Value) -> Value:
+    """The value for JSON, whose numbers are finite: a sum of doubles may have left their range."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def reader(program: Program) -> Callable[[str, bytes], Frame]:
+    """A function from a message's topic and content to a frame.  It raises :class:`UnparsableMessage`."""
+    forms = _forms(program)
+
+    def read(topic: str, content: bytes) -> Frame:
+        number, progress, values = _parsed(content)
+        if number == 0 and not values:
+            return Frame(topic.rpartition("/")[2], progress, None)
+        if not 0 < number <= len(CUTS) or len(values) != len(forms[number - 1].types):
+            raise UnparsableMessage(_NO_FRAME)
+        row = forms[number - 1].row(values)
+        if row is not None and row[0] is None:
+            raise UnparsableMessage(_NO_FRAME)
+        return Frame(topic.rpartition("/")[2], progress, row)
+
+    return read
+
+
+_NO_FRAME = "it is no frame of this query"
+
+
+def _parsed(content: bytes) -> tuple[int, int, list[object]]:
+    """Number of the cut, progress, and the values."""
+    data = json_of(content)
+    if not isinstance(data, list) or len(data) < _HEAD:
+        raise UnparsableMessage(_NO_FRAME)
+    version, number, progress = (scalar(Type.BIGINT, each) for each in data[:_HEAD])
+    if version is None or number is None or progress is None or not 0 <= progress <= times.HIGHEST:
+        raise UnparsableMessage(_NO_FRAME)
+    if version != VERSION:
+        raise UnparsableMessage(f"the frame has version {version} (expected {VERSION})")
+    return number, progress, data[_HEAD:]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The values of the frames of a cut, and the row before the windows that they are."""
+
+    types: Sequence[Type]
+    rest: Callable[[Row], Row | None]
+
+    def row(self, values: Sequence[object]) -> Row | None:
+        return self.rest([_value(type, each) for type, each in zip(self.types, values, strict=True)])
+
+
+def _value(type: Type, written: object) -> Value:
+    if written is None:
+        return None
+    if type is Type.DOUBLE and isinstance(written, str) and written in _NOT_FINITE:
+        return _NOT_FINITE[written]
+    if (value := scalar(Type.BIGINT if type in (Type.INT, Type.TIMESTAMP) else type, written)) is None:
+        raise UnparsableMessage(_NO_FRAME)
+    return value
+
+
+def _forms(program: Program) -> list[_Form]:
+    """The form of each cut, for the rest of a query."""
+    takes, windows = program.takes, program.windows
+    assert takes is not None and windows is not None  # noqa: S101 - for the type checker
+    where = (lambda row: True) if program.where is None else compiled(program.where)
+    columns = [compiled(each) for each in program.columns]
+    read = [each.type for each in program.input.columns]
+    values = [Type.TIMESTAMP, *windows.keys, *(each.type for each in windows.merges)]
+    totals = [Type.TIMESTAMP, *windows.keys, *(_total_type(each.kind, each.type) for each in windows.merges)]
+
+    def calculated(row: Row) -> Row:
+        return totals_of(windows, [each(row) for each in columns])
+
+    def kept(found: Row) -> Row:
+        row: list[Value] = [None] * len(read)
+        for index, value in zip(takes.kept, found, strict=True):
+            row[index] = value
+        return calculated(row)
+
+    def computed(found: Row) -> Row:
+        row = [None if each[0] != "lit" else each[2] for each in program.columns]
+        for index, value in zip(takes.computed, found, strict=True):
+            row[index] = value
+        return totals_of(windows, row)
+
+    return [
+        _Form(read, lambda row: calculated(row) if where(row) is True else None),
+        _Form([read[each] for each in takes.kept], kept),
+        _Form([values[each] for each in takes.computed], computed),
+        _Form(totals, lambda row: row),
+    ]
+
+
+def _total_type(kind: str, type: Type) -> Type:
+    return Type.BIGINT if kind == "count" else type
+
+
+def totals_of(windows: Windows, row: Row) -> Row:
+    """A row before windows with the totals of itself alone, in the place of values."""
+    first = len(windows.keys) + 1
+    values = zip(windows.merges, row[first:], strict=True)
+    return [*row[:first], *(added(merge, begin(merge), value) for merge, value in values)]
+
+
+@dataclass
+class Tracker:
+    """The watermark of the rest of a query: the least progress of all inputs, once each has sent its own.
+
+    Another input, which an edit has left out, holds nothing back.
+    """
+
+    takes: Takes
+    _reached: dict[str, int] = field(default_factory=dict)
+
+    def advance(self, input: str, progress: int) -> int | None:
+        """The watermark after a frame."""
+        if input in self.takes.inputs:
+            self._reached[input] = max(progress, self._reached.get(input, 0))
+        return min(self._reached.values()) if len(self._reached) == len(self.takes.inputs) else None
+
+
+@dataclass
+class Steps:
+    """The progress of an input job, in steps: windows end at no other times."""
+
+    step_ms: int
+    reached: int | None = None
+
+    def advance(self, progress: int) -> int | None:
+        """The progress to send; ``None`` if it has been sent."""
+        step = max(progress, 0) // self.step_ms * self.step_ms
+        if self.reached is not None and step <= self.reached:
+            return None
+        self.reached = step
+        return step

@@ -1,0 +1,77 @@
+"""The windows of an aggregation, with the totals of each key: the reference of those of the engines."""
+
+from __future__ import annotations
+
+from speck.sql.operators import Row, Value, wrapped
+from speck.sql.program import Merge, Windows
+
+
+class Groups:
+    """The open windows of an aggregation, and the totals in them by key.
+
+    ``mark`` is the watermark: no window that ends before it is open.  Rows have values to be added to the
+    totals, or with ``totals`` others to be merged with them.  ``late`` counts rows without an open window.
+    """
+
+    def __init__(self, windows: Windows, *, totals: bool = False) -> None:
+        self._windows = windows
+        self._merge = joined if totals else added
+        self._open: dict[int, dict[tuple[Value, ...], list[Value]]] = {}
+        self.mark: int | None = None
+        self.late = 0
+
+    def add(self, row: Row) -> None:
+        """Add a row: its time, the keys, then a value of each aggregate function."""
+        time, key = row[0], tuple(row[1 : len(self._windows.keys) + 1])
+        arguments = row[len(self._windows.keys) + 1 :]
+        size = self._windows.size_ms
+        starts = [each for each in self._starts(time) if self.mark is None or each + size > self.mark]
+        self.late += not starts
+        for start in starts:
+            values = self._open.setdefault(start, {}).setdefault(key, list(map(begin, self._windows.merges)))
+            for index, (merge, value) in enumerate(zip(self._windows.merges, arguments, strict=True)):
+                values[index] = self._merge(merge, values[index], value)
+
+    def _starts(self, time: int) -> list[int]:
+        slide = self._windows.slide_ms
+        last = time // slide * slide
+        return [last - offset for offset in range(0, self._windows.size_ms, slide)]
+
+    def advance(self, mark: int) -> list[Row]:
+        """Move the watermark; returns the rows of the windows that it closes, in order."""
+        self.mark = mark if self.mark is None else max(self.mark, mark)
+        ended = [each for each in sorted(self._open) if each + self._windows.size_ms <= self.mark]
+        return [row for start in ended for row in self._taken(start)]
+
+    def close(self) -> list[Row]:
+        """The rows of the windows that are still open."""
+        return [row for start in sorted(self._open) for row in self._taken(start)]
+
+    def _taken(self, start: int) -> list[Row]:
+        groups = self._open.pop(start)
+        end = start + self._windows.size_ms
+        ordered = sorted(groups.items(), key=lambda each: [(one is not None, one) for one in each[0]])
+        return [[start, end, *key, *values] for key, values in ordered]
+
+
+def begin(merge: Merge) -> Value:
+    """The total of an aggregate function before the first value."""
+    return 0 if merge.kind == "count" else None
+
+
+def added(merge: Merge, total: Value, value: Value) -> Value:
+    """The total of an aggregate function with one more value; NULL counts in none."""
+    if merge.kind == "count":
+        return total + (value is not None)
+    return joined(merge, total, value)
+
+
+def joined(merge: Merge, total: Value, other: Value) -> Value:
+    """Two totals of an aggregate function as one."""
+    if total is None or other is None:
+        return other if total is None else total
+    if merge.kind == "min":
+        return min(total, other)
+    if merge.kind == "max":
+        return max(total, other)
+    return total + other if isinstance(total, float) else wrapped(total + other)

@@ -1,0 +1,223 @@
+"""Queries with a cut: the jobs that they become, and their faults by line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.binder import QueryRunner, Registry
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.topic import filter_fault
+from speck.errors import InvalidInput
+from speck.schema.compositions import Loaded, load_composition
+from speck.sql.program import Program
+from testbed.benches.examples import REGISTRY, one_site
+
+TEXT = """name: q
+topics:
+  bid/+:
+    as: bids
+    at: [A, B]
+    format: csv
+    schema: {time: timestamp(ms) not null, auction: bigint not null, price: bigint}
+    event_time: time
+    watermark: 1 s
+jobs:
+- job_name: q5
+  engine: flink
+  cut: filter
+  rest: D
+  sql: |
+    SELECT window_end, auction, COUNT(*) AS n
+    FROM HOP(bids, time, INTERVAL '2' SECOND, INTERVAL '10' SECOND)
+    WHERE price >= :least
+    GROUP BY window_start, window_end, auction
+  arguments: {least: 3}
+  parallelism: 2
+  sink_topic: results/q5
+- job_name: best
+  site: D
+  sql: SELECT auction FROM q5 WHERE n > 5
+  sink_topic: results/best
+"""
+INVENTORY = Inventory(
+    {name: one_site(name, f"http://{name.lower()}:8081/", f"tcp://{name.lower()}:1883") for name in "ABD"}
+    | {"S": one_site("S", "sc://s:15002", "tcp://s:1883")}
+)
+INPUTS = ("q5.bids-a", "q5.bids-b")
+
+
+@pytest.fixture(name="root")
+def root_fixture(tmp_path: Path) -> Path:
+    (tmp_path / "runner.jar").write_bytes(b"the program")
+    return tmp_path
+
+
+def load(text: str, root: Path) -> Loaded:
+    kinds = [
+        replace(each, queries=QueryRunner(root / "runner.jar", "io.speck.Run", panes=each.engine == "flink"))
+        for each in REGISTRY.engines
+    ]
+    registry = Registry(tuple(kinds), REGISTRY.brokers)
+    return load_composition(text, inventory=INVENTORY, registry=registry, root=root, default_name="q")
+
+
+def jobs(text: str, root: Path) -> dict[str, Job]:
+    return dict(load(text, root).composition.jobs)
+
+
+def program(job: Job) -> Program:
+    return Program.from_json(str(job.query["program"]))
+
+
+def test_a_query_becomes_an_input_job_for_each_site_and_a_rest(root: Path) -> None:
+    found = jobs(TEXT, root)
+    assert list(found) == [*INPUTS, "q5.rest", "best"]
+    one, other, rest = (found[name] for name in (*INPUTS, "q5.rest"))
+    assert (one.site, other.site, rest.site) == ("A", "B", "D")
+    assert (one.source_broker, one.source_topic) == ("tcp://a:1883", "bid/+")
+    assert (one.sink_broker, other.sink_broker, rest.source_broker) == ("tcp://d:1883",) * 3
+    topics = one.sink_topic.removesuffix("/bids-a")
+    assert (other.sink_topic, rest.source_topic) == (f"{topics}/bids-b", f"{topics}/+")
+    assert topics.startswith("speck/sql/q5/")
+    assert (rest.sink_broker, rest.sink_topic) == ("tcp://d:1883", "results/q5")
+    assert (one.parallelism, rest.parallelism) == (1, 2)
+    assert [program(each).sends.cut for each in (one, other) if program(each).sends] == ["filter"] * 2
+    assert rest.code_arguments.keys() == {"program"}
+
+
+def test_the_jobs_are_stored_and_read_again(root: Path) -> None:
+    for each in jobs(TEXT, root).values():
+        assert Job.from_dict(each.to_dict()) == each
+
+
+def test_no_warning_names_the_topics_between_the_jobs(root: Path) -> None:
+    assert not any("speck/" in each.message for each in load(TEXT, root).warnings)
+
+
+def test_another_cut_changes_the_input_jobs_alone(root: Path) -> None:
+    before, after = jobs(TEXT, root), jobs(TEXT.replace("cut: filter", "cut: partials"), root)
+    assert {name for name in before if before[name] != after[name]} == set(INPUTS)
+    one = jobs(TEXT.replace("cut: filter", "cut: {bids: filter, bids-b: columns}"), root)
+    assert {name for name in before if before[name] != one[name]} == {"q5.bids-b"}
+
+
+def test_another_argument_keeps_the_topics(root: Path) -> None:
+    before, after = jobs(TEXT, root), jobs(TEXT.replace("least: 3", "least: 4"), root)
+    assert {each.source_topic for each in before.values()} == {each.source_topic for each in after.values()}
+    assert before["q5.rest"] != after["q5.rest"]
+
+
+STATELESS = TEXT.replace("  cut: filter\n  rest: D\n", "  sink_broker: D\n").replace(
+    """    SELECT window_end, auction, COUNT(*) AS n
+    FROM HOP(bids, time, INTERVAL '2' SECOND, INTERVAL '10' SECOND)
+    WHERE price >= :least
+    GROUP BY window_start, window_end, auction
+""",
+    "    SELECT auction, price AS n FROM bids WHERE price >= :least\n",
+)
+
+
+def test_a_query_without_windows_runs_where_its_table_is_published(root: Path) -> None:
+    found = jobs(STATELESS, root)
+    assert list(found) == [*INPUTS, "best"]
+    for name, site in zip(INPUTS, "AB", strict=True):
+        job = found[name]
+        assert (job.site, job.sink_broker, job.sink_topic) == (site, "tcp://d:1883", "results/q5")
+        assert program(job).sends is None
+
+
+def test_a_topic_that_parts_of_one_query_write_is_not_shared(root: Path) -> None:
+    declared = STATELESS.replace("topics:\n", "sources: {bid/+: bids}\ntopics:\n", 1)
+    assert load(declared, root).composition.jobs
+
+
+def test_a_query_at_one_site_reads_there(root: Path) -> None:
+    text = TEXT.replace("at: [A, B]", "at: B").replace("  cut: filter\n  rest: D\n", "  site: D\n")
+    job = jobs(text, root)["q5"]
+    assert (job.site, job.source_broker) == ("D", "tcp://b:1883")
+    alone = text.partition("- job_name: best")[0]
+    moved = jobs(alone.replace("  site: D\n  sql: |", "  sites: [A, D]\n  sql: |"), root)["q5"]
+    assert moved.source_broker == "tcp://b:1883" and "source_broker" not in moved.placed
+
+
+def test_one_site_may_have_a_cut(root: Path) -> None:
+    assert list(jobs(TEXT.replace("at: [A, B]", "at: B"), root)) == ["q5.bids-b", "q5.rest", "best"]
+
+
+FAULTS = {
+    ("  cut: filter\n", ""): (11, "cut is missing (expected columns, filter, partials: table 'bids' is "),
+    ("cut: filter", "cut: none"): (13, "cut 'none' does not fit (expected columns, filter, partials: "),
+    ("cut: filter", "cut: rows"): (13, "cut 'rows' is no cut of this query (expected columns, filter, "),
+    ("cut: filter", "cut: panes"): (13, "cut 'panes' is no cut (expected columns, filter, rows, partials, n"),
+    ("cut: filter", "cut: {bids: rows}"): (13, "cut.bids 'rows' is no cut of this query"),
+    ("cut: filter", "cut: {bid: filter}"): (13, "cut names 'bid' (expected one of bids, bids-a, bids-b)"),
+    ("cut: filter", "cut: {bids-a: filter}"): (13, "cut has none for bids-b (expected columns, filter, "),
+    ("cut: filter", "cut: {bids: x}"): (
+        13,
+        "cut.bids 'x' is no cut (expected columns, filter, rows, partials)",
+    ),
+    ("  rest: D\n", ""): (11, "rest is missing (expected the site of the windows)"),
+    ("rest: D", "rest: E"): (14, "rest 'E' is not a site of the inventory (known: A, B, D, S)"),
+    ("rest: D", "rest: D\n  site: D"): (15, "site does not fit a query that runs at several sites"),
+    ("rest: D", "rest: D\n  sites: [A]"): (15, "sites does not fit a query that runs at several sites"),
+    ("rest: D", "rest: D\n  source_broker: D"): (15, "source_broker does not fit a query that runs at sev"),
+    ("at: [A, B]", "at: [A, X]"): (15, "sql: table 'bids' is published at 'X', which is no site of the inve"),
+    ("    at: [A, B]\n", ""): (
+        12,
+        "cut 'filter' needs the site where table 'bids' is published (expected 'at",
+    ),
+    ("    schema: {time", "    scheme: {time"): (7, "unknown field 'scheme'"),
+    ("job_name: best", "job_name: q5.rest"): (23, "is that of a part of the query 'q5' (expected another"),
+    ("job_name: best", "job_name: best\n  apart: q5"): (24, "apart 'q5' is not a job of this composition"),
+    ("job_name: best", "job_name: best\n  cut: filter"): (24, "cut 'filter' needs the site where table 'q5'"),
+    ("job_name: best", "job_name: best\n  rest: D"): (24, "rest 'D' needs a cut"),
+    ("job_name: q5", f"job_name: {'q' * 61}"): (
+        11,
+        "is too long for a query with a cut (expected at most 60",
+    ),
+    ("sink_topic: results/best", "sink_topic: speck/sql/q5/x"): (26, "starts with 'speck/sql/'"),
+}
+
+
+@pytest.mark.parametrize("edit", FAULTS, ids=lambda edit: edit[1][:40])
+def test_a_fault_has_its_line_and_names_what_is_right(edit: tuple[str, str], root: Path) -> None:
+    line, part = FAULTS[edit]
+    assert edit[0] in TEXT
+    with pytest.raises(InvalidInput) as caught:
+        load(TEXT.replace(*edit), root)
+    found = [(each.line, each.message) for each in caught.value.faults]
+    assert any(each[0] == line and part in each[1] for each in found), found
+
+
+def test_fields_of_a_cut_need_windows(root: Path) -> None:
+    text = STATELESS.replace("  engine: flink\n", "  engine: flink\n  cut: filter\n  rest: D\n")
+    with pytest.raises(InvalidInput) as caught:
+        load(text, root)
+    found = [each.message for each in caught.value.faults]
+    assert any("cut 'filter' does not fit a query without windows" in each for each in found), found
+    assert any("rest 'D' does not fit a query without windows" in each for each in found), found
+
+
+def test_partials_need_an_engine_with_panes(root: Path) -> None:
+    text = TEXT.replace("at: [A, B]", "at: [S, A]").replace("  engine: flink\n", "")
+    assert jobs(text, root)["q5.bids-s"].engine == "spark"
+    with pytest.raises(InvalidInput, match="cut partials does not run on engine 'spark' at site 'S'"):
+        load(text.replace("cut: filter", "cut: partials"), root)
+    assert jobs(text.replace("cut: filter", "cut: {bids-s: filter, bids-a: partials}"), root)
+
+
+def test_code_has_no_cut(root: Path) -> None:
+    (root / "x.jar").write_bytes(b"x")
+    text = TEXT.replace("  sql: SELECT auction FROM q5 WHERE n > 5\n", "  cut: filter\n  job_path: x.jar\n")
+    with pytest.raises(InvalidInput, match="needs a query"):
+        load(text, root)
+
+
+def test_nobody_else_reads_frames() -> None:
+    assert filter_fault("speck/sql/q5/+/+") == (
+        "starts with 'speck/sql/', between the jobs of a query (expected the topic of its results)"
+    )

@@ -1,0 +1,194 @@
+"""Queries as input jobs and a rest: the rows of the whole query, whatever the cuts and their changes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speck.sql.bind import bind
+from speck.sql.cuts import cuts_of, form_of, input_of, rest_of
+from speck.sql.evaluate import evaluate
+from speck.sql.program import Program
+from speck.sql.types import PARTIALS
+from tests.sql.random_queries import CONTRACT, Case, conditions, ranked, windowed
+from tests.support.properties import tries
+
+LAG = CONTRACT.watermark_ms or 0
+INPUTS = ("rows-a", "rows-b")
+Message = tuple[str, bytes]
+
+
+def program_of(case: Case, where: str | None = None) -> Program:
+    text = case.own if where is None else case.own.replace(" GROUP BY", f" WHERE {where} GROUP BY")
+    return bind(text, {"rows": CONTRACT}).program
+
+
+def in_disorder(rows: Sequence[dict[str, object]], dice: random.Random) -> list[Message]:
+    """The rows as messages, none later than another one by more than the watermark."""
+    jitter = {id(each): int(str(each["t"])) + dice.randint(0, LAG) for each in rows}
+    ordered = sorted(rows, key=lambda each: jitter[id(each)])
+    return [("rows/in", json.dumps(each).encode()) for each in ordered]
+
+
+@dataclass
+class Input:
+    """What one input job sends, with another cut from time to time."""
+
+    program: Program
+    found: list[Message]
+    dice: random.Random
+
+    def frames(self) -> list[str]:
+        if self.dice.random() < 0.3:
+            return evaluate(input_of(self.program, PARTIALS), self.found).messages
+        sent, rest = list[str](), self.found
+        cuts = [each for each in cuts_of(self.program) if each != PARTIALS]
+        while rest:
+            count = self.dice.randint(1, len(rest))
+            sent += evaluate(input_of(self.program, self.dice.choice(cuts)), rest[:count]).messages
+            rest = rest[count:]
+        return sent
+
+
+def interleaved(sent: dict[str, list[str]], dice: random.Random) -> list[Message]:
+    """The frames of all inputs, each input's in their order."""
+    order = [name for name, frames in sent.items() for _ in frames]
+    dice.shuffle(order)
+    waiting = {name: iter(frames) for name, frames in sent.items()}
+    return [(f"speck/sql/q/0/{name}", next(waiting[name]).encode()) for name in order]
+
+
+def run_in_parts(program: Program, rows: list[dict[str, object]], dice: random.Random) -> list[str]:
+    parts: dict[str, list[dict[str, object]]] = {name: [] for name in INPUTS}
+    for each in rows:
+        parts[dice.choice(INPUTS)].append(each)
+    sent = {name: Input(program, in_disorder(found, dice), dice).frames() for name, found in parts.items()}
+    outcome = evaluate(rest_of(program, INPUTS), interleaved(sent, dice))
+    assert not outcome.unparsable and not outcome.late
+    return sorted(outcome.messages)
+
+
+@tries(150)
+@given(case=windowed, where=st.none() | conditions, seed=st.integers(0, 2**32))
+def test_rows_are_those_of_the_whole_query(case: Case, where: object, seed: int) -> None:
+    program = program_of(case, getattr(where, "own", None))
+    dice = random.Random(seed)
+    whole = evaluate(program, in_disorder(case.rows, dice))
+    assert not whole.unparsable and not whole.late
+    assert run_in_parts(program, case.rows, dice) == sorted(whole.messages)
+
+
+@tries(60)
+@given(case=ranked, seed=st.integers(0, 2**32))
+def test_ranks_are_those_of_the_whole_query(case: Case, seed: int) -> None:
+    program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
+    whole = evaluate(program, in_disorder(case.rows, dice))
+    assert run_in_parts(program, case.rows, dice) == sorted(whole.messages)
+
+
+@tries(60)
+@given(case=windowed, seed=st.integers(0, 2**32))
+def test_parts_are_read_again_as_they_were_written(case: Case, seed: int) -> None:
+    program = program_of(case)
+    parts = [rest_of(program, INPUTS), *(input_of(program, each) for each in cuts_of(program))]
+    assert [Program.from_json(each.to_json()) for each in parts] == parts
+    assert form_of(program) == form_of(Program.from_json(program.to_json()))
+
+
+COUNT = (
+    "SELECT window_start, k, COUNT(*) AS n, MIN(a) AS low, SUM(d) AS sum "
+    "FROM HOP(rows, t, INTERVAL '2' SECOND, INTERVAL '4' SECOND) WHERE b > 0 "
+    "GROUP BY window_start, window_end, k"
+)
+START = 1_700_000_000_000
+
+
+def row(at: int, **values: object) -> Message:
+    return "rows/in", json.dumps({"t": START + at, "b": 1, "k": "x", "a": 5, "d": 0.5, **values}).encode()
+
+
+def frames_of(cut: str, *found: Message, text: str = COUNT, end: bool = False) -> list[list[object]]:
+    program = bind(text, {"rows": CONTRACT}).program
+    return [json.loads(each) for each in evaluate(input_of(program, cut), found, end=end).messages]
+
+
+def test_frames_of_each_cut() -> None:
+    progress = START - LAG
+    t, mark = START, START + 2000
+    assert frames_of("columns", row(0)) == [[1, 1, progress, t, 5, 1, 0.5, "x"]]
+    assert frames_of("filter", row(0)) == [[1, 2, progress, t, 5, 0.5, "x"]]
+    computed = COUNT.replace("k,", "UPPER(k) AS k,", 1).replace("window_end, k", "window_end, UPPER(k)")
+    assert frames_of("rows", row(0), text=computed) == [[1, 3, progress, t, "X", 5, 0.5]]
+    partials = frames_of("partials", row(0), row(500, a=3, d=2), row(3000, b=0))
+    assert partials == [[1, 0, START - 2000], [1, 4, t, t, "x", 2, 3, 2.5], [1, 0, mark]]
+
+
+def test_rows_that_the_condition_leaves_out_tell_the_progress_once_a_slide() -> None:
+    found = [row(each, b=0) for each in range(0, 5000, 100)]
+    assert [each[1] for each in frames_of("filter", *found)] == [0, 0, 0]
+    assert [each[2] for each in frames_of("filter", *found)] == [START - 2000, START, START + 2000]
+
+
+def results(*found: tuple[str, list[object]]) -> list[str]:
+    program = bind(COUNT, {"rows": CONTRACT}).program
+    messages = [(f"speck/sql/q/0/{name}", json.dumps(frame).encode()) for name, frame in found]
+    return evaluate(rest_of(program, INPUTS), messages, end=False).messages
+
+
+def test_a_window_is_closed_once_all_inputs_are_behind_it() -> None:
+    a = [("rows-a", [1, 4, START, START, "x", 1, 1, 1.5]), ("rows-a", [1, 0, START + 60_000])]
+    assert results(*a) == []
+    assert results(*a, ("rows-b", [1, 0, START + 1999])) == []
+    assert len(results(*a, ("rows-b", [1, 0, START + 2000]))) == 1
+    assert len(results(*a, ("rows-b", [1, 0, START + 4000]))) == 2
+
+
+def test_an_input_that_an_edit_left_out_gives_rows_and_holds_nothing_back() -> None:
+    late = [("rows-c", [1, 4, START, START, "x", 1, 1, 1.5])]
+    sent = [(name, [1, 0, START + 4000]) for name in INPUTS]
+    assert len(results(*late, *sent)) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\xff", "it is not UTF-8"),
+        (b"[1", "it is not JSON"),
+        (b'{"a":1}', "it is no frame of this query"),
+        (b"[1,0]", "it is no frame of this query"),
+        (b"[2,0,5]", "the frame has version 2 (expected 1)"),
+        (b"[1,0,-5]", "it is no frame of this query"),
+        (b"[1,0,5,6]", "it is no frame of this query"),
+        (b"[1,7,5,6]", "it is no frame of this query"),
+        (b'[1,4,5,5,"x",1,1]', "it is no frame of this query"),
+        (b'[1,4,5,5,"x",1,"y",1.5]', "it is no frame of this query"),
+        (b'[1,4,5,null,"x",1,1,1.5]', "it is no frame of this query"),
+    ],
+)
+def test_what_is_no_frame_is_left_out_with_the_reason(content: bytes, reason: str) -> None:
+    program = rest_of(bind(COUNT, {"rows": CONTRACT}).program, INPUTS)
+    assert evaluate(program, [("speck/sql/q/0/rows-a", content)]).unparsable == [(0, reason)]
+
+
+def test_a_sum_that_leaves_the_range_of_doubles_does_so_in_parts_too() -> None:
+    text = COUNT.replace("WHERE b > 0 ", "")
+    program = bind(text, {"rows": CONTRACT}).program
+    found = [row(0, d=1.7e308), row(100, d=1.7e308), row(200, d=-1.7e308)]
+    sent = evaluate(input_of(program, PARTIALS), found).messages
+    parts = [("speck/sql/q/0/rows-a", each.encode()) for each in sent]
+    assert evaluate(rest_of(program, INPUTS), parts).messages == evaluate(program, found).messages
+
+
+def test_the_form_depends_on_what_frames_have() -> None:
+    def form(text: str) -> str:
+        return form_of(bind(text, {"rows": CONTRACT}).program)
+
+    assert form(COUNT) == form(COUNT.replace("b > 0", "b > 1"))
+    assert form(COUNT) != form(COUNT.replace("b > 0", "b > 0 AND s IS NULL"))
+    assert form(COUNT) != form(COUNT.replace("MIN(a)", "MIN(d)"))
