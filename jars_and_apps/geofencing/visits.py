@@ -31,7 +31,7 @@ Event = dict[str, Any]
 
 
 class Located(NamedTuple):
-    """A position and its fences.  Of several positions at one time, the first in this order counts."""
+    """A position and its fences."""
 
     time: int
     mover: str
@@ -39,6 +39,10 @@ class Located(NamedTuple):
     site: str
     within: Mapping[str, Sequence[float]]  # by fence its dwell and confirm, s
     near: Sequence[str]  # fences in whose margin it is
+
+    def order(self) -> tuple[object, ...]:
+        """The order in which positions count; of several of a mover at one time, the first does."""
+        return self.time, self.mover, *self.position, self.site, _compact([self.within, self.near])
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Self:
@@ -165,7 +169,7 @@ class Tracker:
         questions: list[Event] = []
         events = self._take(lines, questions)
         until = min(self.reached.get(site, BEFORE_ALL) for site in sites)
-        ready = sorted(each for each in self.waiting if each.time <= until)
+        ready = sorted((each for each in self.waiting if each.time <= until), key=Located.order)
         self.waiting = [each for each in self.waiting if each.time > until]
         for each in ready:
             events += self._position(each, forget)
