@@ -75,15 +75,18 @@ class Publisher:
             reraise=True,
         )
 
-    def publish(self, topic: str, payload: bytes) -> None:
-        """Send a message; waits while too many are unacknowledged.  Raises :class:`PublishError`."""
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send a message; waits while too many are unacknowledged.  Raises :class:`PublishError`.
+
+        With ``retain``, the broker keeps it as the last one of its topic.
+        """
         if not self._window:  # The broker's limit arrives with its CONNACK.
             self.exchange(0.0)
         if self.unacknowledged >= self._window:
             self._await_unacknowledged(self._window // 2)
         elif self.unacknowledged % _BATCH == 0:
             self.exchange(0.0)
-        if self._client.publish(topic, payload, qos=1).rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+        if self._client.publish(topic, payload, qos=1, retain=retain).rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
             raise PublishError(f"broker {self.address!r} left a message unacknowledged for 65535 messages")
         self.unacknowledged += 1
 

@@ -32,13 +32,17 @@ LOCAL_TOPIC, OVERALL_TOPIC, OVERALL = "local-stats", "global-stats", "*"
 _INTERVAL = 0.2  # s between two objects
 
 
-class Followed(Protocol):
-    """An account of messages that is printed when it has changed."""
-
-    changed: threading.Event
+class Account(Protocol):
+    """An account of messages."""
 
     def add(self, site: str, payload: bytes | bytearray) -> None:
         """Add a message."""
+
+
+class Followed(Account, Protocol):
+    """An account of messages that is printed when it has changed."""
+
+    changed: threading.Event
 
     def report(self) -> dict[str, Any]:
         """All messages so far as plain data."""
@@ -88,7 +92,7 @@ def _sum(windows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 class Subscription:
     """A persistent subscription: a short outage of the connection loses no statistics."""
 
-    def __init__(self, address: str, topic: str, site: str, totals: Followed) -> None:
+    def __init__(self, address: str, topic: str, site: str, totals: Account) -> None:
         self._site, self._topic, self._totals = site, topic, totals
         self.ready = threading.Event()
         self._client, host, port = client_of(address, "watch")

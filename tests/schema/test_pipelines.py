@@ -20,6 +20,7 @@ from testbed.benches.examples import one_site
 from testbed.doubles.binders import World, double_kinds
 
 PIPELINES = ROOT / "pipelines"
+FENCES = ("fences", "fences_edited")
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
 NEXMARK = {"q0": 2, "q1": 2, "q2": 2, "q3": 5, "q4": 6, "q5": 4, "q7": 3, "q8": 5, "q11": 3, "q12": 3}  # jobs
@@ -49,7 +50,7 @@ def test_no_pipeline_is_left_out() -> None:
         "sites_mixed",
         "road_traffic_adapt",
     }
-    assert found == {*TRAFFIC, *MIXED, *others}
+    assert found == {*FENCES, *TRAFFIC, *MIXED, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
 
 
@@ -97,6 +98,15 @@ def test_the_jobs_of_a_nexmark_query_are_placed_by_speck(query: str, tmp_path: P
 @pytest.mark.parametrize("name", TRAFFIC)
 def test_road_traffic_has_17_jobs_with_real_code(name: str) -> None:
     assert len(load(name, installed(), ROOT)) == 17
+
+
+def test_geofencing_locates_at_the_edge_and_merges_in_the_cloud() -> None:
+    before, after = (load(name, installed(), ROOT) for name in FENCES)
+    sites = {name: job.site for name, job in before.items()}
+    assert (sites["admit"], sites["spread-b"], sites["locate-b"], sites["track"]) == ("D", "D", "B", "D")
+    assert before["track"].arguments["sites"] == "A,B,C"
+    plan = make_plan("geofencing", 1, after, {name: Deployed(job) for name, job in before.items()})
+    assert plan.counts() == {"start": 0, "stop": 0, "update": 0, "move": 2, "keep": 12}
 
 
 def test_hot_towns_are_split_over_three_sites() -> None:

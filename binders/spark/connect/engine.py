@@ -23,12 +23,13 @@ from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.processor import ServerProcess
+from binders.spark.connect.python_check import check_python
 from binders.spark.connect.real_time import RealTimeRoom
 from binders.spark.connect.running import RunningQueries
 from binders.spark.connect.slots import Slots
 from binders.spark.connect.specification import query_spec, session_of
 from binders.spark.query import plan
-from binders.spark.query.code_check import check_code, may_have_several_sources, mentions_python_functions
+from binders.spark.query.code_check import check_code, may_have_several_sources
 from binders.spark.query.history import BatchHistory
 from binders.spark.query.marks import Marks
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of
@@ -100,13 +101,14 @@ class ConnectEngine(EngineBinder):
         """Check the server's version, its connector, the code, the state, and a free slot; starts nothing.
 
         Raises :class:`~speck.errors.NoCapacity` when the site's slots are used by other jobs, or reserved for
-        them.  A job with Python functions is rejected if the server has another version of Python.
+        them.  A job with Python functions is rejected if the server has another version of Python, or not the
+        packages that these functions import.
         """
         self._launcher.warm_up()
         self._probe.check_version()
         self._probe.check_connector(job)
         self._check_code(job)
-        self._check_python(job)
+        check_python(job, self._probe, self._rehearse)
         if state is not None:
             self._check_state(state, job)
         self._check_real_time(job)
@@ -418,14 +420,6 @@ class ConnectEngine(EngineBinder):
         return Handle(self.address, session_of(attempt), details)
 
     # -- before the start
-
-    def _check_python(self, job: Job) -> None:
-        if not job.split and not mentions_python_functions(Path(job.job_path)):
-            return
-        fault = self._probe.python_fault()
-        if fault is not None and (nodes := self._rehearse(job).get("python")):
-            what = f"job {job.job_name!r} has Python functions ({nodes})"
-            raise Rejected(f"{what}, which {self.address} cannot run: {fault}", address=self.address)
 
     def _check_real_time(self, job: Job) -> None:
         if job.trigger == REAL_TIME:

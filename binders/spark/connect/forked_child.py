@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -20,6 +21,7 @@ from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from binders.spark.connect.credentials import Keys
 from binders.spark.connect.grpc_client import USER, open_channel
+from binders.spark.connect.shipped_imports import shipped_imports
 from binders.spark.query.builder import configure, rehearse, start_query
 from binders.spark.query.spec import QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import first_line
@@ -42,7 +44,8 @@ def answer_one(connection: socket.socket) -> None:
 
     The answer's ``kind`` is ``started`` (with ``query`` and ``run``, their ids), ``exists`` (a query of that
     name runs in the session), ``refused`` or ``no_answer`` (with ``message``); of a rehearsal ``rehearsed``,
-    with ``python``: the plan's nodes that run Python functions, and ``sources``: how often it reads.
+    with ``python``: the plan's nodes that run Python functions, ``imports``: the packages that these import,
+    and ``sources``: how often it reads.
     """
     received = b"".join(iter(lambda: connection.recv(65536), b""))
     answer = start(ConnectQuerySpec.from_json(received))
@@ -66,11 +69,23 @@ def _start(spec: ConnectQuerySpec) -> Answer:
     session = _session(spec)
     if spec.rehearsal:
         found = rehearse(session, spec)
-        python = " ".join(sorted(found.python_nodes))
-        return {"kind": "rehearsed", "python": python, "sources": str(found.sources)}
+        imports = shipped_imports(_plan_of(found.result, session))
+        # Spark prints no physical plan of a query with functions that keep state.
+        nodes = found.python_nodes or (frozenset({"PythonUDF"}) if imports else frozenset())
+        return {
+            "kind": "rehearsed",
+            "python": " ".join(sorted(nodes)),
+            "imports": " ".join(sorted(imports)),
+            "sources": str(found.sources),
+        }
     query: StreamingQuery = start_query(session, spec)
     configure(session, {QUERY_SETTING: query.id, RUN_SETTING: query.runId})
     return {"kind": "started", "query": query.id, "run": query.runId}
+
+
+def _plan_of(result: Any, session: SparkSession) -> Any:
+    """The plan of a DataFrame as a message of Spark Connect."""
+    return result._plan.to_proto(session.client)
 
 
 def _session(spec: ConnectQuerySpec) -> SparkSession:

@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # Functions are sent as byte code, which is specific to a minor version of Python: PySpark requires the same.
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _PYTHON_SETTING = "spark.speck.python"
+_PACKAGES_SETTING = "spark.speck.packages"
 _OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\].*?different version: (\d+\.\d+)")
 
 _T = TypeVar("_T")
@@ -85,12 +86,28 @@ class ServerProbe:
             if self.setting(_PYTHON_SETTING) == _PYTHON:
                 return None
             try:
-                self.ask(lambda session: self._client.text(session, _python_function()))
+                # The smallest function: without arguments, it returns an empty string.
+                self.ask(lambda session: self._client.text(session, _python_function(str)))
             except ServerRefused as error:
                 theirs = _OTHER_PYTHON.search(str(error))
                 return f"its workers run Python {theirs[1]} (expected {_PYTHON})" if theirs else str(error)
             self.ask(lambda session: self._client.set(session, _PYTHON_SETTING, _PYTHON))
             return None
+
+    def missing_packages(self, names: Iterable[str]) -> list[str]:
+        """Those of the packages that the Python of the server's workers does not find.
+
+        Those that it finds are stored in a setting of the session, and so as long as the server runs.
+        """
+        with self._python_lock:
+            known = set(self.setting(_PACKAGES_SETTING).split())
+            if not (unknown := sorted(set(names) - known)):
+                return []
+            search = _python_function(_search_for(unknown))
+            missing = self.ask(lambda session: self._client.text(session, search)).split()
+            found = " ".join(sorted(known | (set(unknown) - set(missing))))
+            self.ask(lambda session: self._client.set(session, _PACKAGES_SETTING, found))
+            return missing
 
     def has_checkpoint(self, location: str) -> bool:
         """True if the server finds a query's checkpoint there; a plan is analyzed, and nothing runs."""
@@ -166,8 +183,19 @@ class ServerProbe:
         return request(self._session)
 
 
-def _python_function() -> pb2.Relation:
-    """One row with the result of a minimal Python function."""
+def _search_for(names: Sequence[str]) -> Callable[[], str]:
+    def missing() -> str:
+        import importlib
+        from importlib.util import find_spec
+
+        importlib.invalidate_caches()  # a package may have been installed since the worker started
+        return " ".join(name for name in names if find_spec(name) is None)
+
+    return missing
+
+
+def _python_function(called: Callable[[], str]) -> pb2.Relation:
+    """One row with the result of a Python function."""
     from pyspark import cloudpickle
     from pyspark.sql.types import StringType
     from pyspark.util import PythonEvalType
@@ -176,7 +204,7 @@ def _python_function() -> pb2.Relation:
     function = pb2.PythonUDF(
         output_type=pb2.DataType(string=pb2.DataType.String(collation=string.collation)),
         eval_type=PythonEvalType.SQL_BATCHED_UDF,
-        command=cloudpickle.dumps((str, string)),  # type: ignore[no-untyped-call]
+        command=cloudpickle.dumps((called, string)),  # type: ignore[no-untyped-call]
         python_ver=_PYTHON,
     )
     call = pb2.CommonInlineUserDefinedFunction(

@@ -93,6 +93,7 @@ class Rehearsal:
 
     python_nodes: frozenset[str]
     sources: int
+    result: DataFrame
 
 
 def rehearse(session: Any, spec: QuerySpec) -> Rehearsal:
@@ -106,7 +107,7 @@ def rehearse(session: Any, spec: QuerySpec) -> Rehearsal:
         _check_real_time(plans)
     elif not nodes <= _IN_ORDER:  # those have no state, and any output mode
         _check_mode(result, mode)
-    return Rehearsal(_python_nodes(plans), _streaming_nodes(plans).count(_SOURCE))
+    return Rehearsal(_python_nodes(plans), _streaming_nodes(plans).count(_SOURCE), result)
 
 
 def _unconnected(options: Mapping[str, str]) -> dict[str, str]:

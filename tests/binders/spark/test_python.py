@@ -15,6 +15,7 @@ from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.code_check import mentions_python_functions
+from binders.spark.query.packages import required_packages
 from speck.core.runtime import JobState
 from speck.errors import Rejected
 from speck.testing import attempt_of, await_state
@@ -65,6 +66,7 @@ def foreign_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
         ("frames", "mapped", "MapInPandas"),
         ("frames", "grouped", "FlatMapGroupsInPandas"),
         ("frames", "registered", "EvalPython"),
+        ("packages", "stateful", "PythonUDF"),
     ],
 )
 @pytest.mark.engine
@@ -115,6 +117,102 @@ def test_the_workers_are_asked_once_as_long_as_the_server_runs(spark_server: Spa
         assert asked == []
     finally:
         client.close()
+
+
+@pytest.fixture(name="site_bench", scope="module")
+def site_bench_fixture(
+    spark_server: SparkServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkBench]:
+    directory = tmp_path_factory.mktemp("bench")
+    with MosquittoServer(directory / "mosquitto") as broker:
+        bench = SparkBench(spark_server, broker, directory)
+        yield bench
+        bench.close()
+
+
+PACKAGES = JOBS / "packages.py"
+
+
+@pytest.mark.parametrize("entry", ["imported", "stateful"])
+def test_a_package_that_the_server_lacks_is_named_before_anything_starts(
+    site_bench: SparkBench, entry: str
+) -> None:
+    job = site_bench.job(f"lacks-{entry}", entry, PACKAGES)
+    with pytest.raises(Rejected) as caught:
+        site_bench.binder().check(job, None)
+    line = required_packages(PACKAGES, entry)["no_such_package"]
+    assert str(caught.value) == (
+        f"job 'lacks-{entry}' has Python functions that import the package 'no_such_package' (packages.py, "
+        f"line {line}), which {site_bench.server.address} does not have (install it for the Python of its "
+        "workers)"
+    )
+
+
+@pytest.mark.parametrize("entry", ["optional", "elsewhere", "found"])
+def test_a_package_that_no_function_at_the_site_needs_is_not_asked_for(
+    site_bench: SparkBench, entry: str
+) -> None:
+    site_bench.binder().check(site_bench.job(f"has-{entry}", entry, PACKAGES), None)
+
+
+def test_packages_that_are_there_are_asked_for_once(spark_server: SparkServer) -> None:
+    client = ConnectClient(spark_server.address, endpoint_of(spark_server.address))
+    try:
+        probe = ServerProbe(spark_server.address, client)
+        assert probe.missing_packages(["no_such_package", "pandas", "xml"]) == ["no_such_package"]
+        asked = []
+        client.text = lambda *arguments: asked.append(arguments) or "other"  # type: ignore[method-assign]
+        other = ServerProbe(spark_server.address, client)  # of another coordinator
+        assert other.missing_packages(["pandas", "xml"]) == []
+        assert asked == []
+        assert other.missing_packages(["pandas", "other"]) == ["other"]
+        assert len(asked) == 1
+    finally:
+        client.close()
+
+
+def packages(tmp_path: Path, body: str, entry: str = "job") -> dict[str, int]:
+    path = tmp_path / "file.py"
+    path.write_text(body)
+    return required_packages(path, entry)
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            "def job(m):\n import numpy.linalg, os\n from shapely import ops as o\n",
+            {"numpy": 2, "shapely": 3},
+        ),
+        # An import that may register something counts for every job of the file.
+        ("import a\ndef job(m): return m\ndef other(m):\n import b\n", {"a": 1}),
+        ("def job(m): return f()\ndef f():\n class X:\n  import a\n", {"a": 4}),
+        ("def job(m):\n import a\n import a.b\n from pyspark.sql import functions\n", {"a": 2}),
+        ("def job(m):\n from . import a\n from .b import c\n", {}),
+        (
+            "def job(m):\n try:\n  import a\n except ImportError:\n  import b\n finally:\n  import c\n",
+            {"c": 7},
+        ),
+        ("def job(m):\n try:\n  import a\n except (ValueError, ModuleNotFoundError):\n  pass\n", {}),
+        ("def job(m):\n try:\n  import a\n except:\n  pass\n", {}),
+        ("def job(m):\n try:\n  import a\n except ValueError:\n  pass\n", {"a": 3}),
+        ("def job(m):\n with suppress(ImportError):\n  import a\n with x:\n  import b\n", {"b": 5}),
+        ("def job(m):\n if m:\n  import a\n", {}),
+        ("import typing\nif typing.TYPE_CHECKING:\n import a\nimport b\ndef job(m): a.x, b.x\n", {"b": 4}),
+        ("def job(m:\n", {}),
+        ("x = 1\n", {}),
+    ],
+)
+def test_packages_that_a_job_imports(body: str, found: dict[str, int], tmp_path: Path) -> None:
+    assert packages(tmp_path, body) == found
+
+
+def test_packages_that_a_job_in_an_archive_imports(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "jobs.zip", "w") as archive:
+        archive.writestr("jobs/clean.py", "import a\ndef clean(m):\n import c\n return a.x\n")
+    assert required_packages(tmp_path / "jobs.zip", "jobs.clean.clean") == {"a": 1, "c": 3}
+    assert required_packages(tmp_path / "jobs.zip", "jobs.none.clean") == {}
+    assert required_packages(tmp_path / "none.zip", "jobs.none.clean") == {}
 
 
 @pytest.mark.engine

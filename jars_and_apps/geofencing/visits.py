@@ -1,0 +1,320 @@
+"""The jobs ``spread``, ``forward`` and ``track`` of the geofencing composition.
+
+``track`` derives visits from the lines of ``locate``, each with the fences of one position.
+docs/geofencing.md defines the records and their meaning.  The results are a function of the lines alone,
+whatever their order and their repetitions: nothing here reads a clock.
+
+Times are milliseconds since 1970 in UTC.  The file imports no module of its own, as a job's file must.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+LARGEST_MESSAGE = 200_000  # characters of several lines, far below a broker's limit
+MOVERS_A_LINE = 500  # of an answer
+BEFORE_ALL = -62_135_596_800_000  # 0001-01-01T00:00:00Z
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLI = timedelta(milliseconds=1)
+_ORDER = ("exit", "enter", "dwell")  # of the events of one position
+
+Event = dict[str, Any]
+
+
+class Located(NamedTuple):
+    """A position and its fences."""
+
+    time: int
+    mover: str
+    position: Sequence[float]  # longitude, latitude
+    site: str
+    within: Mapping[str, Sequence[float]]  # by fence its dwell and confirm, s
+    near: Sequence[str]  # fences in whose margin it is
+
+    def order(self) -> tuple[object, ...]:
+        """The order in which positions count; of several of a mover at one time, the first does."""
+        return self.time, self.mover, *self.position, self.site, _compact([self.within, self.near])
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Self:
+        """The position in a line of ``locate``."""
+        time = (datetime.fromisoformat(line["time"]) - _EPOCH) // _MILLI
+        longitude, latitude = map(float, line["position"])
+        within = {
+            str(fence): (float(dwell), float(confirm)) for fence, (dwell, confirm) in line["in"].items()
+        }
+        return cls(
+            time,
+            str(line["mover"]),
+            (longitude, latitude),
+            str(line["site"]),
+            within,
+            [*map(str, line["near"])],
+        )
+
+
+@dataclass
+class Visit:
+    """A mover in a fence: ``entered`` once that is confirmed, ``out`` since it was seen outside."""
+
+    since: int
+    position: Sequence[float]
+    first: bool  # its mover was first seen inside
+    confirm: float = 0.0  # s
+    entered: bool = False
+    dwelt: bool = False
+    out: tuple[int, Sequence[float]] | None = None
+
+
+@dataclass
+class Mover:
+    """The time of the last position of a mover, where and at which site it was, and its visits by fence."""
+
+    time: int
+    position: Sequence[float]
+    site: str
+    visits: dict[str, Visit] = field(default_factory=dict)
+
+
+def transitions(visits: dict[str, Visit], at: Located, *, first: bool) -> list[Event]:
+    """The events of a mover's next position; ``visits`` become those after it.
+
+    ``first`` is true if nothing is known of the mover.
+    """
+    events: list[Event] = []
+    for fence in sorted({*visits, *at.within}):
+        if fence in at.within:
+            visit = visits.setdefault(fence, Visit(at.time, at.position, first))
+            events += _in(visit, fence, at)
+        else:
+            visit = visits[fence]
+            events += _out(visit, fence, at)
+            if not visit.entered:
+                del visits[fence]
+    return sorted(events, key=lambda event: _ORDER.index(event["event"]))
+
+
+def _in(visit: Visit, fence: str, at: Located) -> Iterator[Event]:
+    dwell, visit.confirm = at.within[fence]
+    visit.out = None
+    stayed = (at.time - visit.since) / 1000
+    if not visit.entered and stayed >= visit.confirm:
+        visit.entered = True
+        first = {"first": True} if visit.first else {}
+        yield _event(visit.since, "enter", fence, at, visit.position) | first
+    if visit.entered and not visit.dwelt and 0 < dwell <= stayed:
+        visit.dwelt = True
+        yield _event(at.time, "dwell", fence, at, at.position) | {"since": _iso(visit.since)}
+
+
+def _out(visit: Visit, fence: str, at: Located) -> Iterator[Event]:
+    if not visit.entered:
+        return
+    if fence in at.near:
+        visit.out = None
+        return
+    visit.out = visit.out or (at.time, at.position)
+    if (at.time - visit.out[0]) / 1000 >= visit.confirm:
+        visit.entered = False
+        yield _event(visit.out[0], "exit", fence, at, visit.out[1]) | {"since": _iso(visit.since)}
+
+
+def _event(time: int, event: str, fence: str, at: Located, position: Sequence[float]) -> Event:
+    named = {"time": _iso(time), "event": event, "mover": at.mover, "fence": fence}
+    return named | {"position": list(position), "site": at.site}
+
+
+def _iso(time: int) -> str:
+    return (_EPOCH + time * _MILLI).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass
+class Tracker:
+    """The movers of a shard, the positions that wait for those of other sites, and the time of each site."""
+
+    movers: dict[str, Mover] = field(default_factory=dict)
+    waiting: list[Located] = field(default_factory=list)
+    reached: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, state: str) -> Self:
+        """The tracker that :meth:`dump` wrote."""
+        movers, waiting, reached = json.loads(state)
+        return cls(
+            {name: _mover(values) for name, values in movers.items()},
+            [Located(*values) for values in waiting],
+            reached,
+        )
+
+    def dump(self) -> str:
+        """The tracker as text."""
+        movers = {name: astuple(mover) for name, mover in self.movers.items()}
+        return json.dumps([movers, self.waiting, self.reached], separators=(",", ":"))
+
+    def step(self, lines: Iterable[str], sites: Sequence[str], forget: int) -> list[Event]:
+        """The events of further lines, and the answers to the questions among them.
+
+        Positions count in the order of their times, once all ``sites`` have reached these.  A mover without a
+        position for ``forget`` ms ends its visits.
+        """
+        questions: list[Event] = []
+        events = self._take(lines, questions)
+        until = min(self.reached.get(site, BEFORE_ALL) for site in sites)
+        ready = sorted((each for each in self.waiting if each.time <= until), key=Located.order)
+        self.waiting = [each for each in self.waiting if each.time > until]
+        for each in ready:
+            events += self._position(each, forget)
+        for name, mover in sorted(self.movers.items()):
+            if mover.time + forget <= until:
+                events += self._silent(name, forget)
+        return [*events, *(answer for each in questions for answer in self._answers(each, until))]
+
+    def _take(self, lines: Iterable[str], questions: list[Event]) -> list[Event]:
+        """Sort lines out; the events are those that ``locate`` passes on, and lines of no other kind."""
+        before, events = dict(self.reached), []
+        for text in lines:
+            try:
+                line = json.loads(text)
+                if "reached" in line:
+                    time = (datetime.fromisoformat(line["reached"]) - _EPOCH) // _MILLI
+                    self.reached[line["site"]] = max(time, self.reached.get(line["site"], BEFORE_ALL))
+                elif "event" in line:
+                    events.append(line)
+                elif "question" in line:
+                    questions.append(_checked(line))
+                # One before that time is the repetition of a line that has been counted.
+                elif (each := Located.of(line)).time > before.get(each.site, BEFORE_ALL):
+                    self.waiting.append(each)
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+                reason = f"it is neither a line of locate nor a question: {error!r:.100}"
+                events.append({"event": "rejected", "reason": reason, "line": text[:200]})
+        return events
+
+    def _answers(self, question: Event, until: int) -> list[Event]:
+        """The movers that a question is about, as of the time that all sites have reached."""
+        fence, named = question.get("fence"), question.get("mover")
+        found = [
+            {"mover": name, "time": _iso(mover.time), "position": list(mover.position), "site": mover.site}
+            | {"in": {each: _iso(v.since) for each, v in sorted(mover.visits.items()) if v.entered}}
+            for name, mover in sorted(self.movers.items())
+            if named in (None, name)
+        ]
+        found = [each for each in found if fence is None or fence in each["in"]]
+        parts = [found[n : n + MOVERS_A_LINE] for n in range(0, len(found), MOVERS_A_LINE)] or [[]]
+        head = {"event": "answer", "question": question["question"], "reached": _iso(until)}
+        return [head | {"part": n, "parts": len(parts), "movers": part} for n, part in enumerate(parts)]
+
+    def _position(self, at: Located, forget: int) -> list[Event]:
+        mover, events = self.movers.get(at.mover), []
+        if mover is not None and at.time <= mover.time:
+            return []
+        if mover is not None and mover.time + forget < at.time:
+            events = self._silent(at.mover, forget)
+            mover = None
+        visits = {} if mover is None else mover.visits
+        events += transitions(visits, at, first=mover is None)
+        self.movers[at.mover] = Mover(at.time, at.position, at.site, visits)
+        return events
+
+    def _silent(self, name: str, forget: int) -> list[Event]:
+        mover = self.movers.pop(name)
+        at = Located(mover.time, name, mover.position, mover.site, {}, ())
+        more = {"reason": "silent"}
+        return [
+            _event(mover.time + forget, "exit", fence, at, at.position) | {"since": _iso(visit.since)} | more
+            for fence, visit in sorted(mover.visits.items())
+            if visit.entered
+        ]
+
+
+def _checked(question: Event) -> Event:
+    kinds = [kind for kind in ("mover", "fence", "all") if kind in question]
+    if not isinstance(question["question"], str) or len(kinds) != 1:
+        raise ValueError("a question has a name, and one of mover, fence and all")
+    return question
+
+
+def _mover(values: Sequence[Any]) -> Mover:
+    time, position, site, visits = values
+    return Mover(time, position, site, {fence: Visit(*visit) for fence, visit in visits.items()})
+
+
+# --- the jobs
+
+
+def spread(messages: DataFrame) -> DataFrame:
+    """Pass on the records of fences, without those that were rejected."""
+    from pyspark.sql import functions as sf
+
+    rejected = sf.get_json_object("value", "$.rejected")
+    return messages.where(rejected.isNull()).select("value")
+
+
+def forward(messages: DataFrame) -> DataFrame:
+    """Pass on every message unchanged."""
+    return messages.select("value")
+
+
+forward.value_type = "binary"  # type: ignore[attr-defined]
+
+
+def track(messages: DataFrame, sites: str, shards: int = 4, forget: float = 3600.0) -> DataFrame:
+    """The events of all movers, a JSON object a line.
+
+    ``sites`` are those whose positions are merged, ``A,B,C``; each of the ``shards`` has the state of some
+    movers.  ``forget`` (s) is the time after which a silent mover ends its visits.
+    """
+    from pyspark.sql import functions as sf
+
+    names = [name for name in map(str.strip, sites.split(",")) if name]
+    if not names or shards < 1:
+        raise ValueError(f"sites {sites!r}, shards {shards} (expected names such as A,B,C, and 1 or more)")
+
+    def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        found = state.getOption
+        tracker = Tracker() if found is None else Tracker.load(found[0])
+        lines = [line for frame in frames for line in frame["line"]]
+        events = tracker.step(lines, names, round(forget * 1000))
+        of_shard = {"shard": int(key[0]), "shards": shards}
+        made = sorted(_compact(each | of_shard if "parts" in each else each) for each in events)
+        state.update((tracker.dump(),))
+        yield pd.DataFrame({"value": pd.Series(list(map("\n".join, packed(made))), dtype=object)})
+
+    line = sf.explode(sf.split("value", "\n")).alias("line")
+    mover = sf.get_json_object("line", "$.mover")
+    own = sf.array(sf.pmod(sf.hash(mover), sf.lit(shards)))
+    # Each shard needs the times of all sites, and answers for its movers.
+    of_all = sf.get_json_object("line", "$.question").isNotNull() | sf.col("line").startswith('{"reached"')
+    to = sf.when(of_all, sf.sequence(sf.lit(0), sf.lit(shards - 1))).otherwise(own)
+    rows = messages.select(line).where("line != ''").select("line", sf.explode(to).alias("shard"))
+    return rows.groupBy("shard").applyInPandasWithState(
+        step, "value STRING", "state STRING", "append", "NoTimeout"
+    )
+
+
+def packed(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The lines of each message."""
+    part, size = list[str](), 0
+    for line in lines:
+        if part and size + len(line) > LARGEST_MESSAGE:
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    if part:
+        yield part
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,136 @@
+"""The geofencing jobs on a real engine and broker, one of them updated with its state while movers move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binders.spark.local.commands import CONNECTOR
+from speck.apply.operation import Operation
+from speck.binder import installed
+from speck.coordinator import build
+from speck.core.inventory import Inventory
+from speck.core.settings import Settings
+from speck.schema.compositions import load_composition
+from speck.store import Store
+from speck.testing.waiting import eventually
+from testbed import ROOT
+from testbed.benches import user
+from testbed.benches.examples import one_site
+from testbed.benches.spark import MqttFriend
+from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.servers.spark import SparkServer
+
+pytest.importorskip("shapely", reason="needs the extra `fences`")
+
+from jars_and_apps.geofencing import feeder, generate
+from jars_and_apps.geofencing.reference import Reference, differences, points_of
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
+
+# One site does the work of all: without jobs that only pass messages on.
+COMPOSITION = """
+name: fences
+jobs:
+- {{job_name: fences-admit, site: A, source_topic: fences/+, sink_topic: geo/fences, entry_class: admit,
+    job_path: jars_and_apps/geofencing/fences.py}}
+- {{job_name: fences-locate, site: A, source_topic: geo/+, sink_topic: located, entry_class: locate,
+    job_path: jars_and_apps/geofencing/fences.py, parallelism: 1,
+    arguments: {{site: A, lateness: {lateness}}}}}
+- {{job_name: fences-track, site: A, source_topic: located, sink_topic: events, entry_class: track,
+    job_path: jars_and_apps/geofencing/visits.py, parallelism: 1, arguments: {{sites: A, shards: 2}}}}
+"""
+
+REPORTS = ("late", "late fence", "rejected")
+
+
+class OneSite:
+    """A coordinator with the jobs at one site, and everything that passes its broker."""
+
+    def __init__(self, server: SparkServer, broker: MosquittoServer, store: Store, checkpoints: Path) -> None:
+        site = one_site("A", server.address, broker.address, checkpoint_dir=str(checkpoints))
+        self._inventory = Inventory({"A": site})
+        settings = Settings(roots=(ROOT,), period=0)
+        self._coordinator = build(store, installed(), self._inventory, settings).coordinator
+        self._coordinator.start()
+        self.friend = MqttFriend(broker.port, "#")
+
+    def apply(self, lateness: float) -> Operation:
+        text = COMPOSITION.format(lateness=lateness)
+        loaded = load_composition(
+            text, inventory=self._inventory, registry=installed(), root=ROOT, default_name="fences"
+        )
+        operation, _ = user.apply(self._coordinator, loaded.composition)
+        assert operation.wait(300)
+        return operation
+
+    def lines(self, topic: str) -> list[dict[str, Any]]:
+        """The objects that came on a topic."""
+        came = [text for name, text in list(self.friend.received) if name == topic]
+        return [json.loads(line) for text in came for line in text.split("\n")]
+
+    def close(self) -> None:
+        self.friend.close()
+        assert user.delete_composition(self._coordinator, "fences").wait(120)
+        self._coordinator.close()
+
+
+@pytest.fixture
+def site(spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[OneSite]:
+    with Store(tmp_path / "store") as store:
+        found = OneSite(spark_server, mosquitto, store, tmp_path / "checkpoints")
+        yield found
+        found.close()
+
+
+def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> None:
+    generate.write(tmp_path, movers=20, fences=40, minutes=5, seed=3)
+    fences = list(feeder.messages_of(tmp_path / "fences.jsonl"))
+    stream = [each | {"site": "A"} for each in feeder.messages_of(tmp_path / "stream.jsonl")]
+    assert site.apply(10.0).state == "succeeded"
+    send(site, fences)
+    send(site, [{"topic": "fences/broken", "text": "POINT (7 46)"}])
+    eventually(lambda: site.lines("geo/fences"), lambda found: len(found) == len(fences) + 1)
+    send(site, stream[: len(stream) // 2])
+    eventually(lambda: site.lines("events"), lambda found: len(found) > 20)
+    updated = site.apply(12.0)
+    assert updated.state == "succeeded"
+    assert {name: action.kind for name, action in updated.actions.items() if action.kind != "keep"} == {
+        "fences-locate": "update"
+    }
+    send(site, stream[len(stream) // 2 :])
+
+    def compared() -> dict[str, int]:
+        events = site.lines("events")
+        found = [each for each in events if each["event"] not in REPORTS]
+        records = [each for each in site.lines("geo/fences") if "rejected" not in each]
+        expected = Reference(points_of(stream), records, events).events()
+        return differences(found, expected) | {"rejected": len(rejected(events))}
+
+    malformed = sum(bool(each.get("malformed")) for each in stream) + 1  # and the record without a fence
+    counts = eventually(compared, lambda found: not found["missing"] and found["rejected"] >= malformed)
+    assert counts.pop("awaited") > 40
+    assert counts == {"missing": 0, "extra": 0, "twice": 0, "wrong": 0, "rejected": malformed}
+    (refused,) = (each for each in site.lines("geo/fences") if "rejected" in each)
+    assert refused["fence"] == "broken"
+    assert refused["rejected"].startswith("it is not JSON in UTF-8")
+
+
+def rejected(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in events if each["event"] == "rejected"]
+
+
+def send(site: OneSite, messages: Sequence[Any]) -> None:
+    """Publish messages in their order."""
+    for topic, some in groupby(messages, key=lambda message: message["topic"]):
+        site.friend.send(topic, [message["text"] for message in some])
