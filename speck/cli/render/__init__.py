@@ -243,9 +243,14 @@ def finding_lines(findings: Iterable[Data]) -> Iterable[Text]:
 
 
 def sites_table(sites: Iterable[Data]) -> Table:
-    """A row for each engine and each broker of the inventory, with its reachability."""
-    rows = (row for site in sites for row in _site_rows(site))
-    return table(("SITE", "AGENT", "SERVER", "ADDRESS", "REACHABLE", "MESSAGE"), rows)
+    """A row for each engine and each broker of the inventory, with its reachability.
+
+    Has a column with the agents of sites if there are any.
+    """
+    found = list(sites)
+    agents = any(each.get("agent") for each in found)  # servers before 0.3 have none
+    rows = ([name, *([agent] if agents else []), *row] for name, agent, *row in _site_rows(found))
+    return table(("SITE", *(["AGENT"] if agents else []), "SERVER", "ADDRESS", "REACHABLE", "MESSAGE"), rows)
 
 
 def _agent_text(agent: Data | None) -> str:
@@ -257,11 +262,12 @@ def _agent_text(agent: Data | None) -> str:
     return "revoked" if agent["revoked"] else f"away{since}"
 
 
-def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
-    agent = _agent_text(site.get("agent"))  # servers before 0.3 have none
-    for role, server in [*(("engine", each) for each in site["engines"]), ("broker", site["broker"])]:
-        says = "; ".join(filter(None, [server["error"], *server.get("warnings", [])]))
-        yield site["name"], agent, role, server["address"], "yes" if server["reached"] else "no", says
+def _site_rows(sites: Iterable[Data]) -> Iterator[Sequence[Any]]:
+    for site in sites:
+        agent = _agent_text(site.get("agent"))
+        for role, server in [*(("engine", each) for each in site["engines"]), ("broker", site["broker"])]:
+            says = "; ".join(filter(None, [server["error"], *server.get("warnings", [])]))
+            yield site["name"], agent, role, server["address"], "yes" if server["reached"] else "no", says
 
 
 def abandoned_table(abandoned: Iterable[Data]) -> Table:
