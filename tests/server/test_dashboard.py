@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from speck.client import Client
+from speck.core.inventory import Inventory
+from speck.core.live_inventory import LiveInventory
 from speck.errors import Rejected
 from speck.server.api import live
 from speck.server.tokens import Owner, Role, TokenFile, Tokens, add_owner, digest
@@ -436,9 +439,13 @@ def test_sites_tell_what_is_in_reach_and_how_much_room_there_is(at: tuple[RestSe
     rest, page = at
     deploy(rest, THREE)
     rest.world.down("sc://b.example:15002")
+    inventory = rest.coordinator.inventory
+    assert isinstance(inventory, LiveInventory)
+    inventory.replace(Inventory({**inventory.sites, "B": replace(inventory.sites["B"], agent=True)}))
     page.open("#/sites")
     page.one(".cards li", "2 of 8 slots used")
     page.one(".cards li .notice", "sc://b.example:15002 cannot be reached")
+    page.one(".cards li .notice", "Agent away: the jobs here continue, and changes wait.")
 
 
 def test_the_log_tells_who_and_why(at: tuple[RestServer, Page]) -> None:
