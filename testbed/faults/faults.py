@@ -25,9 +25,11 @@ import requests
 
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
+from testbed.faults import logs
 from testbed.faults.edge import kill_edge_broker
 from testbed.faults.kinds import KINDS, Result, noted
 from testbed.faults.kinds import measure as measure_kind
+from testbed.faults.middle import MIDDLES
 from testbed.faults.reported import give_up
 from testbed.faults.rig import (
     FLINK_CODE,
@@ -82,7 +84,7 @@ def empty_broker(rig: Rig) -> None:
     """SIGKILL of the broker between the jobs, which comes back knowing nothing: no session, no fence."""
     with _waiting_messages(rig):
         rig.middle.kill()
-        (rig.middle.directory / "mosquitto.db").unlink(missing_ok=True)
+        rig.middle.forget()
         rig.middle.start()
 
 
@@ -127,12 +129,10 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
         there = f"http://127.0.0.1:{way.port}/"
 
         def chain(engine: str) -> str:
-            edge, middle = rig.edge.address, rig.link.address
+            edge, middle = rig.edge.address, (rig.link.address, rig.middle.topic(3))
             count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
-            first = job(
-                "forward-3", rig.spark.address, (edge, "in/3"), (middle, "mid/3"), (SPARK_CODE, "upper")
-            )
-            return f"jobs:\n{first}" + job("count-3", engine, (middle, "mid/3"), (edge, "out/3"), count)
+            first = job("forward-3", rig.spark.address, (edge, "in/3"), middle, (SPARK_CODE, "upper"))
+            return f"jobs:\n{first}" + job("count-3", engine, middle, (edge, "out/3"), count)
 
         rig.apply(chain(there), "far")
         before = len(rig.counts)
@@ -250,12 +250,14 @@ def far_states(server: FlinkServer) -> set[str]:
     return {each["state"] for each in answer.json()["jobs"]}
 
 
-def measure(names: Sequence[str], rounds: int, messages: int, share: float = 1.0) -> dict[str, Result]:
+def measure(
+    names: Sequence[str], rounds: int, messages: int, share: float = 1.0, broker: str = "mqtt"
+) -> dict[str, Result]:
     """The results of some faults, each summed over the rounds; ``share``: see :func:`.kinds.kinds`."""
     totals: dict[str, Result] = {}
     of_rig = [name for name in names if name not in KINDS]
     with tempfile.TemporaryDirectory(prefix="speck-faults-") as directory, ExitStack() as stack:
-        rig = stack.enter_context(Rig(Path(directory))) if of_rig else None
+        rig = stack.enter_context(Rig(Path(directory), middle=broker)) if of_rig else None
         for number in range(rounds):
             for name in of_rig:
                 assert rig is not None
@@ -291,7 +293,7 @@ def _trial(rig: Rig, name: str, messages: int) -> Result:
     if name == EDGE:
         return Result(kill_edge_broker(messages))
     whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
-    return Result(whole(rig, messages) if whole else rig.trial(FAULTS[name], messages))
+    return Result(whole(rig, messages) if whole else rig.trial({**FAULTS, **logs.FAULTS}[name], messages))
 
 
 def figures(totals: Mapping[str, Result]) -> dict[str, int]:
@@ -307,6 +309,8 @@ EDGE = "edge_broker_killed"
 LEFT = "session_left"
 LEFT_ADMITTED = "what `--give-up` or `--leave-behind` discards, with its number or place"
 ALL = (*FAULTS, "site_left", "worker_killed", LEFT, EDGE, *KINDS)
+# Writers do not send again what a Kafka without replicas has lost; other faults have brokers of their own.
+OF_KAFKA = (*(name for name in FAULTS if name != "broker_emptied"), *logs.FAULTS)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -314,11 +318,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
-    parser.add_argument("--fault", action="append", choices=ALL, help="only this one (may be repeated)")
+    parser.add_argument("--fault", action="append", help="only this one (may be repeated)")
+    parser.add_argument("--broker", choices=tuple(MIDDLES), default="mqtt", help="the one between the jobs")
     parser.add_argument("--share", type=float, default=1.0, help="of the seconds of the longer kinds")
     add_output_options(parser)
     options = parser.parse_args(arguments)
-    results = measure(options.fault or ALL, options.rounds, options.messages, options.share)
+    known = OF_KAFKA if options.broker == "kafka" else ALL
+    names = options.fault or known
+    if unknown := [each for each in names if each not in known]:
+        parser.error(
+            f"--fault {unknown[0]!r} with --broker {options.broker} (expected one of {', '.join(known)})"
+        )
+    results = measure(names, options.rounds, options.messages, options.share, options.broker)
     found = figures(results)
     by_fault = {name: each.to_dict() for name, each in results.items()}
     if not published(options, "promises-faults", found | {"faults": by_fault}):

@@ -15,13 +15,13 @@ def give_up(rig: Rig) -> tuple[Account, int]:
     Returns the account, and the number of messages that are lost by the events and metrics of SpecK.  Raises
     :class:`RuntimeError` if nothing was lost, so that there is nothing to compare.
     """
-    rig.apply(_chain(rig, "mid/6"), _NAME)
+    rig.apply(_chain(rig, rig.middle.topic(6)), _NAME)
     before = len(rig.counts)
     with rig.load(_MESSAGES, _RATE, ["in/6"]) as load:
         await_that(lambda: len(rig.counts), lambda count: count > before + 100)
         _stop_reader(rig)
         load.await_more(_WAITING)
-        rig.apply(_chain(rig, "mid/7"), _NAME, give_up=True)
+        rig.apply(_chain(rig, rig.middle.topic(7)), _NAME, give_up=True)
         load.finish()
         rig.await_arrivals(load, 20.0)
         found = rig.counts.account(load.texts)

@@ -7,7 +7,8 @@
 
 Every message is another text, and the second job of each chain counts texts: one that was lost has no count,
 one that was doubled between the jobs has a count above 1.  The outer topics are at the broker ``edge``, which
-no fault touches; the inner ones at ``middle``, behind a ``link`` that can be cut.
+no fault touches; the inner ones at ``middle``, behind a ``link`` that can be cut, a Kafka in place of MQTT if
+that is asked for.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from speck.store import Store
 from speck.testing.wire_trouble import Relay
 from testbed import ROOT
 from testbed.benches import user
+from testbed.faults.middle import MIDDLES, Middle
 from testbed.servers.base import free_port
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
@@ -77,8 +79,9 @@ def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: fl
 class Link(Relay):
     """A way to a broker; while it is cut, nothing comes through, and nobody is told."""
 
-    def __init__(self, server_port: int) -> None:
+    def __init__(self, server_port: int, scheme: str = "tcp") -> None:
         super().__init__(server_port)
+        self._scheme = scheme
         self._whole = threading.Event()
         self._whole.set()
         self._refusing = False
@@ -86,7 +89,7 @@ class Link(Relay):
     @property
     def address(self) -> str:
         """The broker's address by this way."""
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def cut(self, seconds: float) -> None:
         """Let nothing through for so long; what was open is lost then."""
@@ -238,16 +241,17 @@ def job(name: str, engine: str, source: tuple[str, str], sink: tuple[str, str], 
 class Rig:
     """The engines, brokers and jobs; a context manager.
 
-    ``settings`` are lines of the middle broker's configuration.
+    ``settings`` are lines of the configuration of a Mosquitto in the middle, ``middle`` the kind of broker.
     """
 
     period = 0  # s between two rounds of the reconciler; 0: an apply alone starts jobs again
 
-    def __init__(self, directory: Path, settings: str = "autosave_interval 5") -> None:
+    def __init__(self, directory: Path, settings: str = "autosave_interval 5", middle: str = "mqtt") -> None:
         self.directory = directory
         self.edge = MosquittoServer(directory / "edge")
-        self.middle = MosquittoServer(directory / "middle", settings)
-        self.link = Link(self.middle.port)
+        self.middle: Middle = MIDDLES[middle](directory / "middle", settings)
+        self.link = Link(self.middle.port, self.middle.scheme)
+        self.middle.reached_at(self.link.port)
         self.spark = SparkServer(directory / "spark")
         self.flink = FlinkServer(directory / "flink")
         self.standalone = LooseCluster(directory / "standalone")  # started by the trial that wants it
@@ -294,14 +298,15 @@ class Rig:
         """The two chains."""
         spark, flink = self.spark.address, self.flink.address
         edge, middle = self.edge.address, self.link.address
+        first, second = self.middle.topic(1), self.middle.topic(2)
         flink_jobs = "io.speck.flink.jobs"
         return "jobs:\n" + "".join(
             [
-                job("forward-1", spark, (edge, "in/1"), (middle, "mid/1"), (SPARK_CODE, "upper")),
+                job("forward-1", spark, (edge, "in/1"), (middle, first), (SPARK_CODE, "upper")),
                 job(
                     "count-1",
                     flink,
-                    (middle, "mid/1"),
+                    (middle, first),
                     (edge, "out/1"),
                     (FLINK_CODE, f"{flink_jobs}.CountByKey"),
                 ),
@@ -309,10 +314,10 @@ class Rig:
                     "forward-2",
                     flink,
                     (edge, "in/2"),
-                    (middle, "mid/2"),
+                    (middle, second),
                     (FLINK_CODE, f"{flink_jobs}.Forward"),
                 ),
-                job("count-2", spark, (middle, "mid/2"), (edge, "out/2"), (SPARK_CODE, "count")),
+                job("count-2", spark, (middle, second), (edge, "out/2"), (SPARK_CODE, "count")),
             ]
         )
 

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from testbed.servers.kafka import KafkaServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import needs
+from tests.support.trials import trial
 
 pytestmark = [pytest.mark.engine, needs(FLINK_CONNECTOR, SPARK_CONNECTOR, KAFKA_CONNECTOR, ROOT / FLINK_CODE)]
 
@@ -51,14 +53,14 @@ WORDS = [f"w{number % 7}" for number in range(50)]
 
 @contextmanager
 def sending(friend: MqttFriend) -> Iterator[Counter[str]]:
-    """Send words in the background, 500/s; the result as it is counted is complete after the block."""
+    """Send words in the background, 250/s; the result as it is counted is complete after the block."""
     ended, sent = threading.Event(), Counter[str]()
 
     def send() -> None:
         while not ended.is_set():
             friend.send("words", WORDS)
             sent.update(word.upper() for word in WORDS)
-            ended.wait(0.1)
+            ended.wait(0.2)
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -101,7 +103,23 @@ def counts(friend: MqttFriend) -> Counter[str]:
     return latest
 
 
-def test_every_message_is_counted_once_whatever_is_killed(tmp_path: Path, kafka: KafkaServer) -> None:
+@dataclass(frozen=True)
+class Deployment:
+    """Jobs over both engines and both kinds of brokers, and what they need."""
+
+    spark: SparkServer
+    flink: FlinkServer
+    friend: MqttFriend
+    apply: Callable[[str], Operation]
+
+    def assert_counted(self, sent: Counter[str]) -> None:
+        """Each word is counted as often as it was sent, no more and no less."""
+        eventually(lambda: counts(self.friend).total(), lambda total: total >= sent.total())
+        assert counts(self.friend) == sent
+
+
+@pytest.fixture(name="deployed")
+def deployed_fixture(tmp_path: Path, kafka: KafkaServer) -> Iterator[Deployment]:
     spark, flink = SparkServer(tmp_path / "spark"), FlinkServer(tmp_path / "flink")
     with MosquittoServer(tmp_path / "mosquitto") as broker, spark, flink:
         of_flink = Engine(
@@ -119,19 +137,30 @@ def test_every_message_is_counted_once_whatever_is_killed(tmp_path: Path, kafka:
             with coordinator_on(tmp_path, sites) as (_, apply):
                 operation = apply(JOBS)
                 assert operation.state == "succeeded", operation
-                with sending(friend) as desired:
-                    eventually(lambda: counts(friend).total(), lambda total: total > 500)
-                    flink.kill_task_manager()
-                    spark.kill()
-                    spark.start()
-                    kafka.kill()
-                    kafka.start()
-                    assert apply(JOBS).state == "succeeded"
-                    # Drained, then read elsewhere: at another topic, at brokers of another kind, and back.
-                    for text in (REWIRED, OVER_MQTT, REWIRED):
-                        assert apply(text).state == "succeeded"
-                eventually(lambda: counts(friend), lambda found: found.total() >= desired.total())
-                assert counts(friend) == desired
-                assert apply(REWIRED).calls == {}
+                yield Deployment(spark, flink, friend, apply)
         finally:
             friend.close()
+
+
+def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, kafka: KafkaServer) -> None:
+    with sending(deployed.friend) as sent:
+        eventually(lambda: counts(deployed.friend).total(), lambda total: total > 500)
+        deployed.flink.kill_task_manager()
+        deployed.spark.kill()
+        deployed.spark.start()
+        kafka.kill()
+        kafka.start()
+        # Drained, then read elsewhere: at another topic, at brokers of another kind, and back.
+        for text in (JOBS, REWIRED, OVER_MQTT, REWIRED):
+            assert deployed.apply(text).state == "succeeded"
+    deployed.assert_counted(sent)
+    assert deployed.apply(REWIRED).calls == {}
+
+
+@trial("test_every_message_is_counted_once_whatever_is_killed")
+def test_sources_change_between_kinds_of_brokers_ten_times(deployed: Deployment) -> None:
+    with sending(deployed.friend) as sent:
+        for _ in range(10):
+            for text in (OVER_MQTT, JOBS):
+                assert deployed.apply(text).state == "succeeded"
+    deployed.assert_counted(sent)
