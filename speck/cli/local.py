@@ -233,6 +233,11 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Percentiles by town, split over the sites: by hash, and after an edit by balanced.",
 )
 @click.option(
+    "--fences",
+    is_flag=True,
+    help="Geofencing: 500 movers and 400 fences; two jobs move with their state while data flows.",
+)
+@click.option(
     "--measure",
     type=click.FloatRange(30, 3600),
     default=60.0,
@@ -248,8 +253,14 @@ def demo(**options: Any) -> None:
     """
     from speck.cli.demo import DemoOptions, run_demo
 
-    if sum(options[name] for name in ("mixed", "place", "adapt", "hot")) > 1:
-        raise click.UsageError("--mixed, --place, --adapt and --hot exclude each other.")
+    if sum(options[name] for name in ("mixed", "place", "adapt", "hot", "fences")) > 1:
+        raise click.UsageError("--mixed, --place, --adapt, --hot and --fences exclude each other.")
+    if options["fences"]:
+        for name in ("data", "sensors", "limit", "speedup", "malformed"):
+            if options[name]:
+                raise click.UsageError(
+                    f"--{name} cannot be combined with --fences, which generates its data."
+                )
     if options["hot"] and options["malformed"] is not None:
         raise click.UsageError(
             "--malformed cannot be combined with --hot, which sends only well-formed lines."

@@ -25,6 +25,7 @@ from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 pytest.importorskip("shapely", reason="needs the extra `fences`")
 
@@ -46,7 +47,7 @@ jobs:
     job_path: jars_and_apps/geofencing/fences.py}}
 - {{job_name: fences-locate, site: A, source_topic: geo/+, sink_topic: located, entry_class: locate,
     job_path: jars_and_apps/geofencing/fences.py, parallelism: 1,
-    arguments: {{site: A, lateness: {lateness}}}}}
+    trigger: {trigger}, arguments: {{site: A}}}}
 - {{job_name: fences-track, site: A, source_topic: located, sink_topic: events, entry_class: track,
     job_path: jars_and_apps/geofencing/visits.py, parallelism: 1, arguments: {{sites: A, shards: 2}}}}
 """
@@ -65,8 +66,8 @@ class OneSite:
         self._coordinator.start()
         self.friend = MqttFriend(broker.port, "#")
 
-    def apply(self, lateness: float) -> Operation:
-        text = COMPOSITION.format(lateness=lateness)
+    def apply(self, trigger: str) -> Operation:
+        text = COMPOSITION.format(trigger=trigger)
         loaded = load_composition(
             text, inventory=self._inventory, registry=installed(), root=ROOT, default_name="fences"
         )
@@ -93,17 +94,18 @@ def site(spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path) 
         found.close()
 
 
+@trial("the functions of the jobs in tests/apps/test_geofencing_visits.py, and of the demo")
 def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> None:
     generate.write(tmp_path, movers=20, fences=40, minutes=5, seed=3)
     fences = list(feeder.messages_of(tmp_path / "fences.jsonl"))
     stream = [each | {"site": "A"} for each in feeder.messages_of(tmp_path / "stream.jsonl")]
-    assert site.apply(10.0).state == "succeeded"
+    assert site.apply("100 milliseconds").state == "succeeded"
     send(site, fences)
     send(site, [{"topic": "fences/broken", "text": "POINT (7 46)"}])
     eventually(lambda: site.lines("geo/fences"), lambda found: len(found) == len(fences) + 1)
     send(site, stream[: len(stream) // 2])
     eventually(lambda: site.lines("events"), lambda found: len(found) > 20)
-    updated = site.apply(12.0)
+    updated = site.apply("200 milliseconds")
     assert updated.state == "succeeded"
     assert {name: action.kind for name, action in updated.actions.items() if action.kind != "keep"} == {
         "fences-locate": "update"

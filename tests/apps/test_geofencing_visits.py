@@ -140,6 +140,9 @@ def test_a_silent_mover_leaves_its_fences() -> None:
     assert (event["event"], event["time"], event["reason"]) == ("exit", iso(1000), "silent")
     assert tracker.movers == {}
     assert Tracker.load(tracker.dump()) == tracker
+    # A repetition of its last line is no other visit.
+    assert tracker.step([line_at(0, "A", {"f": [0, 0]})], ["A"], 1000) == []
+    assert tracker.movers == {}
 
 
 def asked(tracker: Tracker, **question: Any) -> list[Event]:

@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from speck.cli.demo import Counts, DemoOptions, adapted, hot, run_demo
+from speck.cli.demo import Counts, DemoOptions, adapted, fences, hot, run_demo
+from speck.cli.demo.fences import FenceCounts, FencesView, counts_table
 from speck.cli.demo.hot import HotCounts, HotView, imbalance, loads_table
 from speck.cli.demo.view import View, statistics_table
 from speck.cli.local import demo
@@ -25,6 +26,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches.decisions import STEP, STEPPED
 from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
+from tests.support.trials import trial
 
 JARS = list((ROOT / "binders" / "jars").glob("spark-mqtt*.jar"))
 TIMEOUT = 600
@@ -133,6 +135,20 @@ def test_hot_towns_are_level_after_the_edit_and_every_window_is_right(tmp_path: 
     assert before["windows"] > 0
     assert before["imbalance"] > 1.2 > 0.4 > after["imbalance"], printed
     assert found["actions"] == {"start": 0, "stop": 0, "update": 1, "move": 0, "keep": 5}
+    eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
+
+
+@needs_servers
+@trial("the jobs of tests/apps/test_geofencing_jobs.py; all of it takes minutes of processor time")
+@pytest.mark.engine
+def test_every_event_of_the_fences_is_right_while_jobs_move(tmp_path: Path) -> None:
+    output, printed = _demo(tmp_path / "demo", fences=True, as_json=True).communicate(timeout=TIMEOUT)
+    assert output, printed
+    found = json.loads(output)
+    assert found["awaited"] > 1000, printed
+    assert found["missing"] == found["extra"] == found["twice"] == found["wrong"] == 0, printed
+    assert found["actions"] == {"start": 0, "stop": 0, "update": 0, "move": 2, "keep": 12}
+    assert found["jobs"] == 14
     eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
 
 
@@ -249,10 +265,58 @@ def test_the_demo_of_hot_towns_says_what_it_lacks(monkeypatch: pytest.MonkeyPatc
         run_demo(DemoOptions(hot=True))
 
 
-def test_options_that_do_not_fit_hot_towns_are_refused() -> None:
+def fence_counts(**fields: int) -> FenceCounts:
+    values = {"awaited": 10, "rejected": 3, **fields}
+    further = {"jobs": 14, "actions": {}, "engine_calls": {}, "seconds": {}}
+    return FenceCounts.of(values, sent={"malformed": 3}, **further)
+
+
+def test_events_that_came_once_and_are_right_have_no_differences() -> None:
+    assert fence_counts().differences() == []
+    assert fence_counts(rejected=4).differences() == []
+
+
+def test_every_fault_of_the_events_is_named() -> None:
+    found = fence_counts(missing=1, extra=2, twice=3, wrong=4, rejected=2)
+    assert found.differences() == [
+        "1 of 10 events did not come",
+        "2 of 10 events came that are not in the reference",
+        "3 of 10 events came twice",
+        "4 of 10 events are wrong",
+        "2 of 3 malformed lines were rejected",
+    ]
+    assert fence_counts(awaited=0).differences() == ["no event was compared"]
+
+
+def test_the_numbers_of_events_show_live(tmp_path: Path) -> None:
+    totals = {"fences": 400, "events": 1200, "late": 3, "late_fences": 1, "rejected": 2}
+    compared = {"awaited": 1201, "missing": 1, "extra": 0, "twice": 0, "wrong": 0}
+    console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))
+    console.print(counts_table(totals, "movers move"))
+    console.print(counts_table({}, "movers move"))
+    FencesView(console).statistics(totals, "movers move")
+    FencesView(console).statistics(totals | compared, "all is sent")
+    text = console.export_text()
+    console.file.close()
+    for expected in ("movers move", "1,200", "late fences"):
+        assert expected in text
+    assert "400 fences: 1,200 events, 3 late, 1 late fences, 2 rejected  (movers move)" in text
+    assert "1,201 awaited, 1 missing, 0 extra, 0 twice, 0 wrong  (all is sent)" in text
+
+
+def test_the_demo_of_fences_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fences, "find_spec", lambda _: None)
+    with pytest.raises(LocalError, match=r"needs the package shapely \(pip install 'speck\[fences\]'\)"):
+        run_demo(DemoOptions(fences=True))
+
+
+def test_options_that_do_not_fit_a_demo_are_refused() -> None:
     for options, fault in (
-        (["--hot", "--place"], "--mixed, --place, --adapt and --hot exclude each other"),
+        (["--hot", "--place"], "--mixed, --place, --adapt, --hot and --fences exclude each other"),
         (["--hot", "--malformed", "0.1"], "--malformed cannot be combined with --hot"),
+        (["--fences", "--hot"], "--hot and --fences exclude each other"),
+        (["--fences", "--limit", "9"], "--limit cannot be combined with --fences"),
+        (["--fences", "--malformed", "0.1"], "--malformed cannot be combined with --fences"),
     ):
         found = CliRunner().invoke(demo, options)
         assert found.exit_code == 2

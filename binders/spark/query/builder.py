@@ -21,7 +21,15 @@ from binders.spark.query.local_time import use_timezone
 from binders.spark.query.real_time import BATCH, check_plan
 from binders.spark.query.spec import CHECKPOINT_SETTING, TIMEZONE_SETTING, QuerySpec
 from binders.spark.query.text import first_line
-from binders.spark.query.user_code import JobFault, JobFunction, call, load, output_mode, value_type
+from binders.spark.query.user_code import (
+    JobFault,
+    JobFunction,
+    call,
+    load,
+    message_metadata,
+    output_mode,
+    value_type,
+)
 from speck.core.trigger import REAL_TIME
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
@@ -180,13 +188,16 @@ def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
 
 
 def _source_options(entry: JobFunction, spec: QuerySpec) -> dict[str, str]:
+    options = dict(spec.source_options)
+    if message_metadata(entry):
+        options["metadata"] = "true"
     if value_type(entry) == "text":
-        return dict(spec.source_options)
+        return options
     if spec.split:
         raise JobFault(
             "its value_type 'binary' does not fit key_split (expected a cast of 'value' to binary)"
         )
-    return {**spec.source_options, "valueType": "binary"}
+    return options | {"valueType": "binary"}
 
 
 def _checked(result: object) -> DataFrame:

@@ -66,6 +66,14 @@ def value_type(entry: JobFunction) -> str:
     raise JobFault(f"its value_type is {kind!r} (expected text or binary)")
 
 
+def message_metadata(entry: JobFunction) -> bool:
+    """True if the job requests the columns ``key`` and ``offset``."""
+    requested = getattr(entry, "message_metadata", False)
+    if not isinstance(requested, bool):
+        raise JobFault(f"its message_metadata is {requested!r} (expected True or False)")
+    return requested
+
+
 def explain(error: BaseException, path: str) -> str:
     """An error in one line, with the innermost place of the job's own code in its traceback."""
     if isinstance(error, SyntaxError) and error.filename == path:

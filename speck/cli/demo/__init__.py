@@ -17,6 +17,7 @@ from types import FrameType
 from rich.console import Console
 
 from speck.cli.demo.adapted import AdaptedDemo
+from speck.cli.demo.fences import FencesDemo
 from speck.cli.demo.hot import HotDemo
 from speck.cli.demo.placed import PlacedDemo
 from speck.cli.demo.stages import INTERRUPTED, Counts, Demo, DemoOptions
@@ -48,6 +49,8 @@ def run_demo(options: DemoOptions) -> int:
 def _kind(options: DemoOptions) -> type[Demo]:
     if options.hot:
         return HotDemo
+    if options.fences:
+        return FencesDemo
     return AdaptedDemo if options.adapt else PlacedDemo if options.place else Demo
 
 

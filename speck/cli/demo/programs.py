@@ -104,8 +104,10 @@ class Server(Program):
 class Feeder(Program):
     """Replays a part of the input; :attr:`report` has its counts when it has ended."""
 
+    _program: Sequence[object] = (ROAD_TRAFFIC / "feeder.py",)
+
     def __init__(self, name: str, file: Path, options: Sequence[object], directory: Path) -> None:
-        super().__init__(name, [ROAD_TRAFFIC / "feeder.py", file, *options], directory)
+        super().__init__(name, [*self._program, file, *options], directory)
         self.report: dict[str, Any] | None = None
 
     def ended(self) -> bool:

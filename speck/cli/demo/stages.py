@@ -73,7 +73,7 @@ class DemoOptions:
     ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
     in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, measures them for ``measure``
     seconds, and follows the advice; ``adapt`` takes sites on Flink, joined by links of bounded bandwidth, and
-    leaves the moves to the loop; ``hot`` splits hot towns over the sites.
+    leaves the moves to the loop; ``hot`` splits hot towns over the sites; ``fences`` is geofencing instead.
     """
 
     data: Path | None = None
@@ -88,6 +88,7 @@ class DemoOptions:
     place: bool = False
     adapt: bool = False
     hot: bool = False
+    fences: bool = False
     measure: float = 60.0
     keep: bool = False
     as_json: bool = False

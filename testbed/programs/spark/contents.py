@@ -32,6 +32,20 @@ def mapped(messages: DataFrame) -> DataFrame:
 mapped.value_type = "binary"  # type: ignore[attr-defined]
 
 
+def with_metadata(messages: DataFrame) -> DataFrame:
+    """Key, offset and value of each message."""
+    key = F.coalesce("key", F.lit("none"))
+    return messages.select(F.concat_ws(" ", key, "offset", messages["value"].cast("string")).alias("value"))
+
+
+with_metadata.message_metadata = True  # type: ignore[attr-defined]
+
+
+def with_key(messages: DataFrame) -> DataFrame:
+    """Each text as its own key."""
+    return messages.select(messages["value"].alias("key"), "value")
+
+
 def unknown(messages: DataFrame) -> DataFrame:
     """Requests a type that there is not."""
     return messages.select("value")

@@ -265,6 +265,28 @@ def test_a_type_of_contents_that_is_not_known_is_refused(site_bench: SparkBench,
         site_bench.binder().submit(job, attempt_of(job))
 
 
+def test_messages_have_a_key_and_an_offset_if_the_job_asks_for_them(
+    site_bench: SparkBench, job_name: str
+) -> None:
+    before = site_bench.job(f"{job_name}-before", "with_key", JOBS / "contents.py")
+    job = replace(
+        site_bench.job(job_name, "with_metadata", JOBS / "contents.py"), source_topic=f"in/{job_name}"
+    )
+    before = replace(before, sink_topic=job.source_topic)
+    site_bench.mqtt.send(job.source_topic, ["first", "second"])
+    handles = [start(site_bench, each) for each in (before, job)]
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: len(got) == 2)
+    site_bench.mqtt.send(before.source_topic, ["\N{LATIN SMALL LETTER AE}"])
+    got = eventually(lambda: site_bench.mqtt.got(job), lambda got: len(got) == 3)
+    assert sorted(got) == [
+        "none 0 first",
+        "none 1 second",
+        "\N{LATIN SMALL LETTER AE} 2 \N{LATIN SMALL LETTER AE}",
+    ]
+    for handle in handles:
+        site_bench.binder().stop(handle, keep_state=False)
+
+
 def test_messages_keep_their_order(site_bench: SparkBench, job_name: str) -> None:
     job = site_bench.job(job_name, "upper")
     values = [f"{number:02}" for number in range(60, 0, -1)]

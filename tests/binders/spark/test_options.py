@@ -134,6 +134,20 @@ def test_a_job_of_a_split_reads_texts() -> None:
         _source_options(Rows, replace(spec, split={"role": "whole"}))
 
 
+def test_a_job_requests_the_key_and_the_offset_by_an_attribute() -> None:
+    def asking(value: object) -> type:
+        return type("Job", (), {"message_metadata": value})
+
+    names = {"job_name": "a", "path": "a.py", "entry": "Job", "checkpoint": ""}
+    formats = {"source_format": "mqtt", "sink_format": "mqtt"}
+    spec = QuerySpec(**names, **formats, source_options={"topic": "in"}, sink_options={})
+    assert _source_options(asking(True), spec) == {"topic": "in", "metadata": "true"}
+    assert _source_options(asking(True), replace(spec, split={"role": "whole"}))["metadata"] == "true"
+    assert _source_options(asking(False), spec) == {"topic": "in"}
+    with pytest.raises(JobFault, match=r"its message_metadata is 'yes' \(expected True or False\)"):
+        _source_options(asking("yes"), spec)
+
+
 def test_messages_that_a_broker_may_not_have_saved_lie_beside_the_checkpoints() -> None:
     known = Engine(spe_address="sc://edge", checkpoint_dir="/var/lib/speck/checkpoints/")
     assert settings(make_job("a"), ATTEMPT, known)["spark.speck.spool"] == "/var/lib/speck/checkpoints/~spool"

@@ -18,7 +18,7 @@ public final class MqttDataSource implements TableProvider, DataSourceRegister {
     /** Called by Spark for sources only, so that a wrong option fails when the stream is loaded, not when it runs. */
     @Override
     public StructType inferSchema(CaseInsensitiveStringMap options) {
-        return Rows.schema(ReadOptions.parse(options).binaryValue());
+        return ReadOptions.parse(options).columns().schema();
     }
 
     @Override

@@ -256,7 +256,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     private boolean isText() {
         if (text == null) {
-            text = !options.binaryValue() && TextUse.isText(spark, queryId, this);
+            text = !options.columns().binaryValue() && TextUse.isText(spark, queryId, this);
         }
         return text;
     }
@@ -272,24 +272,24 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     }
 
     /** Splits the messages on which no task has failed, and makes a partition of each other group. */
-    private static InputPartition[] splitGroups(List<FailedMessages.Group> groups, int partitions) {
+    private InputPartition[] splitGroups(List<FailedMessages.Group> groups, int partitions) {
         List<InputPartition> parts = new ArrayList<>();
         for (FailedMessages.Group group : groups) {
             if (group.sound()) {
                 parts.addAll(List.of(split(group.messages(), partitions, group.watched())));
             } else {
-                parts.add(Rows.pack(group.messages(), group.watched(), group.behind()));
+                parts.add(Rows.pack(group.messages(), options.columns(), group.watched(), group.behind()));
             }
         }
         return parts.toArray(new InputPartition[0]);
     }
 
-    private static InputPartition[] split(List<Message> messages, int partitions, boolean watched) {
+    private InputPartition[] split(List<Message> messages, int partitions, boolean watched) {
         InputPartition[] parts = new InputPartition[partitions];
         for (int i = 0; i < partitions; i++) {
             int from = (int) ((long) messages.size() * i / partitions);
             int to = (int) ((long) messages.size() * (i + 1) / partitions);
-            parts[i] = Rows.pack(messages.subList(from, to), watched, false);
+            parts[i] = Rows.pack(messages.subList(from, to), options.columns(), watched, false);
         }
         return parts;
     }
@@ -303,8 +303,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return feed != null ? new RealTimeRows.Factory(options.binaryValue(), number)
-                : new Rows.Factory(options.binaryValue(), number, failed == null ? null : failed.files(),
+        return feed != null ? new RealTimeRows.Factory(options.columns(), number)
+                : new Rows.Factory(options.columns(), number, failed == null ? null : failed.files(),
                         failed == null ? null : failed.run());
     }
 

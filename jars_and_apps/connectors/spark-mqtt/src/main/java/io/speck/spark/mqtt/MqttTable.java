@@ -66,7 +66,7 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
     @Override
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
         ReadOptions read = ReadOptions.parse(options);
-        StructType rows = Rows.schema(read.binaryValue());
+        StructType rows = read.columns().schema();
         if (!rows.simpleString().equals(schema.simpleString())) {
             throw new InvalidSettingException("mqtt source: a schema of " + schema.simpleString()
                     + " is not supported (its rows are " + rows.simpleString() + "; leave the schema out)");

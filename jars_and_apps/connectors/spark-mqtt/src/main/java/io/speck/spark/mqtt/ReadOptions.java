@@ -16,11 +16,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param maxRows largest number of rows of a batch
  * @param partitions largest number of input partitions of a batch; 0 for the session's default parallelism
  * @param pacing time to gather rows before a batch closes
- * @param binaryValue true if the column {@code value} is BINARY in place of STRING
+ * @param columns the columns of the rows
  * @param onError treatment of messages on which the query fails
  * @param program the program of a SQL job, whose messages are checked before a batch; null for another query
  */
-record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, boolean binaryValue,
+record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, RowColumns columns,
         OnError onError, String program) {
     static final Set<String> NAMES = names();
     private static final long MEBIBYTE = 1L << 20;
@@ -29,7 +29,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
         names.addAll(Set.of("topic", "clientId", "receiveMaximum", "bufferMegabytes", "maxRowsPerBatch", "partitions",
                 "fenceTopic", "attempt", "failOnDataLoss", "connectTimeout", "maxDelay", "lingerRatio", "idleWait",
-                "quietTime", "valueType", "onError", "parkTopic", "job", "controlTopic", "program"));
+                "quietTime", "valueType", "metadata", "onError", "parkTopic", "job", "controlTopic", "program"));
         return Set.copyOf(names);
     }
 
@@ -46,7 +46,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                         reader.duration("maxDelay", Duration.ofSeconds(3)),
                         reader.ratio("lingerRatio", 0.5, 100),
                         reader.duration("quietTime", Duration.ofSeconds(1))),
-                binary(reader),
+                new RowColumns(binary(reader), reader.flag("metadata", false)),
                 reader.onError(),
                 reader.text("program", null));
         reader.done();

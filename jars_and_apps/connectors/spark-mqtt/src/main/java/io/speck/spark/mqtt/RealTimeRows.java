@@ -31,14 +31,14 @@ final class RealTimeRows {
     /** The end of a part. That of the batch is the feed's own. */
     private record End(long offset) implements PartitionOffset {}
 
-    record Factory(boolean binaryValue, int source) implements PartitionReaderFactory {
+    record Factory(RowColumns columns, int source) implements PartitionReaderFactory {
         @Override
         public PartitionReader<InternalRow> createReader(InputPartition partition) {
             TaskContext task = TaskContext.get();
             if (task != null && task.attemptNumber() > 0) {
                 throw new IllegalStateException("a task of a real-time batch failed; the batch must be run again as a whole");
             }
-            return new Reader(RealTimeFeeds.of(((Part) partition).feed()), binaryValue, source);
+            return new Reader(RealTimeFeeds.of(((Part) partition).feed()), columns, source);
         }
     }
 
@@ -46,14 +46,15 @@ final class RealTimeRows {
     private static final class Reader implements SupportsRealTimeRead<InternalRow> {
         private final CurrentInput input = CurrentInput.ofThread();
         private final RealTimeFeed feed;
-        private final boolean binaryValue;
+        private final RowColumns columns;
         private final int source;
-        private final GenericInternalRow row = new GenericInternalRow(Rows.COLUMNS);
+        private final GenericInternalRow row;
         private String lastTopic;
 
-        Reader(RealTimeFeed feed, boolean binaryValue, int source) {
+        Reader(RealTimeFeed feed, RowColumns columns, int source) {
             this.feed = feed;
-            this.binaryValue = binaryValue;
+            this.columns = columns;
+            this.row = columns.newRow();
             this.source = source;
         }
 
@@ -77,13 +78,14 @@ final class RealTimeRows {
         private void fill(Received next) {
             if (!next.topic().equals(lastTopic)) {
                 lastTopic = next.topic();
-                row.update(0, UTF8String.fromString(lastTopic));
+                row.update(RowColumns.TOPIC, UTF8String.fromString(lastTopic));
             }
             if (feed.isText()) {
                 TextMessages.check(next.payload(), next.offset(), next.topic());
             }
-            row.update(Rows.VALUE, binaryValue ? next.payload() : UTF8String.fromBytes(next.payload()));
-            row.update(2, next.receivedMillis() * Rows.MICROS_A_MILLI);
+            row.update(RowColumns.VALUE, columns.binaryValue() ? next.payload() : UTF8String.fromBytes(next.payload()));
+            columns.time(row, next.receivedMillis());
+            columns.metadata(row, UTF8String.fromString(next.key()), next.offset());
         }
 
         @Override

@@ -18,45 +18,31 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
 import org.apache.spark.util.TaskFailureListener;
 
-/** The rows of the source: {@code topic STRING, value STRING or BINARY, timestamp TIMESTAMP}. */
+/** The rows of the source, with the columns of {@link RowColumns}. */
 final class Rows {
-    static final long MICROS_A_MILLI = 1000;
-    static final int COLUMNS = 3;
-    /** The index of the column {@code value}. */
-    static final int VALUE = 1;
-
     private Rows() {}
-
-    static StructType schema(boolean binaryValue) {
-        return new StructType()
-                .add("topic", DataTypes.StringType)
-                .add("value", binaryValue ? DataTypes.BinaryType : DataTypes.StringType)
-                .add("timestamp", DataTypes.TimestampType);
-    }
 
     /**
      * Packs messages into one array, which is sent to the executors at the cost of copying bytes: topics and streams of
      * stamps once, then for each message (number of its stream, epoch, index and fingerprint of its stamp, offset, topic
-     * number, time in milliseconds, length, payload). For a message without a stamp, index and fingerprint are its offset
-     * and its hash.
+     * number, time in milliseconds, length, payload, and with metadata the key). For a message without a stamp, index and
+     * fingerprint are its offset and its hash.
      *
      * @param watched true if the task should note its success
      * @param behind true if it should wait for the success of another one
      */
-    static InputPartition pack(List<Message> messages, boolean watched, boolean behind) {
+    static InputPartition pack(List<Message> messages, RowColumns columns, boolean watched, boolean behind) {
         Map<String, Integer> topics = new LinkedHashMap<>();
         Map<Stream, Integer> streams = new LinkedHashMap<>();
         int bytes = 0;
         for (Message message : messages) {
             topics.putIfAbsent(message.topic(), topics.size());
             streams.putIfAbsent(Stream.of(message), streams.size());
-            bytes += 52 + message.payload().length;
+            bytes += 52 + message.payload().length + columns.keySize(columns.key(message));
         }
         ByteBuffer packed = ByteBuffer.allocate(bytes);
         for (Message message : messages) {
@@ -67,6 +53,7 @@ final class Rows {
             packed.putLong(message.offset());
             packed.putInt(topics.get(message.topic())).putLong(message.receivedMillis());
             packed.putInt(message.payload().length).put(message.payload());
+            columns.putKey(packed, columns.key(message));
         }
         return new Packed(topics.keySet().toArray(new String[0]), streams.keySet().toArray(new Stream[0]),
                 messages.size(), packed.array(), messages.isEmpty() ? -1 : messages.get(0).offset(),
@@ -95,7 +82,7 @@ final class Rows {
      * @param failures where failed tasks note their messages; null for nowhere
      * @param run of the query; null without such a place
      */
-    record Factory(boolean binaryValue, int source, FailedRanges failures, String run)
+    record Factory(RowColumns columns, int source, FailedRanges failures, String run)
             implements PartitionReaderFactory {
         /** A task that waits for another one holds a place that the other may need to be tried again. */
         private static final long LONGEST_WAIT_NANOS = TimeUnit.SECONDS.toNanos(60);
@@ -104,7 +91,7 @@ final class Rows {
         @Override
         public PartitionReader<InternalRow> createReader(InputPartition partition) {
             Packed packed = (Packed) partition;
-            Reader reader = new Reader(packed, binaryValue, source);
+            Reader reader = new Reader(packed, columns, source);
             TaskContext task = TaskContext.get();
             if (failures != null && task != null && packed.count() > 0) {
                 task.addTaskFailureListener((TaskFailureListener) (context, error) -> note(packed, reader, error));
@@ -157,19 +144,20 @@ final class Rows {
         private final int source;
         private final UTF8String[] topics;
         private final ByteBuffer packed;
-        private final boolean binaryValue;
-        private final GenericInternalRow row = new GenericInternalRow(COLUMNS);
+        private final RowColumns columns;
+        private final GenericInternalRow row;
         private int remaining;
         /** Offset of the present message; -1 before the first and after the last. */
         private volatile long current = -1;
 
-        Reader(Packed partition, boolean binaryValue, int source) {
+        Reader(Packed partition, RowColumns columns, int source) {
             this.streams = partition.streams();
             this.source = source;
             this.topics = Arrays.stream(partition.topics()).map(UTF8String::fromString).toArray(UTF8String[]::new);
             this.packed = ByteBuffer.wrap(partition.bytes());
             this.remaining = partition.count();
-            this.binaryValue = binaryValue;
+            this.columns = columns;
+            this.row = columns.newRow();
         }
 
         @Override
@@ -185,17 +173,19 @@ final class Rows {
             long index = packed.getLong();
             long fingerprint = packed.getLong();
             input.begin(stream.at(epoch, index, fingerprint), source, index, (int) fingerprint);
-            current = packed.getLong();
-            row.update(0, topics[packed.getInt()]);
-            row.update(2, packed.getLong() * MICROS_A_MILLI);
-            row.update(VALUE, value(packed.getInt()));
+            long offset = packed.getLong();
+            current = offset;
+            row.update(RowColumns.TOPIC, topics[packed.getInt()]);
+            columns.time(row, packed.getLong());
+            row.update(RowColumns.VALUE, value(packed.getInt()));
+            columns.metadata(row, columns.takeKey(packed), offset);
             return true;
         }
 
         private Object value(int length) {
             int at = packed.position();
             packed.position(at + length);
-            if (binaryValue) {
+            if (columns.binaryValue()) {
                 return Arrays.copyOfRange(packed.array(), at, at + length);
             }
             return UTF8String.fromBytes(packed.array(), at, length); // any bytes: see TextUse

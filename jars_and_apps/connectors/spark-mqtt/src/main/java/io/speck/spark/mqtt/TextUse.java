@@ -59,7 +59,7 @@ final class TextUse {
     /** True if a plan reads contents; adds the columns that hold them above it. */
     private boolean isReadIn(LogicalPlan plan) {
         if (plan instanceof StreamingDataSourceV2ScanRelation scan && scan.stream() == stream) {
-            contents.add(scan.output().apply(Rows.VALUE).exprId());
+            contents.add(scan.output().apply(RowColumns.VALUE).exprId());
             return false;
         }
         boolean read = plan instanceof CTERelationRef || !list(plan.subqueriesAll()).isEmpty(); // outside of the tree

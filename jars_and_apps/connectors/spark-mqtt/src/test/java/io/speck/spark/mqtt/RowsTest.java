@@ -26,13 +26,14 @@ import org.junit.jupiter.api.io.TempDir;
 /** Packs messages to rows, each of which is the input from which the sink derives stamps. */
 @Timeout(60)
 class RowsTest {
+    private static final RowColumns PLAIN = new RowColumns(false, false);
     private static final List<String> SEQUENCES = List.of("r/0/0/7", "e/0/0/7.0", "e/0/0/7.0~fffffffe", "e/0/0/8.0~00000001");
 
     /** Returns the sequences of one output of each row. */
     private static List<String> derived(MqttSource source, long end) throws Exception {
         List<String> sequences = new ArrayList<>();
-        try (PartitionReader<InternalRow> rows = new Rows.Factory(false, 2, null, null)
-                .createReader(Rows.pack(source.messages(0, end), false, false))) {
+        try (PartitionReader<InternalRow> rows = new Rows.Factory(PLAIN, 2, null, null)
+                .createReader(Rows.pack(source.messages(0, end), PLAIN, false, false))) {
             while (rows.next()) {
                 sequences.add(CurrentInput.ofThread().nextSequence("own"));
             }
