@@ -84,13 +84,16 @@ class Cut:
 
 
 class LoneSite:
-    """A site with an agent, a broker elsewhere, and a coordinator; a context manager."""
+    """A site with an agent, a broker elsewhere, and a coordinator; a context manager.
 
-    def __init__(self, directory: Path) -> None:
+    ``small``: its engine is one process.
+    """
+
+    def __init__(self, directory: Path, *, small: bool) -> None:
         self.directory = directory
         self.edge = MosquittoServer(directory / "edge")
         self.broker = MosquittoServer(directory / "site", "autosave_interval 5")
-        self.flink = FlinkServer(directory / "flink", slots=8)
+        self.flink = FlinkServer(directory / "flink", slots=8, small=small)
         self.agent = AgentProcess(directory / "agent")
         self._port, self._rest, self._stack = free_port(), free_port(), ExitStack()
         self._served: Served | None = None
@@ -275,19 +278,19 @@ class Arrivals:
 
 
 @contextmanager
-def lone_site() -> Iterator[LoneSite]:
+def lone_site(*, small: bool) -> Iterator[LoneSite]:
     """A site in a directory of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="speck-alone-") as directory,
-        LoneSite(Path(directory)) as site,
+        LoneSite(Path(directory), small=small) as site,
     ):
         yield site
 
 
-def measure(cell: str, rounds: int, messages: int, seed: int) -> list[dict[str, object]]:
+def measure(cell: str, rounds: int, messages: int, seed: int, *, small: bool) -> list[dict[str, object]]:
     """The sums over some rounds by chain, and the agent's memory (MB, PSS) after them."""
     moment, cuts = random.Random(seed), list[Cut]()
-    with lone_site() as site:
+    with lone_site(small=small) as site:
         for number in range(rounds):
             found = site.cut(messages, moment, cell)
             cuts.append(found)
@@ -329,12 +332,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=6_000, help="of each round, over both chains")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the cuts")
     add_output_options(parser)
+    parser.add_argument("--engine", choices=("flink", "flink-small"), default="flink", help="of the site")
     parser.add_argument("--cell", action="append", choices=CELLS, help="(may be repeated)")
     options = parser.parse_args(arguments)
     cells = [
         found
         for cell in options.cell or CELLS
-        for found in measure(cell, options.rounds, options.messages, options.seed)
+        for found in measure(
+            cell, options.rounds, options.messages, options.seed, small=options.engine == "flink-small"
+        )
     ]
     if not published(options, "promises-autonomy", {"cells": cells}):
         for cell in cells:

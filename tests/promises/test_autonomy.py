@@ -8,18 +8,27 @@ from pathlib import Path
 import pytest
 
 from binders.flink.local.cluster import CONNECTOR
+from binders.flink.local.small import JAR
 from testbed import ROOT
 from testbed.faults.autonomy import CHAINS, LoneSite
 from testbed.faults.rig import FLINK_CODE
 from tests.support.requirements import needs
+from tests.support.trials import trial
 
-pytestmark = [pytest.mark.engine, needs(CONNECTOR, ROOT / FLINK_CODE)]
+pytestmark = [pytest.mark.engine, needs(CONNECTOR, JAR, ROOT / FLINK_CODE)]
 
 BACK = 60.0  # s, from the moment at which the power is back to the first output
 
 
-def test_a_site_without_power_and_without_a_coordinator_runs_again(tmp_path: Path) -> None:
-    with LoneSite(tmp_path) as site:
+@pytest.mark.parametrize(
+    "small",
+    [
+        pytest.param(True, id="flink-small"),
+        pytest.param(False, id="flink", marks=trial("tests/promises/test_autonomy.py[flink-small]")),
+    ],
+)
+def test_a_site_without_power_and_without_a_coordinator_runs_again(small: bool, tmp_path: Path) -> None:
+    with LoneSite(tmp_path, small=small) as site:
         found = site.cut(2_000, random.Random(7))
     for chain in CHAINS:
         account = found.accounts[chain]
