@@ -45,13 +45,13 @@ demo: setup jars
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(BIN)/speck demo $(ARGS)
 
-# Needs the virtual environment alone. Three workers on two cores: many tests wait, and each worker takes 6 s of
-# processor time to import and collect the tests. A test that starts an engine fails here (tests/support/tiers.py).
+# Needs the virtual environment alone. Three workers on two cores, since many tests wait; they are forked when the
+# tests are collected, which takes 10 s of processor time. A test that starts an engine fails here (tests/support/tiers.py).
 # Property tests try a tenth of their examples (tests/support/properties.py). Stores lie in memory if there is
 # room for them: on a disk the tests wait for its writes for a fifth of the time.
 quick: $(VENV)/dev
 	@folder=$$(scripts/folder-in-memory.sh 1024); trap 'rm -rf "$$folder"' EXIT
-	@SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.1} $(BIN)/python -m pytest -n 3 --dist worksteal --basetemp "$$folder/tests" -m "not engine and not slow" $(ARGS)
+	@SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.1} $(BIN)/python -m pytest --parallel=fork --parallel-workers=3 --parallex-no-session-scope --basetemp "$$folder/tests" -m "not engine and not slow" $(ARGS)
 
 test: system $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2

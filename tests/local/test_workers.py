@@ -25,6 +25,7 @@ from speck.schema.inventory import read_inventory
 from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.examples import job
 from testbed.servers.mosquitto import PROGRAM
+from tests.support.trials import trial
 
 REGISTRY = Registry.of([CONNECT, FLINK, STANDALONE, MQTT])
 
@@ -51,6 +52,7 @@ def await_workers(engine: EngineBinder, count: int) -> list[Worker]:
     return found
 
 
+@trial("tests/controller/test_workers_engines.py")
 def test_task_managers_come_go_and_are_replaced(directory: Path, flink_jobs: Path) -> None:
     with local.up(
         directory, 1, engines={"A": ["flink"]}, heap="192m", registry=REGISTRY, workers={"A": (1, 3)}

@@ -28,6 +28,7 @@ from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, Sites, Trial, coordina
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
 RATE = float(os.environ.get("SPECK_RATE", "100"))
@@ -85,7 +86,10 @@ def sites(
     return Sites(inventory, (here, there), brokers)
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+MARKS = {"spark-spark": [trial("[spark-flink]")]}
+
+
+@pytest.mark.parametrize("pair", [pytest.param(each, marks=MARKS.get(each, ())) for each in PAIRS])
 def test_nothing_is_lost_or_doubled(pair: str, sites: Sites, tmp_path: Path) -> None:
     # Between two batches, seconds of messages wait: they must be worked off before the job reads elsewhere.
     slow = replace(SPARK_COUNT, updated={"trigger": "3 seconds"})

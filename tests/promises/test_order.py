@@ -24,6 +24,7 @@ from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import NEEDS_RIG
+from tests.support.trials import trial
 
 MESSAGES = 1000
 COUNT = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
@@ -176,6 +177,7 @@ def test_a_job_whose_start_was_not_answered_is_rewired(sites: Sites) -> None:
     await_that(lambda: sites.counts.account(last.texts).lost, lambda lost: lost == 0)
 
 
+@trial("the same of a query on Spark")
 def test_a_stateless_job_is_updated_without_a_batch_for_the_second_time(sites: Sites) -> None:
     with client(sites.broker.address) as connection:
         results = Listener(connection, "passed/1")

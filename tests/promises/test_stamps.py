@@ -158,8 +158,14 @@ def load(mosquitto: MosquittoServer, text: Callable[[int], str], topic: str = "i
 
 @pytest.mark.parametrize(
     ("former", "newer", "stamps"),
-    [("passed", "doubled", "derived"), ("shuffled", "shuffled_and_doubled", "counted")],
-    ids=["derived stamps", "counted stamps"],
+    [
+        pytest.param("passed", "doubled", "derived", id="derived stamps"),
+        pytest.param(
+            *("shuffled", "shuffled_and_doubled", "counted"),
+            id="counted stamps",
+            marks=trial("derived stamps"),
+        ),
+    ],
 )
 def test_a_failed_update_that_is_put_back_loses_nothing(
     former: str,
@@ -233,6 +239,7 @@ def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(
     assert (figures["lost"], figures["doubled"]) == (0, 0)
 
 
+@trial("a job that died and goes on in another form")
 def test_a_batch_that_is_broken_off_and_run_again_by_other_code_loses_nothing(
     mosquitto: MosquittoServer, spark_server: SparkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

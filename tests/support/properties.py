@@ -11,13 +11,17 @@ from hypothesis import settings
 SHARE = float(os.environ.get("SPECK_EXAMPLES", "1"))
 
 
+# A busy machine must not fail a test: each example may take any time, also of a property without `tries`.
+settings.register_profile("speck", deadline=None, max_examples=max(1, round(100 * SHARE)))
+settings.load_profile("speck")
+
+
 def tries(examples: int, **others: Any) -> settings:
     """Settings for this number of examples, times the environment variable ``SPECK_EXAMPLES`` (1 if unset).
 
-    Each example may take any time: a busy machine must not fail a test.  ``others`` are further settings of
-    Hypothesis.
+    ``others`` are further settings of Hypothesis.
     """
-    return settings(deadline=None, max_examples=max(1, round(examples * SHARE)), **others)
+    return settings(max_examples=max(1, round(examples * SHARE)), **others)
 
 
 # Of the pure parts.

@@ -152,7 +152,7 @@ class ConnectEngine(EngineBinder):
         except (Unreachable, OutcomeUnknown) as error:
             state, message = JobState.UNKNOWN, str(error)
         except ServerRefused as error:
-            state, message = _state_of_error(error), str(error)
+            state, message = JobState.LOST if error.of_query else JobState.UNKNOWN, str(error)
         return JobStatus(state, time.time(), message)
 
     def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
@@ -484,7 +484,7 @@ class ConnectEngine(EngineBinder):
                 self._client.stop_query(session, query)
         except ServerRefused as error:
             # Ended in between, or so long ago that Spark has forgotten it: there is nothing to stop.
-            if _state_of_error(error) is not JobState.LOST:
+            if not error.of_query:
                 raise
 
 
@@ -494,8 +494,3 @@ def _times(number: int) -> str:
 
 def _query_of(handle: Handle) -> Query:
     return Query(handle.details["query"], handle.details["run"], handle.details["job"])
-
-
-def _state_of_error(error: ServerRefused) -> JobState:
-    lost = error.of_session or "STREAMING_QUERY" in error.error_class
-    return JobState.LOST if lost else JobState.UNKNOWN

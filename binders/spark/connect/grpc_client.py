@@ -74,6 +74,11 @@ class ServerRefused(Rejected):
         """True if the server does not know the session, or has closed it."""
         return self.error_class.startswith("INVALID_HANDLE.SESSION")
 
+    @property
+    def of_query(self) -> bool:
+        """True if the server does not know the session, or not the query in it."""
+        return self.of_session or "STREAMING_QUERY" in self.error_class
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:

@@ -111,3 +111,8 @@ def choose_driver(
     active = [each for each in candidates if each[0].active]
     working = [each for each in active if each[1] is not None and each[1].kind in STARTED]
     return next(iter(working or active or candidates[::-1]), None)
+
+
+def is_present(driver: Driver, status: DriverStatus | None) -> bool:
+    """True if an attempt is at the engine: it runs, or has ended with a reason."""
+    return driver.active or (status is not None and status.kind in ("failed", "finished"))

@@ -26,7 +26,7 @@ from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
 from binders.spark.standalone.driver_registry import HEAD, HEAD_END, DriverRegistry
-from binders.spark.standalone.driver_status import DriverStatus, last_error_line, state_of
+from binders.spark.standalone.driver_status import DriverStatus, is_present, last_error_line, state_of
 from binders.spark.standalone.healthcheck import standalone_checkup
 from binders.spark.standalone.master import Cluster, Driver, Master
 from binders.spark.standalone.measurements import Measurements
@@ -102,10 +102,10 @@ class StandaloneEngine(EngineBinder):
         existence of a state is checked for a master on this machine only; elsewhere the driver checks it.
         """
         self._submitter.check()
-        self._check_version()
+        self._refuse(self._master.version_fault(pyspark.__version__))
         self._check_code(job)
         cluster = self._master.cluster()
-        self._check_address(cluster)
+        self._refuse(self._master.address_fault(cluster))
         if not cluster.workers:
             raise NoCapacity(f"{self.address} has no worker that is alive", address=self.address)
         self._master.check_worker(cluster.workers[0])
@@ -115,8 +115,8 @@ class StandaloneEngine(EngineBinder):
 
     def check_acceptance(self) -> None:
         """Check that the master's REST server answers, and the version and the address of the master."""
-        self._check_version()
-        self._check_address(self._master.cluster())
+        self._refuse(self._master.version_fault(pyspark.__version__))
+        self._refuse(self._master.address_fault(self._master.cluster()))
 
     def build_job(self, job: Job) -> None:
         """Build the job in a driver of its own; see :class:`~binders.spark.standalone.rehearsals.Rehearsals`.
@@ -149,7 +149,7 @@ class StandaloneEngine(EngineBinder):
         attempt's.
         """
         chosen = self._drivers.find(attempt.id, strict=True)
-        if chosen is None or attempt.id in self._stopped or not _is_present(*chosen):
+        if chosen is None or attempt.id in self._stopped or not is_present(*chosen):
             return None
         return self._handle(attempt)
 
@@ -276,7 +276,7 @@ class StandaloneEngine(EngineBinder):
 
     def _report(self, handle: Handle, cluster: Cluster) -> str | None:
         chosen = self._drivers.choose(handle.engine_id, cluster)
-        if chosen is None or not _is_present(*chosen) or handle.engine_id in self._stopped:
+        if chosen is None or not is_present(*chosen) or handle.engine_id in self._stopped:
             self._batches.forget(handle.engine_id)
             name = handle.details.get("job", "")
             raise Rejected(f"{self.address} runs no driver of job {name!r}", address=self.address)
@@ -396,7 +396,7 @@ class StandaloneEngine(EngineBinder):
         if chosen is None:
             driver = self._submitter.submit(job, attempt, self.stop_grace)
             self._drivers.add(driver, self._submitter.marks(job, attempt))
-        elif not _is_present(*chosen):
+        elif not is_present(*chosen):
             raise self._rejection(job, "this attempt has ended before (expected a new attempt)")
         return self._await_start(job, attempt)
 
@@ -483,15 +483,9 @@ class StandaloneEngine(EngineBinder):
 
     # -- before the start
 
-    def _check_address(self, cluster: Cluster) -> None:
-        if (fault := self._master.address_fault(cluster)) is not None:
+    def _refuse(self, fault: str | None) -> None:
+        if fault is not None:
             raise Rejected(fault, address=self.address)
-
-    def _check_version(self) -> None:
-        theirs, ours = self._master.version(), pyspark.__version__
-        if theirs.split(".")[:2] != ours.split(".")[:2]:
-            message = f"Spark master {self.address} has version {theirs} (expected {ours})"
-            raise Rejected(message, address=self.address)
 
     def _check_code(self, job: Job) -> None:
         fault = check_code(Path(job.job_path), job.entry_class)
@@ -500,10 +494,4 @@ class StandaloneEngine(EngineBinder):
 
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)
-        if fault is not None:
-            raise Rejected(f"job {job.job_name!r}: {fault}", address=self.address)
-
-
-def _is_present(driver: Driver, status: DriverStatus | None) -> bool:
-    """True if an attempt is at the engine: it runs, or has ended with a reason."""
-    return driver.active or (status is not None and status.kind in ("failed", "finished"))
+        self._refuse(fault and f"job {job.job_name!r}: {fault}")

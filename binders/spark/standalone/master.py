@@ -134,6 +134,13 @@ class Master:
         url = f"{self.rest}/v1/submissions/status/driver-none"
         return str(self._json("GET", url, "REST server (rest_port)").get("serverSparkVersion", "unknown"))
 
+    def version_fault(self, expected: str) -> str | None:
+        """The reason why the cluster's Spark does not fit the expected version; ``None`` if it does."""
+        version = self.version()
+        if version.split(".")[:2] == expected.split(".")[:2]:
+            return None
+        return f"Spark master {self.address} has version {version} (expected {expected})"
+
     def date(self) -> float:
         """The master's clock, in whole seconds (Unix time); 0 if it does not report it."""
         return _date(self._request("GET", f"{self.ui}/json/", "web interface (ui_port) of Spark master"))

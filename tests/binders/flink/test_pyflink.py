@@ -39,8 +39,11 @@ from testbed.benches.spark import MqttFriend
 from testbed.faults.flow import client
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
+
+AS_MAPPED = trial("[mapped]")
 
 NUMBERS = ROOT / "testbed" / "programs" / "pyflink" / "numbers.py"
 
@@ -106,6 +109,7 @@ def publish_stamped(port: int, topic: str, text: str, *stamp: tuple[str, str]) -
         sender.publish(topic, text, 1, properties=properties).wait_for_publish(30)
 
 
+@trial("a function through the coordinator, and a program that fails at run")
 def test_a_script_is_started_once_stopped_and_goes_on_from_its_state(
     bench: FlinkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +239,10 @@ def contents_job(
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
-@pytest.mark.parametrize("entry", ["as_they_are", "mapped", "__main__"])
+@pytest.mark.parametrize(
+    "entry",
+    [pytest.param("as_they_are", marks=AS_MAPPED), "mapped", pytest.param("__main__", marks=AS_MAPPED)],
+)
 def test_contents_pass_unchanged(bench: FlinkBench, mosquitto: MosquittoServer, entry: str) -> None:
     job = contents_job(bench, mosquitto, f"contents-{entry.strip('_')}", entry)
     engine, friend = bench.binder(), MqttFriend(mosquitto.port)
@@ -264,7 +271,7 @@ def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
-@pytest.mark.parametrize("entry", ["placed", "__main__"])
+@pytest.mark.parametrize("entry", ["placed", pytest.param("__main__", marks=trial("the same by a function"))])
 def test_texts_beyond_ascii_come_through_a_cluster_in_another_locale(
     bench: FlinkBench, mosquitto: MosquittoServer, entry: str
 ) -> None:

@@ -37,6 +37,7 @@ from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 ROOT = PROJECT / "testbed" / "programs"
 
@@ -259,6 +260,7 @@ def test_counts_go_on_over_moves_between_sites_that_share_no_storage(sites: Site
     assert [len(sites.copies(site)) for site in "AB"] == [1, 0]
 
 
+@trial("counts that go on over moves")
 @pytest.mark.parametrize("shared", [False, True], ids=["carried", "shared"])
 def test_windows_in_rocksdb_go_on_over_moves(
     spark_server: SparkServer,

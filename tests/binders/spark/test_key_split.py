@@ -26,6 +26,7 @@ from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
@@ -155,7 +156,10 @@ def split_of(combiners: int | tuple[Place, ...], partitioner: str, reducer: Plac
     )
 
 
-@pytest.mark.parametrize(("partitioner", "parallelism"), [("shuffle", None), ("balanced", 2)])
+@pytest.mark.parametrize(
+    ("partitioner", "parallelism"),
+    [pytest.param("shuffle", None, marks=trial("[balanced-2]")), ("balanced", 2)],
+)
 def test_a_split_in_one_job_is_that_of_spark(
     site: SparkBench, session: SparkSession, running: Running, partitioner: str, parallelism: int | None
 ) -> None:

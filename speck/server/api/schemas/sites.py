@@ -30,7 +30,7 @@ class BrokerViewSchema(_ReachedSchema):
 
 
 class UplinkViewSchema(Schema):
-    """A site's link to the others, as the inventory has it; null: not given there."""
+    """A site's link to the others, from the inventory; null: not given there."""
 
     bandwidth = fields.Float(allow_none=True, metadata={"description": "to the others, bit/s"})
     downlink = fields.Float(allow_none=True, metadata={"description": "from the others, bit/s"})
