@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, Mapping[str, Change]] = {
 class Changed:
     """A server whose command line is changed."""
 
-    def __init__(self, server: LocalServer, change: Change) -> None:
+    def __init__(self, server: LocalServer, change: Callable[[Sequence[str]], list[str]]) -> None:
         self._server, self._change = server, change
 
     def __getattr__(self, name: str) -> Any:
@@ -55,12 +55,12 @@ class Changed:
         self, ports: Sequence[int], directory: Path, heap: str
     ) -> tuple[list[str], Mapping[str, str]]:
         command, environment = self._server.command(ports, directory, heap)
-        return self._change.applied(command), environment
+        return self._change(command), environment
 
 
 def changed(registry: Registry, engine: str, change: Change) -> Registry:
     """The registry with a change of the engine of this name."""
-    server = cast(LocalServer, Changed(registry.local_engines()[engine], change))
+    server = cast(LocalServer, Changed(registry.local_engines()[engine], change.applied))
     kinds = (
         replace(kind, local=server)
         if kind.name == engine
