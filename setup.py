@@ -10,6 +10,7 @@ from setuptools.command.build_py import build_py
 JARS = (
     "binders/jars/spark-mqtt.jar",
     "binders/jars/flink-mqtt.jar",
+    "binders/jars/flink-small.jar",
     "binders/jars/speck-kafka.jar",
     "jars_and_apps/flink/speck-flink-jobs.jar",
     "jars_and_apps/flink/speck-flink-jobs-all.jar",

@@ -1,6 +1,7 @@
 """Memory of each process of a site and of the coordinator, with small heaps.
 
-``python -m benchmarks.memory [--json] [--engine KIND] [--heap SIZE] [--jobs N] [--messages N] [--rest S]``
+``python -m benchmarks.memory [--json] [--engine KIND] [--settings] [--heap SIZE] [--jobs N] [--messages N]
+[--rest S]``.  ``--settings`` also measures each engine with one of its settings undone at a time.
 """
 
 from __future__ import annotations
@@ -23,25 +24,30 @@ import yaml
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
+from benchmarks.load.settings import SETTINGS, changed
 from speck import local
+from speck.binder import installed
 from speck.client import Client as Rest
 from testbed.results import add_output_options, published
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAPS = {"spark-connect": "512m", "flink": "128m"}  # of the server; of the TaskManager
+HEAPS = {"spark-connect": "512m", "flink": "128m", "flink-small": "128m"}  # the TaskManager's, in flink
 _PROGRAMS = (  # a word of the command line, and what the process is
     ("SparkConnectServer", "Spark Connect server"),
     ("StandaloneSessionClusterEntrypoint", "Flink JobManager"),
     ("TaskManagerRunner", "Flink TaskManager"),
+    ("SmallCluster", "Flink in one process"),
     ("mosquitto", "Mosquitto"),
     ("speck.cli", "coordinator"),
 )
+_FLINK_JOB = {
+    "job_path": "jars_and_apps/flink/speck-flink-jobs.jar",
+    "entry_class": "io.speck.flink.jobs.Forward",
+}
 _JOBS: dict[str, dict[str, Any]] = {
     "spark-connect": {"job_path": "benchmarks/load/pass_through.py", "entry_class": "pass_through"},
-    "flink": {
-        "job_path": "jars_and_apps/flink/speck-flink-jobs.jar",
-        "entry_class": "io.speck.flink.jobs.Forward",
-    },
+    "flink": _FLINK_JOB,
+    "flink-small": _FLINK_JOB,
 }
 _PAYLOAD = b"x" * 100
 _UNDER_WAY = 1000  # messages; paho crawls when more wait for their acknowledgement
@@ -50,9 +56,13 @@ _LIMIT = 300.0  # s
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of a measurement; ``rest`` in seconds after the last message."""
+    """Parameters of a measurement; ``rest`` in seconds after the last message.
+
+    ``undone`` is the setting that is undone, or empty.
+    """
 
     engine: str
+    undone: str
     heap: str
     jobs: int
     messages: int
@@ -63,9 +73,17 @@ def measure(options: Options) -> list[dict[str, Any]]:
     """A row for each number of jobs: PSS of each process in MB, at rest after they passed the messages."""
     with tempfile.TemporaryDirectory(prefix="speck-memory-") as place:
         directory = Path(place)
+        registry = installed()
+        if options.undone:
+            registry = changed(registry, options.engine, SETTINGS[options.engine][options.undone])
         with (
             local.up(
-                directory / "local", 1, engines={"A": [options.engine]}, heap=options.heap, progress=_say
+                directory / "local",
+                1,
+                engines={"A": [options.engine]},
+                heap=options.heap,
+                registry=registry,
+                progress=_say,
             ) as sites,
             _coordinator(directory, sites.inventory) as (rest, coordinator),
         ):
@@ -83,7 +101,10 @@ def _row(
             raise SystemExit(f"the jobs do not run: {operation['error'] or operation['actions']}")
         _pass(sites.sites[0].broker.address, options.messages, options.messages * jobs)
     time.sleep(options.rest)  # let garbage collections and idle timers settle
-    return {"engine": options.engine, "heap": options.heap, "jobs": jobs} | _memory(processes)
+    found = _memory(processes)
+    site = round(sum(size for name, size in found.items() if name != "coordinator"), 1)
+    described = {"engine": options.engine, "undone": options.undone, "heap": options.heap, "jobs": jobs}
+    return described | found | {"site": site}
 
 
 def _composition(engine: str, jobs: int) -> bytes:
@@ -155,15 +176,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="memory of a site's processes")
     add_output_options(parser)
     parser.add_argument("--engine", choices=sorted(HEAPS), action="append", help="by default each")
-    parser.add_argument("--heap", help="Java heap of the server or the TaskManager [default: 512m, 128m]")
+    parser.add_argument("--settings", action="store_true", help="also with each setting undone")
+    parser.add_argument("--heap", help="Java heap of the server or the TaskManager [default: 512m; 128m]")
     parser.add_argument("--jobs", type=int, default=8, metavar="N")
     parser.add_argument("--messages", type=int, default=5000, metavar="N", help="through each job")
     parser.add_argument("--rest", type=float, default=10.0, metavar="SECONDS", help="before looking")
     given = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for engine in given.engine or sorted(HEAPS):
-        heap = given.heap or HEAPS[engine]
-        rows += measure(Options(engine, heap, given.jobs, given.messages, given.rest))
+        for undone in ("", *(SETTINGS.get(engine, ()) if given.settings else ())):
+            _say(f"{engine}{', without: ' + undone if undone else ''}")
+            heap = given.heap or HEAPS[engine]
+            rows += measure(Options(engine, undone, heap, given.jobs, given.messages, given.rest))
+    first = {row["jobs"]: row["site"] for row in reversed(rows)}
+    for row in rows:
+        row["ratio"] = round(row["site"] / first[row["jobs"]], 2)  # to the first engine
     if published(given, "memory", {"memory_mb": rows}):
         return
     for row in rows:

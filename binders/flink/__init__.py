@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binders.flink.local.server import FLINK_CLUSTER
+from binders.flink.local.server import FLINK_CLUSTER, FLINK_SMALL
 from binders.flink.submission.code_check import check_code, parameters, reached
 from speck.binder import EngineBinder, EngineKind, QueryRunner
 from speck.core.inventory import Inventory
@@ -45,4 +45,5 @@ FLINK = EngineKind(
     retains=True,
     reached_code=reached,
     queries=QUERIES,
+    forms={"flink-small": FLINK_SMALL},
 )

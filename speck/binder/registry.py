@@ -53,8 +53,9 @@ class EngineKind:
     ``check_code(path, entry_class)`` returns the fault of a job's file as a sentence, or ``None``, without
     running the code.  ``parameters(path, entry_class)`` returns the parameters of faultless code (``None``:
     unknown, or any).  ``connect(address, inventory)`` makes the binder, and opens no connection yet.
-    ``local`` starts an engine on a developer's machine, where that is possible.  ``on_error`` are the
-    treatments of failing messages that the jobs' connector knows.  ``aggregation(path, entry_class)`` returns
+    ``local`` starts an engine on a developer's machine, where that is possible; ``forms`` are further servers
+    of this kind, by their names there.  ``on_error`` are the treatments of failing messages that the jobs'
+    connector knows.  ``aggregation(path, entry_class)`` returns
     the faults of faultless code as the class of a split by keys (``None``: the engine runs no such splits).
     ``sample_split(path, entry_class, arguments, messages, slide_us)`` runs such a class on messages, here, to
     measure it; ``slide_us`` ``None`` is a day.  It raises :class:`~speck.errors.Rejected` for one that fails.
@@ -87,6 +88,7 @@ class EngineKind:
     reached_code: Callable[[Path, str], ReachedCode | None] | None = None
     lacks_brokers: tuple[str, ...] = ()
     queries: QueryRunner | None = None
+    forms: Mapping[str, LocalServer] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,15 @@ class Registry:
         scheme = scheme_of(address)
         return next((kind for kind in self.brokers if scheme in kind.schemes), None)
 
+    def local_engines(self) -> dict[str, LocalServer]:
+        """The servers of engines that can run on this machine, by name."""
+        forms = {name: form for kind in self.engines for name, form in kind.forms.items()}
+        return _local(self.engines) | forms
+
+    def local_brokers(self) -> dict[str, LocalServer]:
+        """The servers of brokers that can run on this machine, by name."""
+        return _local(self.brokers)
+
     @classmethod
     def of(cls, kinds: Iterable[EngineKind | BrokerKind]) -> Registry:
         """A registry of these kinds."""
@@ -147,6 +158,10 @@ class Registry:
             tuple(kind for kind in found if isinstance(kind, EngineKind)),
             tuple(kind for kind in found if isinstance(kind, BrokerKind)),
         )
+
+
+def _local(kinds: Iterable[EngineKind | BrokerKind]) -> dict[str, LocalServer]:
+    return {kind.name: kind.local for kind in kinds if kind.local is not None}
 
 
 def installed() -> Registry:

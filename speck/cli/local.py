@@ -78,7 +78,10 @@ _directory = click.option(
     metavar="SITE=KIND[,KIND]",
     multiple=True,
     callback=_engine_choices,
-    help="A site's engines, each spark-connect, spark-standalone or flink [default: spark-connect].",
+    help=(
+        "A site's engines, each spark-connect, spark-standalone, flink or flink-small (one process) "
+        "[default: spark-connect]."
+    ),
 )
 @click.option(
     "--workers",

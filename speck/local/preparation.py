@@ -16,10 +16,10 @@ def prepare(registry: Registry | None = None, progress: Callable[[str], None] = 
     Raises :class:`~speck.errors.LocalError`, for example without Java.
     """
     prepared = []
-    for kind in (registry or installed()).engines:
-        if isinstance(kind.local, Preparable):
-            progress(f"{kind.name}: started once, to archive the classes that it loads")
+    for name, server in (registry or installed()).local_engines().items():
+        if isinstance(server, Preparable):
+            progress(f"{name}: started once, to archive the classes that it loads")
             with tempfile.TemporaryDirectory(prefix="speck-") as directory:
-                kind.local.prepare(free_ports(kind.local.ports, (), taken=set()), Path(directory).resolve())
-            prepared.append(kind.name)
+                server.prepare(free_ports(server.ports, (), taken=set()), Path(directory).resolve())
+            prepared.append(name)
     return prepared

@@ -229,18 +229,17 @@ class Starter:
     network: Network | None = None
 
     def kind(self, server: ServerRecord) -> LocalServer:
-        kinds = self.registry.brokers if server.role == "broker" else self.registry.engines
-        for kind in kinds:
-            if kind.name == server.kind and kind.local is not None:
-                local = kind.local
-                if server.most and isinstance(local, Scalable):
-                    local = local.without_workers()
-                return self._networked(local, server)
-        able = sorted(kind.name for kind in kinds if kind.local is not None)
-        raise LocalError(
-            f"no installed binder starts {server.role} {server.kind!r} on this machine "
-            f"(expected one of: {', '.join(able) or 'none is installed'})"
-        )
+        broker = server.role == "broker"
+        able = self.registry.local_brokers() if broker else self.registry.local_engines()
+        local = able.get(server.kind)
+        if local is None:
+            raise LocalError(
+                f"no installed binder starts {server.role} {server.kind!r} on this machine "
+                f"(expected one of: {', '.join(sorted(able)) or 'none is installed'})"
+            )
+        if server.most and isinstance(local, Scalable):
+            local = local.without_workers()
+        return self._networked(local, server)
 
     def _networked(self, local: LocalServer, server: ServerRecord) -> LocalServer:
         if self.network is None:

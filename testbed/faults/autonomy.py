@@ -10,7 +10,7 @@ from round to round, all of the site ends by SIGKILL, and is back after some sec
 
 - the coordinator stays in ``reach``, or is ``stopped`` before the power is back, until all messages arrived;
 - the uplink is ``up``, or ``down`` from the cut until some seconds after the engine is back;
-- the engine is ``flink`` or ``connect``;
+- the engine is ``flink`` or ``connect``, in one cell ``flink-small``;
 - while the site is dark, ``nothing`` happens, or ``count-2`` is ``moved`` away (``--leave-behind`` of the
   engine), ``count-3`` is ``deleted``, ``count-2`` is ``edited``, or the site is ``left`` with its broker.
 
@@ -84,11 +84,16 @@ class Cell:
 MATRIX: Mapping[str, Cell] = {
     each.name: each
     for each in (
-        *(Cell(*parts) for parts in product(("stopped", "reach"), ("up", "down"), ENGINES, CHANGES)),
+        *(
+            Cell(*parts)
+            for parts in product(("stopped", "reach"), ("up", "down"), ("flink", "connect"), CHANGES)
+        ),
         Cell("reach", "up", "flink", "nothing", whole=False),
+        Cell("stopped", "up", "flink-small", "nothing"),
     )
 }
 ALONE = MATRIX["stopped/up/flink/nothing"]
+SMALL = MATRIX["stopped/up/flink-small/nothing"]
 
 
 @dataclass(frozen=True)

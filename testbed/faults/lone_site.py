@@ -41,17 +41,15 @@ from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.uplink import Uplink
 
-ENGINES = ("flink", "connect")
+ENGINES = ("flink", "flink-small", "connect")  # the second is one process
 COMPOSITION = "chains"
 OPERATION = 240.0  # s, for an operation whose places all answer
 
 _SPECK = (sys.executable, "-m", "speck.cli")
 _JOBS = "io.speck.flink.jobs"
 _LAG = "2 seconds"  # of the counting jobs on Spark: until they commit, messages are at the broker alone
-_CODE = {
-    "flink": ((FLINK_CODE, f"{_JOBS}.Forward"), (FLINK_CODE, f"{_JOBS}.CountByKey")),
-    "connect": ((SPARK_CODE, "upper"), (SPARK_CODE, "count")),
-}
+_ON_FLINK = ((FLINK_CODE, f"{_JOBS}.Forward"), (FLINK_CODE, f"{_JOBS}.CountByKey"))
+_ON_SPARK = ((SPARK_CODE, "upper"), (SPARK_CODE, "count"))
 
 
 class AgentProcess(RealServer):
@@ -101,7 +99,9 @@ class LoneSite:
 
     def _server(self, name: str) -> FlinkServer | SparkServer:
         directory = self.directory / name
-        return FlinkServer(directory, slots=8) if self.engine == "flink" else SparkServer(directory)
+        if self.engine == "connect":
+            return SparkServer(directory)
+        return FlinkServer(directory, slots=8, small=self.engine == "flink-small")
 
     def __enter__(self) -> LoneSite:
         with ExitStack() as stack:
@@ -202,11 +202,13 @@ class LoneSite:
         counts, edited = name.startswith("count"), name in form.edited
         engine = self.other if name in form.at_b else self.server
         options = ["upgrade: stateless"] if self._moves(name, form) else []
-        if self.engine == "flink":
+        if self.engine != "connect":
             options += ["parallelism: 2"] if edited else []
         elif counts:
             options.append(f"trigger: {'1 second' if edited else _LAG}")
-        text = job(name, engine.address, source, sink, _CODE[self.engine][counts])
+        text = job(
+            name, engine.address, source, sink, (_ON_SPARK if self.engine == "connect" else _ON_FLINK)[counts]
+        )
         return text.replace("}\n", "".join(f", {each}" for each in options) + "}\n")
 
     def _moves(self, name: str, form: Form) -> bool:

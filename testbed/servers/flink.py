@@ -8,6 +8,8 @@
         connect(server.address)                 # http://127.0.0.1:PORT/
         server.kill()                           # SIGKILL to both; checkpoints and savepoints stay
         server.start()                          # again, on the same ports
+
+``small`` clusters have both in one process.  All have, unless a test needs two, with ``SPECK_SMALL_FLINK=1``.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from binders.common.java import java
-from binders.flink.local.cluster import CONNECTOR, PORTS, LocalCluster, flink_home
-from binders.flink.local.server import FLINK_CLUSTER
+from binders.flink.local.cluster import CONNECTOR, LocalCluster, flink_home
+from binders.flink.local.server import FLINK_CLUSTER, FLINK_SMALL
+from binders.flink.local.small import SmallCluster
 from testbed import ROOT
 from testbed.servers.base import RealServer, free_port
 
@@ -32,6 +35,8 @@ SOURCES = ROOT / "testbed" / "programs" / "flink"
 # another port: at the same port the JobManager may reuse the broken connection ("read-only association").
 _PATIENT = {"pekko.startup-timeout": "2 min", "taskmanager.rpc.port": "0"}
 
+SMALL = bool(os.environ.get("SPECK_SMALL_FLINK"))
+
 _TALKATIVE = SOURCES / "talkative.properties"
 
 # Halves the processor time of a start, at the cost of long runs, which tests do not have.
@@ -39,7 +44,7 @@ _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 
 
 class FlinkServer(RealServer):
-    """One cluster: the process of the JobManager, and that of the TaskManager."""
+    """One cluster: the process of the JobManager, and that of the TaskManager (``small``: one process)."""
 
     def __init__(
         self,
@@ -50,12 +55,14 @@ class FlinkServer(RealServer):
         python: str = "",
         conf: Mapping[str, str] | None = None,
         talkative: bool = False,
+        small: bool = SMALL,
     ) -> None:
         """Prepare a cluster that keeps its files in ``directory``; ``talkative``: it logs as Flink does."""
         super().__init__(directory)
         self.environment: dict[str, str] = {}
-        self.ports = tuple(free_port() for _ in range(PORTS))
-        self.cluster = LocalCluster(
+        self.form = FLINK_SMALL if small else FLINK_CLUSTER
+        self.ports = tuple(free_port() for _ in range(self.form.ports))
+        self.cluster = (SmallCluster if small else LocalCluster)(
             self.ports,
             directory,
             heap,
@@ -68,7 +75,7 @@ class FlinkServer(RealServer):
     @property
     def address(self) -> str:
         """The cluster's address as a composition has it."""
-        return FLINK_CLUSTER.address(self.ports)
+        return self.form.address(self.ports)
 
     def commands(self) -> list[list[str]]:
         return self.cluster.programs()
@@ -78,7 +85,7 @@ class FlinkServer(RealServer):
 
     def ready(self) -> bool:
         """True if the cluster has slots."""
-        return FLINK_CLUSTER.ready(self.ports)
+        return self.form.ready(self.ports)
 
     def stop(self) -> None:
         """End the cluster by SIGKILL: an orderly end takes seconds, and saves nothing."""
@@ -87,15 +94,15 @@ class FlinkServer(RealServer):
     @property
     def task_manager_pid(self) -> int:
         """The id of the TaskManager's process."""
-        return self._processes[1].pid
+        return self._processes[-1].pid
 
     def kill_job_manager(self) -> None:
-        """End the JobManager by SIGKILL, and start another; the TaskManager keeps running."""
+        """End the JobManager by SIGKILL, and start another; a TaskManager of its own keeps running."""
         self._replace(0)
 
     def kill_task_manager(self) -> None:
-        """End the TaskManager by SIGKILL, and start another; the JobManager keeps running."""
-        self._replace(1)
+        """End the TaskManager by SIGKILL, and start another; a JobManager of its own keeps running."""
+        self._replace(len(self._processes) - 1)
 
     def freeze(self) -> None:
         """Suspend all processes, as if they were cut off from the network; their connections stay."""
@@ -110,12 +117,12 @@ class FlinkServer(RealServer):
     @contextmanager
     def without_task_manager(self) -> Iterator[None]:
         """End the TaskManager by SIGKILL, and start another when the block ends."""
-        self._processes[1].kill()
-        self._processes[1].wait()
+        self._processes[-1].kill()
+        self._processes[-1].wait()
         try:
             yield
         finally:
-            self._replace(1)
+            self._replace(len(self._processes) - 1)
 
     def _replace(self, which: int) -> None:
         self._processes[which].kill()

@@ -186,6 +186,8 @@ NOT_RUN = [
     ("nexmark.md", "Try it", 7),
     ("operating.md", "Upgrade", 6),
     ("raspberry-pi.md", "What to install", 2),
+    ("raspberry-pi.md", "Flink in one process", 5),
+    ("raspberry-pi.md", "Flink in one process", 4),
     ("rest.md", "By curl", 6),
     ("rest.md", "Code", 1),
     ("security.md", "In short: a server that others can reach", 4),

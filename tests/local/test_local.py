@@ -24,7 +24,7 @@ from binders.mqtt.local import MOSQUITTO
 from binders.spark import CONNECT
 from binders.spark.local.connect_server import CONNECT_SERVER
 from speck import local
-from speck.binder import LocalServer, Registry
+from speck.binder import LocalServer, Registry, installed
 from speck.cli.local import up as up_command
 from speck.errors import LocalError, NotFound
 from speck.local import processes
@@ -297,6 +297,28 @@ def read(directory: Path) -> str:
     return (directory / "A" / "spark-connect.log").read_text(encoding="utf-8")
 
 
+def test_a_further_form_of_an_engine_is_started_by_its_name(directory: Path) -> None:
+    kind = dataclasses.replace(CONNECT, forms={"spark-tiny": Script("exec sleep 600")})
+    registry = Registry.of([kind, MQTT])
+    sites = local.up(directory, 1, engines={"A": ["spark-tiny"]}, registry=registry)
+    assert (sites.sites[0].engine.kind, sites.running) == ("spark-tiny", True)
+    local.stop_one(directory, "A", "spark-tiny", kill=True)
+    assert (
+        local.restart(directory, "A", "spark-tiny", registry=registry).address
+        == sites.sites[0].engine.address
+    )
+
+
+def test_all_forms_are_prepared(tmp_path: Path) -> None:
+    class Prepared(Script):
+        def prepare(self, ports: Sequence[int], directory: Path) -> None:
+            (tmp_path / self.text).write_text(str(directory))
+
+    kind = dataclasses.replace(CONNECT, local=Prepared("usual"), forms={"tiny": Prepared("tiny")})
+    assert local.prepare(Registry.of([kind, MQTT])) == ["spark-connect", "tiny"]
+    assert {path.name for path in tmp_path.iterdir()} == {"usual", "tiny"}
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -309,6 +331,10 @@ def read(directory: Path) -> str:
         ({"sites": ["a/b"]}, "'a/b' is not the name of a site"),
         ({"heap": "much"}, "such as 600m"),
         ({"engines": {"A": ["storm"]}}, "'storm'.*expected one of: spark-connect"),
+        (
+            {"engines": {"A": ["flink-tiny"]}, "registry": installed()},
+            "expected one of: flink, flink-small, ",
+        ),
         ({"engines": {"X": ["spark-connect"]}}, "site 'X' .expected one of A"),
         ({"engines": {"A": []}}, "site A: engines .. are not valid"),
     ],

@@ -20,6 +20,7 @@ from tests.support.trials import trial
 
 JARS = (
     "binders/jars/flink-mqtt.jar",
+    "binders/jars/flink-small.jar",
     "binders/jars/spark-mqtt.jar",
     "binders/jars/speck-kafka.jar",
     "jars_and_apps/flink/speck-flink-jobs-all.jar",

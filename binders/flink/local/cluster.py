@@ -26,6 +26,9 @@ TASKMANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 # REST, JobManager, blobs, TaskManager, data between tasks.
 PORTS = 5
 
+# Where the build puts SpecK's jars and where the wheel carries them.
+JARS = Path(__file__).resolve().parents[2] / "jars"
+
 _MEBIBYTE = 1 << 20
 _JOBMANAGER_HEAP = 320 * _MEBIBYTE  # a JobManager holds a class loader for each job
 _METASPACE = 256 * _MEBIBYTE  # every run of a job has a class loader of its own
@@ -53,9 +56,9 @@ _JVM_OPTIONS = (
     "-Djava.net.preferIPv4Stack=true",
 )
 
-# The connector, where the build puts it and where the wheel carries it.  Flink loads a jar's classes anew for
-# each job: with the connector in the cluster itself all jobs share its classes, compiled code, and threads.
-CONNECTOR = Path(__file__).resolve().parents[2] / "jars" / "flink-mqtt.jar"
+# Flink loads a jar's classes anew for each job: with the connector in the cluster itself all jobs share its
+# classes, compiled code, and threads.
+CONNECTOR = JARS / "flink-mqtt.jar"
 _CONNECTOR_PACKAGES = (
     *("io.speck.connector.", "io.speck.mqtt.", "io.speck.kafka.", "io.speck.flink.mqtt."),
     "io.speck.shaded.",
@@ -105,24 +108,20 @@ class LocalCluster:
         To be started with :func:`environment`.  Raises :class:`~speck.errors.LocalError` without Java or
         Flink.
         """
-        program, home = java("Flink"), flink_home()
-        direct = f"-XX:MaxDirectMemorySize={_NETWORK + 2 * _OFF_HEAP}"
-        self._write_configuration()
+        self.write_configuration()
         return {
-            "flink-jobmanager": self._program(
-                program,
-                home,
+            "flink-jobmanager": self.program(
                 JOBMANAGER,
-                _JOBMANAGER_HEAP,
                 *("--executionMode", "cluster"),
-                jvm=(f"-Dlog.file={self.directory / 'jobmanager.log'}",),
+                jvm=(f"-Xmx{_JOBMANAGER_HEAP}", f"-Dlog.file={self.directory / 'jobmanager.log'}"),
             ),
-            "flink-taskmanager": self._program(
-                program,
-                home,
+            "flink-taskmanager": self.program(
                 TASKMANAGER,
-                heap_bytes(self.heap),
-                jvm=(direct, f"-Dlog.file={self.directory / 'taskmanager.log'}"),
+                jvm=(
+                    f"-Xmx{heap_bytes(self.heap)}",
+                    f"-XX:MaxDirectMemorySize={_NETWORK + 2 * _OFF_HEAP}",
+                    f"-Dlog.file={self.directory / 'taskmanager.log'}",
+                ),
             ),
         }
 
@@ -140,7 +139,7 @@ class LocalCluster:
 
     def settings(self) -> dict[str, str | int]:
         """Flink's settings, for both programs."""
-        rest, jobmanager, blobs, taskmanager, data = self.ports
+        rest, jobmanager, blobs, *_ = self.ports
         settings: dict[str, str | int] = {
             "rest.address": self.host,
             "rest.bind-address": self.host,
@@ -149,10 +148,6 @@ class LocalCluster:
             "jobmanager.bind-host": self.host,
             "jobmanager.rpc.port": jobmanager,
             "blob.server.port": blobs,
-            "taskmanager.host": self.host,
-            "taskmanager.bind-host": self.host,
-            "taskmanager.rpc.port": taskmanager,
-            "taskmanager.data.port": data,
             "taskmanager.numberOfTaskSlots": self.slots,
             "taskmanager.cpu.cores": f"{self.slots}.0",  # what slots are cut from, not what is used
             "io.tmp.dirs": str(self.directory / "tmp"),
@@ -164,13 +159,15 @@ class LocalCluster:
             "rest.server.max-content-length": 256 * _MEBIBYTE,  # of a jar
             "cluster.evenly-spread-out-slots": "false",
             "classloader.parent-first-patterns.additional": ";".join(_CONNECTOR_PACKAGES),
-            **self._memory(),
+            **self.task_manager_settings(),
             **self._python(),
             **(self.extra or {}),
         }
         return {name: value for name, value in settings.items() if value != ""}
 
-    def _memory(self) -> dict[str, str]:
+    def task_manager_settings(self) -> dict[str, str | int]:
+        """Settings of a TaskManager that is a process of its own."""
+        taskmanager, data = self.ports[3:]
         # By components: with a total, the defaults of the parts leave almost no heap at such sizes.
         sizes = {
             "jobmanager.memory.heap.size": _JOBMANAGER_HEAP,
@@ -187,7 +184,13 @@ class LocalCluster:
             "taskmanager.memory.jvm-overhead.min": 64 * _MEBIBYTE,
             "taskmanager.memory.jvm-overhead.max": 64 * _MEBIBYTE,
         }
-        return {name: f"{size}b" for name, size in sizes.items()}
+        return {
+            "taskmanager.host": self.host,
+            "taskmanager.bind-host": self.host,
+            "taskmanager.rpc.port": taskmanager,
+            "taskmanager.data.port": data,
+            **{name: f"{size}b" for name, size in sizes.items()},
+        }
 
     def _python(self) -> dict[str, str]:
         if not self.python:
@@ -199,13 +202,17 @@ class LocalCluster:
             "python.fn-execution.memory.managed": "false",
         }
 
-    def _program(
-        self, program: str, home: Path, main: str, heap: int, *arguments: str, jvm: Iterable[str] = ()
+    def program(
+        self, main: str, *arguments: str, jvm: Iterable[str] = (), jars: Iterable[Path] = ()
     ) -> list[str]:
+        """The command line that runs a class of Flink, with ``jars`` before Flink's own.
+
+        Raises :class:`~speck.errors.LocalError` without Java or Flink.
+        """
+        class_path = (*jars, *_class_path(flink_home(), bool(self.python)))
         return [
-            program,
+            java("Flink"),
             *_JVM_OPTIONS,
-            f"-Xmx{heap}",
             f"-XX:MaxMetaspaceSize={_METASPACE}",
             f"-Djava.io.tmpdir={self.directory / 'tmp'}",
             *jvm,
@@ -214,7 +221,7 @@ class LocalCluster:
             f"-Dlog4j.configurationFile={_LOG_CONFIGURATION.as_uri()}",
             *self.jvm_options,
             "-cp",
-            os.pathsep.join(_class_path(home, bool(self.python))),
+            os.pathsep.join(map(str, class_path)),
             main,
             "--configDir",
             str(self._conf),
@@ -225,7 +232,8 @@ class LocalCluster:
     def _conf(self) -> Path:
         return self.directory / "conf"
 
-    def _write_configuration(self) -> None:
+    def write_configuration(self) -> None:
+        """Create the directories, and write the configuration."""
         for folder in (self._conf, self.directory / "tmp", self.checkpoints, self.savepoints):
             folder.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump({name: str(value) for name, value in self.settings().items()})
@@ -241,7 +249,7 @@ def flink_home() -> Path:
     raise LocalError("Flink is not installed (pip install 'speck[flink]', or apache-flink-libraries 2)")
 
 
-def _class_path(home: Path, python: bool) -> list[str]:
+def _class_path(home: Path, python: bool) -> list[Path]:
     # With Tables and SQL, which some jobs use; classes that are not used are not loaded.
     jars = sorted((home / "lib").glob("*.jar"))
     if python:
@@ -249,4 +257,4 @@ def _class_path(home: Path, python: bool) -> list[str]:
         jars += sorted((home / "opt").glob("flink-python-*.jar"))
     if CONNECTOR.exists():  # that of Kafka's brokers is a part of it, and cannot be loaded alone
         jars += [CONNECTOR, KAFKA_CONNECTOR]
-    return [str(jar) for jar in jars if jar.exists()]
+    return [jar for jar in jars if jar.exists()]

@@ -1,4 +1,4 @@
-"""A Flink cluster on this machine, for :mod:`speck.local.sites`."""
+"""Flink clusters on this machine, of two processes or of one, for :mod:`speck.local.sites`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from binders.common import class_archive, process_group
-from binders.flink.local.cluster import PORTS, LocalCluster
+from binders.flink.local import small
+from binders.flink.local.cluster import CONNECTOR, PORTS, LocalCluster
+from binders.flink.local.small import SmallCluster
 from speck.binder import WorkersEngine
 from speck.binder.bounded_http import FAILURE, HttpClient
 from speck.binder.devserver import heap_bytes
-from speck.errors import LocalError
+from speck.core.inventory import Inventory
+from speck.errors import BinderError, LocalError
 
 # Several servers start at once on a few cores: the optimizing compiler would cost more than it saves.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
@@ -47,29 +50,67 @@ def python_program() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FlinkCluster:
-    """The :class:`~speck.binder.LocalServer` of Flink: a JobManager and a TaskManager, run as one server.
-
-    ``host`` and ``states`` are as of :class:`LocalCluster`; ``alone`` is true without a TaskManager.
-    """
+class _Flink:
+    """The part that both forms have in common; ``host`` and ``states`` are as of :class:`LocalCluster`."""
 
     host: str = "127.0.0.1"
     states: Path | None = None
-    alone: bool = False
     ports = PORTS
-    worker_ports = 0  # the system chooses them: a worker that replaces a killed one must have others
 
-    def at(self, host: str, states: Path) -> FlinkCluster:
+    def at(self, host: str, states: Path) -> Self:
         """See :meth:`speck.binder.devserver.Networked.at`."""
         return replace(self, host=host, states=states)
-
-    def without_workers(self) -> FlinkCluster:
-        """See :meth:`speck.binder.Scalable.without_workers`: the JobManager alone."""
-        return replace(self, alone=True)
 
     def address(self, ports: Sequence[int]) -> str:
         """``http://HOST:PORT/`` of the JobManager's REST interface."""
         return f"http://{self.host}:{ports[0]}/"
+
+    def ready(self, ports: Sequence[int]) -> bool:
+        """True if the cluster has slots: REST answers seconds before the TaskManager is registered."""
+        return self.slots(ports) > 0
+
+    def slots(self, ports: Sequence[int]) -> int:
+        """The number of slots of the cluster; -1 if it does not answer."""
+        try:
+            with closing(HttpClient()) as client:
+                answer = client.request("GET", f"{self.address(ports)}overview", seconds=2)
+            slots = int(json.loads(answer.body)["slots-total"])
+        except (FAILURE, ValueError, KeyError, TypeError):
+            return -1
+        return slots if answer.status == HTTPStatus.OK else -1
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        """The directories of checkpoints and savepoints; the cluster itself reports its slots and memory."""
+        cluster = LocalCluster(tuple(ports), directory, states=self.states)
+        return {
+            "checkpoint_dir": cluster.checkpoints.as_uri(),
+            "savepoint_dir": cluster.savepoints.as_uri(),
+        }
+
+    def archive_classes(self, cluster: LocalCluster) -> None:
+        """Run a cluster with a job, and archive the classes that it has loaded."""
+
+        def exercise() -> None:
+            class_archive.await_ready("Flink", partial(self.ready, cluster.ports))
+            if CONNECTOR.exists():
+                _run_job(self.address(cluster.ports))
+
+        class_archive.make(cluster.bare_programs(), cluster.environment(), cluster.directory, exercise)
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkCluster(_Flink):
+    """The :class:`~speck.binder.LocalServer` of Flink: a JobManager and a TaskManager, run as one server.
+
+    ``alone`` is true without a TaskManager.
+    """
+
+    alone: bool = False
+    worker_ports = 0  # the system chooses them: a worker that replaces a killed one must have others
+
+    def without_workers(self) -> FlinkCluster:
+        """See :meth:`speck.binder.Scalable.without_workers`: the JobManager alone."""
+        return replace(self, alone=True)
 
     def command(
         self, ports: Sequence[int], directory: Path, heap: str
@@ -115,30 +156,55 @@ class FlinkCluster:
         return identifier == f"worker-{number}"
 
     def ready(self, ports: Sequence[int]) -> bool:
-        """True if the cluster has slots: REST answers seconds before the TaskManager is registered."""
-        try:
-            with closing(HttpClient()) as client:
-                answer = client.request("GET", f"{self.address(ports)}overview", seconds=2)
-            slots = int(json.loads(answer.body)["slots-total"])
-            return answer.status == HTTPStatus.OK and (self.alone or slots > 0)
-        except (FAILURE, ValueError, KeyError, TypeError):
-            return False
-
-    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
-        """The directories of checkpoints and savepoints; the cluster itself reports its slots and memory."""
-        cluster = LocalCluster(tuple(ports), directory, states=self.states)
-        return {
-            "checkpoint_dir": cluster.checkpoints.as_uri(),
-            "savepoint_dir": cluster.savepoints.as_uri(),
-        }
+        """True if the cluster has slots, or answers where it has no TaskManager of its own."""
+        return self.slots(ports) > (-1 if self.alone else 0)
 
     def prepare(self, ports: Sequence[int], directory: Path) -> None:
         """See :class:`speck.binder.Preparable`: archives of the classes of both programs."""
-        cluster = LocalCluster(tuple(ports), directory)
-        programs, environment = cluster.bare_programs(), cluster.environment()
-        ready = partial(self.ready, ports)
-        exercise = partial(class_archive.await_ready, "Flink", ready)
-        class_archive.make(programs, environment, directory, exercise)
+        self.archive_classes(LocalCluster(tuple(ports), directory))
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFlink(_Flink):
+    """The :class:`~speck.binder.LocalServer` of Flink in one process, which has one TaskManager, always."""
+
+    ports = small.PORTS
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.LocalServer.command`; the heap is that of the process."""
+        cluster = SmallCluster(
+            tuple(ports),
+            directory,
+            heap,
+            slots=small.SLOTS,
+            python=python_program(),
+            host=self.host,
+            states=self.states,
+            jvm_options=_QUICK_START,
+        )
+        (program,) = cluster.programs()
+        return program, cluster.environment()
+
+    def prepare(self, ports: Sequence[int], directory: Path) -> None:
+        """See :class:`speck.binder.Preparable`: the jar of Flink's RPC system, and an archive of classes."""
+        small.unpack_rpc()
+        self.archive_classes(SmallCluster(tuple(ports), directory))
+
+
+def _run_job(address: str) -> None:
+    """Run a job that needs no broker, for the classes that jobs load."""
+    from binders.flink.engine import connect_engine
+
+    engine = connect_engine(address, Inventory({}))
+    try:
+        engine.probe_core()
+    except BinderError as error:
+        raise LocalError(f"no class archive is written: {error}") from error
+    finally:
+        engine.close()
 
 
 FLINK_CLUSTER = FlinkCluster()
+FLINK_SMALL = SmallFlink()

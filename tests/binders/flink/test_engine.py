@@ -591,7 +591,7 @@ def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.engine
 def test_a_main_method_ends_with_its_job_manager(flink_jobs: Path, tmp_path: Path) -> None:
-    with FlinkServer(tmp_path, slots=2) as server:
+    with FlinkServer(tmp_path, slots=2, small=False) as server:
         bench = FlinkBench(server, flink_jobs)
         engine, job = bench.binder(), bench.job("slow", "streets.Counting$Slow", seconds=20)
         attempt = attempt_of(job)

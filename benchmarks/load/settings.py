@@ -1,0 +1,72 @@
+"""Settings of engines on this machine that benchmarks undo, one at a time, to see what each is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from speck.binder import LocalServer, Registry
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of an engine's command line: words that begin so are removed, others are added."""
+
+    remove: tuple[str, ...] = ()
+    jvm: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+    def applied(self, command: Sequence[str]) -> list[str]:
+        """The changed command line."""
+        words = [word for word in command if not word.startswith(self.remove or ("\0",))]
+        at = words.index("-cp")
+        words[at:at] = self.jvm  # the last of several counts
+        end = len(words) - (words[-1] == "spark-internal")
+        words[end:end] = self.arguments
+        return words
+
+
+# By engine, and by the setting that each change undoes.
+SETTINGS: Mapping[str, Mapping[str, Change]] = {
+    "spark-connect": {
+        "class archive": Change(remove=("-XX:SharedArchiveFile=",)),
+    },
+    "flink-small": {
+        "class archive": Change(remove=("-XX:SharedArchiveFile=",)),
+        "network buffers": Change(
+            arguments=tuple(f"-Dtaskmanager.memory.network.{bound}=64mb" for bound in ("min", "max"))
+        ),
+    },
+}
+
+
+class Changed:
+    """A server whose command line is changed."""
+
+    def __init__(self, server: LocalServer, change: Callable[[Sequence[str]], list[str]]) -> None:
+        self._server, self._change = server, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
+        command, environment = self._server.command(ports, directory, heap)
+        return self._change(command), environment
+
+
+def changed(registry: Registry, engine: str, change: Change) -> Registry:
+    """The registry with a change of the engine of this name."""
+    server = cast(LocalServer, Changed(registry.local_engines()[engine], change.applied))
+    kinds = (
+        replace(kind, local=server)
+        if kind.name == engine
+        else replace(kind, forms={**kind.forms, engine: server})
+        if engine in kind.forms
+        else kind
+        for kind in registry.engines
+    )
+    return Registry.of([*kinds, *registry.brokers])

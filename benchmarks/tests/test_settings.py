@@ -1,0 +1,52 @@
+"""Settings of engines that benchmarks undo: the command lines are those of the engines, changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load.settings import SETTINGS, Change, changed
+from binders.flink.local import small
+from speck.binder import Registry, installed
+from tests.support.requirements import needs
+
+_COMMAND = ["java", "-Xss1m", "-XX:SharedArchiveFile=/a.jsa", "-cp", "a.jar", "Main", "--conf", "a=1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "command", "expected"),
+    [
+        (Change(), _COMMAND, _COMMAND),
+        (
+            Change(remove=("-Xss", "-XX:Shared"), jvm=("-Xss2m",), arguments=("-Da=2",)),
+            _COMMAND,
+            ["java", "-Xss2m", "-cp", "a.jar", "Main", "--conf", "a=1", "-Da=2"],
+        ),
+        (
+            Change(arguments=("--conf", "a=2")),
+            [*_COMMAND, "spark-internal"],
+            [*_COMMAND, "--conf", "a=2", "spark-internal"],
+        ),
+    ],
+)
+def test_a_change_of_a_command_line(change: Change, command: Sequence[str], expected: Sequence[str]) -> None:
+    assert change.applied(command) == expected
+
+
+@needs(small.JAR)
+@pytest.mark.parametrize("engine", SETTINGS)
+def test_each_setting_is_one_that_its_engine_has(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(registry: Registry) -> Sequence[str]:
+        server = registry.local_engines()[engine]
+        return server.command(range(1, server.ports + 1), tmp_path, "600m")[0]
+
+    monkeypatch.setattr(
+        "binders.common.class_archive.options", lambda name: ("-XX:SharedArchiveFile=/a.jsa",)
+    )
+    usual = command(installed())
+    for undone, change in SETTINGS[engine].items():
+        assert command(changed(installed(), engine, change)) != usual, undone
