@@ -210,6 +210,12 @@ def test_partials_need_an_engine_with_panes(root: Path) -> None:
     assert jobs(text.replace("cut: filter", "cut: {bids-s: filter, bids-a: partials}"), root)
 
 
+def test_the_rest_needs_an_engine_with_panes(root: Path) -> None:
+    text = TEXT.replace("rest: D", "rest: S").replace("  engine: flink\n", "")
+    with pytest.raises(InvalidInput, match="rest 'S' does not run on engine 'spark'"):
+        load(text, root)
+
+
 def test_code_has_no_cut(root: Path) -> None:
     (root / "x.jar").write_bytes(b"x")
     text = TEXT.replace("  sql: SELECT auction FROM q5 WHERE n > 5\n", "  cut: filter\n  job_path: x.jar\n")
