@@ -45,7 +45,7 @@ demo: setup jars
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(BIN)/speck demo $(ARGS)
 
-# Needs the virtual environment alone. Three workers on two cores, since many tests wait; they are forked when the
+# Needs the virtual environment alone. Six workers on two cores, since many tests wait; they are forked when the
 # tests are collected, which takes 10 s of processor time. A test that starts an engine fails here (tests/support/tiers.py).
 # Property tests try a tenth of their examples (tests/support/properties.py). Stores lie in memory if there is
 # room for them: on a disk the tests wait for its writes for a fifth of the time. (Each worker would empty the
@@ -53,7 +53,7 @@ demo: setup jars
 quick: $(VENV)/dev
 	@folder=$$(scripts/folder-in-memory.sh 1024); trap 'rm -rf "$$folder"' EXIT
 	@export PYTEST_DEBUG_TEMPROOT="$$folder" SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.1}
-	@$(BIN)/python -m pytest --parallel=fork --parallel-workers=3 --parallex-no-session-scope -m "not engine and not slow" $(ARGS)
+	@$(BIN)/python -m pytest --parallel=fork --parallel-workers=6 --parallex-no-session-scope -m "not engine and not slow" $(ARGS)
 
 test: system $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2
