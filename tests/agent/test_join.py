@@ -223,6 +223,7 @@ def test_a_request_to_join_in_pieces_is_refused(server: JoiningServer) -> None:
         ("fog:1", WITHOUT_TLS, "'fog:1' has no TLS of its own .expected wss://HOST:PORT of a proxy"),
         ("ws://127.0.0.1:1", WITH_TLS, "would be reached without TLS"),
     ],
+    ids=["no port", "HTTP", "a path", "half an address", "no number", "no TLS", "TLS left out"],
 )
 def test_bad_addresses_are_named(server: str, code: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
