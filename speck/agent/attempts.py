@@ -57,10 +57,12 @@ class Attempts:
         """The records of the attempts that may run at an engine."""
         return [each for each in self.all() if each.address == address and each.phase.permitted]
 
-    def ended(self, attempt: Attempt) -> int:
-        """The highest number of an attempt of the same job that has ended here; 0 for none."""
+    def ended(self, job_name: str, owner: str) -> int:
+        """The highest number of an attempt at a job that has ended here; 0 for none."""
         numbers = [
-            (each.ended, each.attempt.number if each.phase.over else 0) for each in self._others(attempt)
+            (each.ended, each.attempt.number if each.phase.over else 0)
+            for each in self.all()
+            if (each.attempt.job_name, each.attempt.owner) == (job_name, owner)
         ]
         return max((max(pair) for pair in numbers), default=0)
 

@@ -53,6 +53,7 @@ class DurableEngine:
             "status": self.status,
             "statuses": self.statuses,
             "running": self.running,
+            "last_ended": self.attempts.ended,
         }
         return own[method](**arguments) if method in own else self._ask(method, arguments)
 
@@ -62,7 +63,7 @@ class DurableEngine:
         """See :meth:`speck.binder.EngineBinder.submit`; the attempt is stored before the engine is asked."""
         record = self.attempts.get(attempt.id)
         if record is None:
-            ended = self.attempts.ended(attempt)
+            ended = self.attempts.ended(job.job_name, attempt.owner)
             if attempt.number <= ended:
                 raise self._ended_before(job)
             record = self.attempts.put(accepted(job, attempt, self.address, ended))

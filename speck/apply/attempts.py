@@ -96,7 +96,7 @@ class Attempts:
         attempt = Attempt(
             id=self.mint(),
             job_name=job.job_name,
-            number=self._next_number(record, session),
+            number=self._next_number(job, record, session),
             session=session.name,
             state=state,
             lineage=lineage,
@@ -114,18 +114,23 @@ class Attempts:
         """Raise :class:`~speck.errors.Rejected` if the next attempt at a job could have no number."""
         record = self.context.record(job.job_name)
         session, _ = session_for(job, record, self.context.store.identity, self.context.operation.revision)
-        self._next_number(record, session)
+        self._next_number(job, record, session)
 
-    def _next_number(self, record: JobRecord, session: SessionRecord) -> int:
-        """The number of the next attempt, above all that have read through its session.
+    def _next_number(self, job: Job, record: JobRecord, session: SessionRecord) -> int:
+        """The number of the next attempt, above all that have read through its session or ended there.
 
         The fence names others than the store if a session of this name was deleted before, or if the store
-        is an older one: copies of those attempts must not keep the new one out.
+        is an older one: copies of those attempts must not keep the new one out.  An agent at the engine has
+        ended others if a job of this name was deleted that had another session.
         """
-        broker = self.context.pool.broker(session.broker)
+        broker, engine = self.context.pool.broker(session.broker), self.context.pool.engine(job)
         fenced = with_retries(partial(broker.fenced, session.name))
+        known = max(
+            record.attempts,
+            with_retries(partial(engine.last_ended, job.job_name, self.context.store.identity)),
+        )
         topic = fence_topic(session.name)
-        return next_number(record.name, record.attempts, fenced, topic=topic, broker=session.broker)
+        return next_number(record.name, known, fenced, topic=topic, broker=session.broker)
 
     def submit(self, job: Job, attempt: Attempt) -> None:
         """Submit an attempt that is in the store to its engine.

@@ -254,6 +254,14 @@ class EngineBinder(ABC):
         """
         _lack(self, Capability.PROGRESS)
 
+    def last_ended(self, job_name: str, owner: str) -> int:
+        """The highest number of an attempt at a job of this owner that the engine never runs again; 0: none.
+
+        Above 0 where ended attempts are remembered, as by an agent: later attempts, also those at another job
+        of this name, need a higher number.
+        """
+        return 0
+
     def has_worked(self, handle: Handle) -> bool | None:
         """True if a running job has completed a first piece of work, or has none to do; false if it has not.
 

@@ -152,6 +152,11 @@ class _RemoteEngine(_RemoteBinder):
             return None
         return found
 
+    def last_ended(self, job_name: str, owner: str) -> int:
+        """See :meth:`speck.binder.EngineBinder.last_ended`; the agent's, whatever the engine."""
+        arguments = {"job_name": job_name, "owner": owner}
+        return int(self._remote.call(EngineBinder, "last_ended", arguments))
+
 
 class _RemoteBroker(_RemoteBinder):
     def take_owner(self, owner: str) -> None:

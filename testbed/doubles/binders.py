@@ -237,6 +237,7 @@ class World:
         self.cut_off: set[tuple[str, str]] = set()  # engines and the brokers that they do not reach
         self.bridges: dict[str, list[str]] = {}  # by broker: those that get its messages too
         self.doubles: dict[str, list[str]] = {}  # by broker: its other addresses
+        self.ended_numbers: dict[str, int] = {}  # of attempts that engines remember, by job name
         self.worked: bool | None = True  # whether those that run have completed their first work
         self.calls: list[Call] = []
         self.violations: list[str] = []
@@ -501,6 +502,9 @@ class InMemoryEngine(EngineBinder):
             for each in jobs.values():
                 self._end_when_fenced(each)
             return [_found(key, each) for key, each in jobs.items() if each.state in LIVE]
+
+    def last_ended(self, job_name: str, owner: str) -> int:
+        return self.world.ended_numbers.get(job_name, 0) if owner else 0
 
     def has_worked(self, handle: Handle) -> bool | None:
         with self.world.call("has_worked", self.address, handle.details.get("job", "")):

@@ -99,6 +99,20 @@ def test_an_agent_that_is_started_again_starts_what_was_lost_meanwhile(
     assert world.violations == []
 
 
+def test_the_numbers_that_have_ended_are_known_to_the_coordinator(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = replace(attempt_of(job(world), 3), owner="one")
+    handle = engine.submit(job(world), attempt)
+    assert engine.last_ended("clean", "one") == 0
+    engine.stop(handle, keep_state=False)
+    link.restart_agent()
+    assert [engine.last_ended("clean", each) for each in ("one", "other")] == [3, 0]
+    assert engine.last_ended("other", "one") == 0
+    again = engine.submit(job(world), replace(attempt_of(job(world), 4), owner="one"))
+    assert engine.status(again).state is JobState.RUNNING
+
+
 def test_a_stop_is_final(link: LinkBench, engine: EngineBinder, world: World) -> None:
     attempt = attempt_of(job(world))
     engine.stop(engine.submit(job(world), attempt), keep_state=True)

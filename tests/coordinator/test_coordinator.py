@@ -518,3 +518,10 @@ def test_what_was_started_is_seen_at_once(coordinator: Coordinator, queries: Que
         "a": "running",
         "b": "running",
     }
+
+
+def test_a_number_is_above_those_that_an_agent_has_ended(coordinator: Coordinator, world: World) -> None:
+    """As of a job of this name that was deleted and had another session."""
+    world.ended_numbers["a"] = 7
+    carry_out(coordinator, composition(A, B))
+    assert world.broker(BROKER).fences == {named("a"): 8, named("b"): 1}
