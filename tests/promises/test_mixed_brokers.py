@@ -150,8 +150,8 @@ def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, 
         deployed.spark.start()
         kafka.kill()
         kafka.start()
-        # Drained, then read elsewhere: at another topic, at brokers of another kind, and back.
-        for text in (JOBS, REWIRED, OVER_MQTT, REWIRED):
+        # Drained, then read elsewhere: at brokers of another kind, and at another topic of the first kind.
+        for text in (JOBS, OVER_MQTT, REWIRED):
             assert deployed.apply(text).state == "succeeded"
     deployed.assert_counted(sent)
     assert deployed.apply(REWIRED).calls == {}

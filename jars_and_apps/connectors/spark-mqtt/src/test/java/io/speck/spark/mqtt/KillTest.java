@@ -20,7 +20,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Kills the whole Spark process at random moments under load: in the end every message is counted once. */
 class KillTest {
-    private static final int KILLS = Integer.getInteger("speck.kills", 3);
+    private static final int KILLS = Integer.getInteger("speck.kills", 1);
     private static final int ROUND = 300;
 
     @TempDir
