@@ -43,7 +43,7 @@ def test_a_broker_is_reached_by_the_address_for_jobs(bench: FlinkBench, mosquitt
     assert 0 < bench.binder(inventory).reach("tcp://elsewhere:1883") < 5
     port = REFUSING_PORT
     nowhere = Inventory({"A": replace(site, job_broker_address=f"tcp://127.0.0.1:{port}")})
-    with pytest.raises(Rejected, match=f"cannot reach broker tcp://127.0.0.1:{port}"):
+    with pytest.raises(Rejected, match=rf"cannot (reach|write to) broker tcp://127\.0\.0\.1:{port}"):
         bench.binder(nowhere).reach("tcp://elsewhere:1883")
 
 

@@ -35,7 +35,7 @@ def test_pyspark_can_be_imported_before_and_after(first: str) -> None:
         "from pyspark.sql.types import StringType",
         "from binders.spark.connect.probe import _python_function",
         "assert pb2.Plan is proto.Plan",
-        "function = _python_function().project.expressions[0].common_inline_user_defined_function",
+        "function = _python_function(str).project.expressions[0].common_inline_user_defined_function",
         "assert function.python_udf.output_type == pyspark_types_to_proto_types(StringType())",
         "print('same')",
     ]
