@@ -49,7 +49,10 @@ def test_a_broker_is_reached_by_the_address_for_jobs(
     port = REFUSING_PORT
     nowhere = Inventory({"A": replace(site, job_broker_address=f"tcp://127.0.0.1:{port}")})
     engine = ConnectEngine(spark_server.address, nowhere)
-    with closing(engine), pytest.raises(Rejected, match=rf"cannot (reach|write to) broker tcp://127\.0\.0\.1:{port}"):
+    with (
+        closing(engine),
+        pytest.raises(Rejected, match=rf"cannot (reach|write to) broker tcp://127\.0\.0\.1:{port}"),
+    ):
         engine.reach("tcp://elsewhere:1883")
 
 
