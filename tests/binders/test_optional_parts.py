@@ -33,9 +33,9 @@ CAPABILITIES = {
 }
 # The methods that have the default of the contract.
 DEFAULTS = {
-    FlinkEngine: {"take_artifacts"},
-    ConnectEngine: {"check_acceptance", "measure", "take_artifacts"},
-    StandaloneEngine: set[str](),
+    FlinkEngine: {"last_ended", "take_artifacts"},
+    ConnectEngine: {"check_acceptance", "last_ended", "measure", "take_artifacts"},
+    StandaloneEngine: {"last_ended"},
     InMemoryEngine: {"check_acceptance", "measure", "state_fault", "state_of", "take_artifacts"},
     KafkaBroker: {"dropped", "packet_bytes", "restore_session", "stored", "stored_bytes"},
     MqttBroker: {"ensure_topic", "purge"},

@@ -24,7 +24,6 @@ from testbed.faults.lost import Wires, rounds
 from testbed.faults.sites import Place, flink_places
 from testbed.faults.trial import Trial
 from testbed.servers.mosquitto import PROGRAM
-from tests.support.trials import trial
 
 SEED = int(os.environ.get("SPECK_SEED", date.today().toordinal()))
 KILLS = int(os.environ.get("SPECK_KILLS", "1"))
@@ -58,14 +57,7 @@ def trial_fixture(places: Mapping[str, Place], tmp_path_factory: pytest.TempPath
         trial.come_to(None)
 
 
-NAMES = ("deploy, delete", "update, back", "move, back", "rewire, back")
-MARKS = {each: [trial("[deploy, delete] and [rewire, back]")] for each in NAMES[1:3]}
-
-
-@pytest.mark.parametrize(
-    "pair",
-    [pytest.param(pair, id=each, marks=MARKS.get(each, ())) for each, pair in zip(NAMES, PAIRS, strict=True)],
-)
+@pytest.mark.parametrize("pair", PAIRS, ids=["deploy, delete", "update, back", "move, back", "rewire, back"])
 def test_killed_at_a_point_it_ends_in_what_was_asked_for(trial: Trial, pair: Pair) -> None:
     print(f"SPECK_SEED={SEED}")
     before = len(trial.outcomes)
