@@ -23,12 +23,17 @@ def command(programs: Sequence[Sequence[str]]) -> list[str]:
 
 def run(programs: Sequence[Sequence[str]]) -> int:
     """Run until one exits or SIGTERM arrives; return the exit code of the first that exited."""
-    # SIGTERM ends the wait and is passed on to the children below, also when the whole group received it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # While a child begins, it is not known yet, and an exit would leave it behind: SIGTERM waits that long.
+    early: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
     children: list[subprocess.Popen[bytes]] = []
     try:
         for program in programs:
             children.append(subprocess.Popen(program))
+        # From here it ends the wait, and is passed on to the children below, also when the group received it.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        if early:
+            return 0
         ended, status = os.wait()
         for child in children:
             if child.pid == ended:

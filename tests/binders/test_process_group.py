@@ -36,6 +36,17 @@ def test_sigterm_ends_all(tmp_path: Path) -> None:
     assert not any(psutil.pid_exists(int(pid)) for pid in pids)
 
 
+def test_sigterm_that_comes_while_the_programs_start_ends_all(tmp_path: Path) -> None:
+    """The first program sends it, so that the others begin after it or at the same time."""
+    notes = [tmp_path / str(number) for number in range(8)]
+    first, *others = (f"echo $$ > {note}; " for note in notes)
+    process = start(f"{first}kill -TERM $PPID; exec sleep 600", *(f"{each}exec sleep 600" for each in others))
+    assert process.wait(60) == 0
+    pids = [int(note.read_text()) for note in notes if note.exists() and note.read_text().strip()]
+    assert pids
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
 def test_the_command_line_is_plain() -> None:
     command = process_group.command([["a", "b c"], ["d"]])
     assert command[:3] == [sys.executable, "-m", "binders.common.process_group"]
