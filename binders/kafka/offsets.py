@@ -72,7 +72,7 @@ def backlogs(connected: Connected, noted: Mapping[str, Mapping[str, str]]) -> di
 
 
 def backlog(first: Mapping[int, int], end: Mapping[int, int], at: Mapping[int, int] | None) -> Backlog:
-    """What lies between a place and the end of a topic, by partition.
+    """The messages between a place and the end of a topic, by partition.
 
     Without a place, a session begins at the beginning; so it does in a partition that is new.
     """

@@ -50,7 +50,7 @@ Message = dict[str, Any]
 
 
 def iso(seconds: float) -> str:
-    """The time so many seconds after the start."""
+    """The time a number of seconds after the start."""
     time = START + timedelta(milliseconds=round(seconds * 1000))
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import string
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,14 +20,12 @@ import yaml
 
 from speck.binder import LocalServer, Networked, Registry, Scalable, WorkersEngine, installed
 from speck.binder.devserver import heap_bytes
-from speck.core.names import JOB_NAME
 from speck.errors import LocalError, NotFound
 from speck.local import processes
+from speck.local.request import DEFAULT_ENGINE, kinds_of_brokers, kinds_of_engines, site_names
 from speck.local.state import Record, Role, ServerRecord, free_ports
 from speck.local.wan import Network
 
-DEFAULT_ENGINE = "spark-connect"
-DEFAULT_BROKER = "mqtt"
 DEFAULT_HEAP = "600m"
 DEFAULT_TIMEOUT = 240.0  # s, for all servers to answer
 
@@ -133,8 +130,8 @@ def up(
     Raises :class:`~speck.errors.LocalError`, with the end of the log of a server that did not start; all
     servers that this call started are stopped then.
     """
-    desired = _desired(_names(sites), engines or {})
-    kinds = _desired_brokers(desired, brokers or {})
+    desired = kinds_of_engines(site_names(sites), engines or {})
+    kinds = kinds_of_brokers(desired, brokers or {})
     heap_bytes(heap)
     directory = directory.absolute()
     starter = Starter(directory, registry or installed(), heap, progress, timeout, network)
@@ -418,41 +415,6 @@ def _server(record: Record, server: ServerRecord) -> Server:
         pid=process.pid if process is not None else None,
         log=server.log(record.directory),
     )
-
-
-def _names(sites: int | Sequence[str]) -> list[str]:
-    if isinstance(sites, int):
-        if not 1 <= sites <= len(string.ascii_uppercase):
-            raise LocalError(f"{sites} sites (expected a number from 1 to {len(string.ascii_uppercase)})")
-        return list(string.ascii_uppercase[:sites])
-    names = list(sites)
-    for name in names:
-        if not JOB_NAME.match(name):
-            raise LocalError(f"{name!r} is not the name of a site (expected letters, digits, '.', '_', '-')")
-    if not names or len(set(names)) < len(names):
-        raise LocalError(f"sites {names} are not valid (expected one or more names, each once)")
-    return names
-
-
-def _desired(names: Sequence[str], engines: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """The kinds of engines by site."""
-    for site, kinds in engines.items():
-        if site not in names:
-            raise LocalError(f"engines are given for site {site!r} (expected one of {', '.join(names)})")
-        if not kinds or len(set(kinds)) < len(kinds):
-            raise LocalError(
-                f"site {site}: engines {list(kinds)} are not valid (expected one or more kinds, each once)"
-            )
-    return {name: tuple(engines.get(name, (DEFAULT_ENGINE,))) for name in names}
-
-
-def _desired_brokers(sites: Iterable[str], brokers: Mapping[str, str]) -> dict[str, str]:
-    """The kind of broker of each site."""
-    names = list(sites)
-    for site in brokers:
-        if site not in names:
-            raise LocalError(f"a broker is given for site {site!r} (expected one of {', '.join(names)})")
-    return {site: brokers.get(site, DEFAULT_BROKER) for site in names}
 
 
 def _refuse_other_sites(

@@ -153,7 +153,7 @@ def check_joining(name: str, entry: Mapping[str, Any]) -> None:
 
 
 def with_site(inventory: Inventory, name: str, entry: Mapping[str, Any]) -> Inventory:
-    """The inventory with another site, whose agent described it, in place of one of that name.
+    """The inventory with a site as its agent described it, which replaces one of that name.
 
     ``entry`` is as in a file.  Raises :class:`~speck.errors.InvalidInput` with all faults.
     """

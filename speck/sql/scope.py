@@ -68,10 +68,10 @@ class Aggregates:
 
     def merged(self, kind: str, argument: Expression, type: Type) -> Expression:
         """The column with the result of an aggregate function."""
-        wanted = Merged(Merge(kind, type), argument)
-        if wanted not in self.merges:
-            self.merges.append(wanted)
-        return ("col", len(WINDOW_COLUMNS) + len(self.keys) + self.merges.index(wanted))
+        merged = Merged(Merge(kind, type), argument)
+        if merged not in self.merges:
+            self.merges.append(merged)
+        return ("col", len(WINDOW_COLUMNS) + len(self.keys) + self.merges.index(merged))
 
 
 def has_aggregates(node: exp.Expression) -> bool:

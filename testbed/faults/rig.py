@@ -7,7 +7,7 @@
 
 Every message is another text, and the second job of each chain counts texts: one that was lost has no count,
 one that was doubled between the jobs has a count above 1.  The outer topics are at the broker ``edge``, which
-no fault touches; the inner ones at ``middle``, behind a ``link`` that can be cut, a Kafka in place of MQTT if
+no fault touches; the inner ones at ``middle``, behind a ``link`` that can be cut, a Kafka instead of MQTT if
 that is asked for.
 """
 

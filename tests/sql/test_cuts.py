@@ -38,7 +38,7 @@ def in_disorder(rows: Sequence[dict[str, object]], dice: random.Random) -> list[
 
 @dataclass
 class Input:
-    """What one input job sends, with another cut from time to time."""
+    """The messages of one input job, whose cut changes from time to time."""
 
     program: Program
     found: list[Message]

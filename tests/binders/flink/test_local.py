@@ -90,7 +90,7 @@ def test_a_cluster_that_is_not_there_is_not_ready() -> None:
 
 @pytest.fixture
 def flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in place of the installed Flink and its jars, and of the files of ``speck local prepare``."""
+    """A folder that replaces the installed Flink and its jars, and the files of ``speck local prepare``."""
     home, share = tmp_path / "pyflink", tmp_path / "share"
     (home / "lib").mkdir(parents=True)
     with zipfile.ZipFile(home / "lib" / "flink-dist-9.1.0.jar", "w") as distribution:

@@ -23,7 +23,7 @@ class RecordsTest {
         return new Records(SETTINGS, Recorded.journal(records)).recover(start, end, "id");
     }
 
-    /** What was seen and who is known goes on, whichever kind of broker it was received from. */
+    /** Seen stamps and known writers are kept, whichever kind of broker they came from. */
     private static void assertGoesOn(SeenStamps seen, Records.Recovered found) {
         assertEquals(SeenStamps.Verdict.REPETITION, seen.add(Recorded.SEEN, 11));
         assertTrue(found.writers().believes(Recorded.SEEN));

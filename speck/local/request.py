@@ -1,0 +1,50 @@
+"""The sites that a user requests of this machine: their names, and the kinds of their engines and brokers."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+
+from speck.core.names import JOB_NAME
+from speck.errors import LocalError
+
+DEFAULT_ENGINE = "spark-connect"
+DEFAULT_BROKER = "mqtt"
+
+
+def site_names(sites: int | Sequence[str]) -> list[str]:
+    """The names of the sites, ``A``, ``B`` … for a number.  Raises :class:`~speck.errors.LocalError`."""
+    if isinstance(sites, int):
+        if not 1 <= sites <= len(string.ascii_uppercase):
+            raise LocalError(f"{sites} sites (expected a number from 1 to {len(string.ascii_uppercase)})")
+        return list(string.ascii_uppercase[:sites])
+    names = list(sites)
+    for name in names:
+        if not JOB_NAME.match(name):
+            raise LocalError(f"{name!r} is not the name of a site (expected letters, digits, '.', '_', '-')")
+    if not names or len(set(names)) < len(names):
+        raise LocalError(f"sites {names} are not valid (expected one or more names, each once)")
+    return names
+
+
+def kinds_of_engines(
+    names: Sequence[str], engines: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The kinds of engines by site.  Raises :class:`~speck.errors.LocalError` for another site."""
+    for site, kinds in engines.items():
+        if site not in names:
+            raise LocalError(f"engines are given for site {site!r} (expected one of {', '.join(names)})")
+        if not kinds or len(set(kinds)) < len(kinds):
+            raise LocalError(
+                f"site {site}: engines {list(kinds)} are not valid (expected one or more kinds, each once)"
+            )
+    return {name: tuple(engines.get(name, (DEFAULT_ENGINE,))) for name in names}
+
+
+def kinds_of_brokers(sites: Iterable[str], brokers: Mapping[str, str]) -> dict[str, str]:
+    """The kind of broker of each site.  Raises :class:`~speck.errors.LocalError` for another one."""
+    names = list(sites)
+    for site in brokers:
+        if site not in names:
+            raise LocalError(f"a broker is given for site {site!r} (expected one of {', '.join(names)})")
+    return {site: brokers.get(site, DEFAULT_BROKER) for site in names}
