@@ -6,15 +6,18 @@ The functions of the connector are Java's, the same as on Flink: no row enters P
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
 _DECODE, _ENCODE = "speck_sql_decode", "speck_sql_encode"
 _PACKAGE = "io.speck.spark.mqtt.sql"
-_TIME = "time"
+_TIME, _PROGRESS, _PRESENT = "time", "progress", "present"
 _TYPES = {"int": "bigint", "timestamp": "bigint"}  # the connector's values are whole numbers of 64 bits
 _BOUNDS, _WINDOW = "bounds", ("window_start", "window_end")
+# The metadata by which Spark knows a column with a watermark (EventTimeWatermark.delayKey).
+_DELAY = "spark.watermarkDelayMs"
 
 
 def run(messages: Any, program: str) -> Any:
@@ -24,7 +27,8 @@ def run(messages: Any, program: str) -> Any:
     if windows is None:
         session.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeToText", "array<string>")
         return messages.select(F.explode(_decoded(program)).alias("value"))
-    result = _aggregated(_timed(messages, program), windows)
+    rows = _taken(messages, program) if query.get("takes") else _timed(messages, program)
+    result = _aggregated(rows, windows, totals="takes" in query)
     columns = F.struct(*(F.col(name) for name in result.columns if name != _BOUNDS))
     encoder = "RankRows" if query.get("rank") else "EncodeRow"
     session.udf.registerJavaFunction(_ENCODE, f"{_PACKAGE}.{encoder}", "array<string>")
@@ -39,36 +43,61 @@ run.output_mode = "append"  # type: ignore[attr-defined]  # a window is written 
 
 
 def _timed(messages: Any, program: str) -> Any:
-    """The rows before the windows, whose watermark follows the newest one."""
+    """The rows of a whole query, whose watermark follows the newest one."""
     query = json.loads(program)
-    struct = _struct(_rows(query["windows"]))
+    struct = _struct(_rows(query["windows"], totals=False))
     messages.sparkSession.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeToRow", f"array<{struct}>")
     decoded = messages.select(F.inline(_decoded(program)))
     lag = f"{query['input']['watermark_ms']} milliseconds"
     return decoded.withColumn(_TIME, F.timestamp_millis(_TIME)).withWatermark(_TIME, lag)
 
 
-def _decoded(program: str) -> Any:
-    return F.call_function(_DECODE, F.col("topic"), F.col("value"), F.lit(program))
+def _taken(messages: Any, program: str) -> Any:
+    """The rows of the rest of a query, whose watermark follows the progress of its inputs.
+
+    The watermark is on the progress, and the column of the time is marked as one with it, since windows need
+    that.  A row that is not present carries the progress alone, and has to reach the watermark.  So the
+    condition that drops it names the progress: Spark does not move it ahead of the watermark.  And such a row
+    has a time: Spark moves the condition of windows there, a time that is not NULL.
+    """
+    columns = [
+        (_PROGRESS, "bigint"),
+        (_PRESENT, "boolean"),
+        *_rows(json.loads(program)["windows"], totals=True),
+    ]
+    struct = _struct(columns)
+    messages.sparkSession.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeFrame", f"array<{struct}>")
+    # Each start counts the progress anew, since it reads messages again.
+    decoded = messages.select(F.inline(_decoded(program, F.lit(uuid.uuid4().hex))))
+    marked = decoded.withColumn(_PROGRESS, F.timestamp_millis(_PROGRESS)).withWatermark(
+        _PROGRESS, "0 seconds"
+    )
+    rows = marked.where(F.col(_PRESENT) | F.col(_PROGRESS).isNull())
+    time = F.timestamp_millis(_TIME).alias(_TIME, metadata={_DELAY: 0})
+    return rows.select(time, *(name for name, _ in columns[3:]))
+
+
+def _decoded(program: str, *others: Any) -> Any:
+    return F.call_function(_DECODE, F.col("topic"), F.col("value"), F.lit(program), *others)
 
 
 def _struct(columns: list[tuple[str, str]]) -> str:
     return f"struct<{', '.join(f'{name}: {type}' for name, type in columns)}>"
 
 
-def _rows(windows: dict[str, Any]) -> list[tuple[str, str]]:
-    """The columns before the windows: the time, the keys, and the argument of each merge."""
+def _rows(windows: dict[str, Any], *, totals: bool) -> list[tuple[str, str]]:
+    """The columns before the windows: the time, the keys, and the argument or the total of each merge."""
     keys = [(f"key{at}", _TYPES.get(type, type)) for at, type in enumerate(windows["keys"])]
-    types = [each["type"] for each in windows["merges"]]
+    types = ["bigint" if totals and each["kind"] == "count" else each["type"] for each in windows["merges"]]
     values = [(f"value{at}", _TYPES.get(type, type)) for at, type in enumerate(types)]
     return [(_TIME, "bigint"), *keys, *values]
 
 
-def _aggregated(rows: Any, windows: dict[str, Any]) -> Any:
-    """The windows, their start and end in ms, the keys, and the totals."""
+def _aggregated(rows: Any, windows: dict[str, Any], *, totals: bool) -> Any:
+    """The windows, their start and end in ms, the keys, and the totals; of rows that have totals, if so."""
     window = F.window(_TIME, f"{windows['size_ms']} milliseconds", f"{windows['slide_ms']} milliseconds")
     keys = [f"key{at}" for at in range(len(windows["keys"]))]
-    merges = {"count": F.count, "sum": F.sum, "min": F.min, "max": F.max}
+    merges = {"count": F.sum if totals else F.count, "sum": F.sum, "min": F.min, "max": F.max}
     aggregates = [
         merges[each["kind"]](f"value{at}").alias(f"total{at}") for at, each in enumerate(windows["merges"])
     ]

@@ -152,14 +152,8 @@ class _Parts:
         return {each: str(cut) for each, cut in cuts.items() if cut is not None}
 
     def _check_partials(self, jobs: Iterable[Job], cuts: Mapping[str, str]) -> None:
-        """Check the engines of the rest, and of the inputs with the cut ``partials``."""
+        """Check the engines of the inputs with the cut ``partials``."""
         for job in jobs:
-            if job.query.get("role") == "rest" and not self._resolver.has_panes(job):
-                right = "expected a site with Flink, or engine: flink"
-                self._report.add(
-                    REST, f"does not run on engine {job.engine!r} ({right})", shown=repr(job.site)
-                )
-                return
             lacks = cuts.get(str(job.query.get("input", ""))) == PARTIALS and not self._resolver.has_panes(
                 job
             )

@@ -210,10 +210,9 @@ def test_partials_need_an_engine_with_panes(root: Path) -> None:
     assert jobs(text.replace("cut: filter", "cut: {bids-s: filter, bids-a: partials}"), root)
 
 
-def test_the_rest_needs_an_engine_with_panes(root: Path) -> None:
+def test_the_rest_runs_on_any_engine_that_runs_queries(root: Path) -> None:
     text = TEXT.replace("rest: D", "rest: S").replace("  engine: flink\n", "")
-    with pytest.raises(InvalidInput, match="rest 'S' does not run on engine 'spark'"):
-        load(text, root)
+    assert jobs(text, root)["q5.rest"].engine == "spark"
 
 
 def test_code_has_no_cut(root: Path) -> None:

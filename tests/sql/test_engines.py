@@ -216,7 +216,7 @@ def cut_composition(counted: str, **highest: str) -> str:
     return (
         f"{CUT_TOPICS}"
         f'- {{job_name: counted, rest: F, cut: {counted}, sink_topic: out/cut/counted, sql: "{COUNTED}"}}\n'
-        f"- {{job_name: highest, rest: F, cut: {{offers-s: filter, offers-g: partials}}, "
+        f"- {{job_name: highest, rest: S, cut: {{offers-s: filter, offers-g: partials}}, "
         f'sink_topic: out/cut/highest, sql: "{HIGHEST}"{others}}}\n'
     )
 
@@ -241,7 +241,7 @@ LAST_OFFER = json.dumps({"time": 4_000_000_000_000, "auction": 3, "price": 0})
 
 
 def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_cuts(bench: Bench) -> None:
-    """Input jobs on Spark and on Flink; one query is cut elsewhere, one is restarted."""
+    """Input jobs on Spark and on Flink, a rest on each; one query is cut elsewhere, one is restarted."""
     before = cut_composition("columns")
     after = cut_composition("{offers-s: rows, offers-g: filter}", on_error="skip")
     queries = queries_of(before.encode(), ())
