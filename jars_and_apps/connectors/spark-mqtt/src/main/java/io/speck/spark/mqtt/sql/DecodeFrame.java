@@ -12,7 +12,7 @@ import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.api.java.UDF4;
 
 /**
- * The row of a frame before the windows of the rest of a query, behind the watermark: the least progress of the inputs,
+ * The row of a frame before the windows, or the join, of the rest of a query, behind the watermark: the least progress of the inputs,
  * as far as this process has read them. A frame without a row gives one that is marked as not present. It has a time all the
  * same: windows drop the rows without one, and Spark does so ahead of its watermark, which would miss their progress.
  *
@@ -40,7 +40,7 @@ public final class DecodeFrame implements UDF4<String, byte[], String, String, L
         SqlProgram query = SqlProgram.of(program);
         Frame frame = query.frame(topic, value);
         Watermarks watermarks = RUNS.computeIfAbsent(run, any -> query.watermarks());
-        Object[] row = new Object[query.windows().keys().size() + query.windows().merges().size() + HEAD + 1];
+        Object[] row = new Object[HEAD + query.width()];
         synchronized (watermarks) { // tasks run side by side
             watermarks.advance(frame.input(), frame.progress());
             row[0] = Math.max(0, watermarks.mark());
@@ -48,7 +48,8 @@ public final class DecodeFrame implements UDF4<String, byte[], String, String, L
         row[1] = frame.row() != null;
         row[HEAD] = row[0];
         if (frame.row() != null) {
-            System.arraycopy(frame.row(), 0, row, HEAD, frame.row().length);
+            Object[] found = query.join() == null ? frame.row() : query.join().tagged(frame);
+            System.arraycopy(found, 0, row, HEAD, found.length);
         }
         return List.of(RowFactory.create(row));
     }
