@@ -37,8 +37,15 @@ class JobLifecycle:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionIntended:
+    """This session, which the job has not had, is about to be made for it."""
+
+    session: SessionRecord
+
+
+@dataclass(frozen=True, slots=True)
 class SessionEnsured:
-    """The session that the job reads through, or is about to, is this one."""
+    """The session that the job reads through, or is about to, is this one, and its broker has made it."""
 
     session: SessionRecord
 
@@ -205,7 +212,8 @@ class ActionFailed:
 
 
 Event = (
-    SessionEnsured
+    SessionIntended
+    | SessionEnsured
     | SessionsDetached
     | AttemptIntended
     | AttemptStarted
@@ -301,10 +309,17 @@ def _in_phase(
 
 def _record(record: JobRecord, event: Event) -> JobRecord:
     match event:
+        case SessionIntended():
+            intended = with_session(record, event.session)
+            return replace(intended, unmade_sessions=(*intended.unmade_sessions, event.session))
         case SessionEnsured():
             return with_session(record, event.session)
         case SessionsDetached():
-            return replace(record, sessions=_without(record.sessions, event.sessions))
+            return replace(
+                record,
+                sessions=_without(record.sessions, event.sessions),
+                unmade_sessions=_without(record.unmade_sessions, event.sessions),
+            )
         case AttemptIntended():
             return replace(
                 with_session(record, event.session),
@@ -425,8 +440,12 @@ def _without_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:
 
 
 def with_session(record: JobRecord, session: SessionRecord) -> JobRecord:
-    """The record with this session last, which is the place of the current one."""
-    return replace(record, sessions=(*_without(record.sessions, [session]), session))
+    """The record with this session last, which is the place of the current one, and made."""
+    return replace(
+        record,
+        sessions=(*_without(record.sessions, [session]), session),
+        unmade_sessions=_without(record.unmade_sessions, [session]),
+    )
 
 
 _T = TypeVar("_T")

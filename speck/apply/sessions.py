@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
-from speck.apply.job_state import SessionEnsured, SessionsDetached
+from speck.apply.job_state import SessionEnsured, SessionIntended, SessionsDetached
 from speck.binder.retry import with_retries
 from speck.core.job import Job, owner_in, session_name
 from speck.core.lifecycle import EventKind
@@ -45,12 +45,16 @@ class Sessions:
         if known and any(each.attempt.session == session.name for each in attempts):
             self._claim(session)
             return  # ensuring it would take it over from that copy
-        self.context.note(job.job_name, SessionEnsured(session))
+        made = known and session not in record.unmade_sessions
+        if not known:
+            self.context.note(job.job_name, SessionIntended(session))
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
-        # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
-        ensure = broker.restore_session if known else broker.ensure_session
+        # The reader of a session that is made here finds it, and cannot know that its broker had lost it.  Nobody
+        # lost one that was never made: writers would send messages of former deployments.
+        ensure = broker.restore_session if made else broker.ensure_session
         with_retries(partial(ensure, session.name, session.topic))
+        self.context.note(job.job_name, SessionEnsured(session))
 
     def _claim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session, which a power cut may have undone."""

@@ -222,6 +222,7 @@ def encode_job(record: JobRecord) -> bytes:
         "r": int(record.renumbers),
         "a": record.state_source,
         "fs": _state_data(record.rollback_state) if record.rollback_state else None,
+        "u": [_session_data(each, record.name) for each in record.unmade_sessions],
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -246,6 +247,7 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         bool(data.get("r")),
         data.get("a", ""),
         _state(data.get("fs")),
+        tuple(_session(each, name) for each in data.get("u", ())),
     )
 
 

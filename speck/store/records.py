@@ -99,7 +99,7 @@ class JobRecord:
     a restore of the store, whose states may be older than what the job has written.  ``state_source`` is the
     id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
     ``rollback_state`` is the state of the form of ``rollback_revision``, until another form has started from
-    a state.
+    a state.  ``unmade_sessions`` are those of ``sessions`` that no broker has confirmed to have made yet.
     """
 
     name: str
@@ -118,6 +118,7 @@ class JobRecord:
     renumbers: bool = False
     state_source: str = ""
     rollback_state: State | None = None
+    unmade_sessions: tuple[SessionRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
