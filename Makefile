@@ -70,10 +70,11 @@ test: system $(VENV)/dev jars
 	@trap 'kill $$java 2> /dev/null || true; rm -rf "$$folder"' EXIT
 	@# Three workers on two cores: tests with engines wait for a third of their time. The others follow when the
 	@# engines are gone, which take processor time at rest too. Property tests try half of their examples.
+	@# A test with engines that fails is run once more, and reported as RERUN (tests/support/tiers.py).
 	@export PYTEST_DEBUG_TEMPROOT="$$folder" SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.5}
 	@failed=0; none=0
 	@run() { "$$@" || { code=$$?; if [ $$code -eq 5 ]; then none=$$((none + 1)); else failed=$$code; fi; }; }
-	@run $(BIN)/python -m pytest -n 3 --basetemp "$$folder/engines" --dist loadfile --no-loadscope-reorder --durations=30 -m "engine or slow" $(ARGS)
+	@run $(BIN)/python -m pytest -n 3 --basetemp "$$folder/engines" --dist loadfile --no-loadscope-reorder --durations=30 --reruns 1 -m "engine or slow" $(ARGS)
 	@run $(BIN)/python -m pytest $(FORKED) -m "not engine and not slow" $(ARGS)
 	@[ $$none -lt 2 ] || { echo "no tests were found" >&2; failed=5; }
 	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }
