@@ -23,7 +23,8 @@ JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) $(SQL) -name
 SPECTRAL := build/spectral
 # Workers that are forked once the tests are collected, which takes 10 s of processor time. Six on two cores, since
 # many tests wait.
-FORKED := --parallel=fork --parallel-workers=6 --parallex-no-session-scope
+# Repeating failed tests needs a thread, beside which nothing can be forked.
+FORKED := -p no:rerunfailures --parallel=fork --parallel-workers=6 --parallex-no-session-scope
 INSTALL := scripts/install-packages.sh
 # Maven runs for half a minute: Java's optimising compiler would cost more than it gains.
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
