@@ -50,8 +50,8 @@ class Sessions:
             self.context.note(job.job_name, SessionIntended(session))
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
-        # The reader of a session that is made here finds it, and cannot know that its broker had lost it.  Nobody
-        # lost one that was never made: writers would send messages of former deployments.
+        # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
+        # Nobody lost one that was never made: writers would send messages of former deployments.
         ensure = broker.restore_session if made else broker.ensure_session
         with_retries(partial(ensure, session.name, session.topic))
         self.context.note(job.job_name, SessionEnsured(session))

@@ -105,7 +105,7 @@ def test_flink_job_that_was_cancelled_and_its_cluster_that_was_restarted(
         return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
 
     def await_checkpoint(attempt: str) -> None:
-        """A checkpoint that began after what the attempt has written by now: an earlier one may know nothing of it."""
+        """Await one that began after something was written: an earlier one may know nothing of it."""
 
         def completed() -> int:
             return int((bench.rest.checkpoints(attempt) or {}).get("counts", {}).get("completed", 0))

@@ -10,8 +10,9 @@ A module with such a mark in ``pytestmark`` is not even imported by ``make quick
 ``pytest.mark.slow(REASON)`` is for a test that needs seconds of processor time for what it proves: load,
 chance, a whole site.  It runs in ``make test`` only.
 
-``make test`` runs an ``engine`` test that failed once more, and reports it as RERUN: engines of others on a busy
-machine fail now and then.  Not a test of :data:`NEVER_AGAIN`: what is lost or doubled once in a while is a fault.
+``make test`` runs a test with engines that failed once more, and reports it as RERUN: on a busy machine,
+engines fail now and then.  Tests of :data:`NEVER_AGAIN` are not repeated: what is lost or doubled once in a
+while is a fault.
 """
 
 from __future__ import annotations
