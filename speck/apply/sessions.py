@@ -7,7 +7,7 @@ given up without being deleted; one of another store is refused.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, count
@@ -82,13 +82,9 @@ class Sessions:
                 jobs.setdefault((session.broker, session.name), set()).add(record.name)
         return jobs
 
-    def _names_of_others(self, job: Job) -> set[str]:
+    def _names_of_others(self, job: Job) -> Container[str]:
         """The names of the sessions that other jobs have at a job's broker."""
-        return {
-            name
-            for (broker, name), jobs in self._jobs_of_sessions.items()
-            if broker == job.source_broker and jobs != {job.job_name}
-        }
+        return _NamesOfOthers(self._jobs_of_sessions, job.source_broker, job.job_name)
 
     def _leaves_to_others(self, name: str, session: SessionRecord) -> bool:
         """Detach a session that another job has too; answers true if it was one.  The last job deletes it."""
@@ -194,13 +190,28 @@ class Sessions:
             self.context.report(EventKind.DROPPED, name, f"job {name!r}: {text}", waiting)
 
 
+@dataclass(frozen=True)
+class _NamesOfOthers(Container[str]):
+    """The names of the sessions that jobs other than ``job`` have at a broker; of many, none is looked at.
+
+    ``jobs`` are the names of jobs by broker and name of their sessions.
+    """
+
+    jobs: Mapping[tuple[str, str], Collection[str]]
+    broker: str
+    job: str
+
+    def __contains__(self, name: object) -> bool:
+        return any(each != self.job for each in self.jobs.get((self.broker, str(name)), ()))
+
+
 def session_for(
     job: Job,
     record: JobRecord,
     owner: str,
     revision: int,
-    others: Collection[str] = (),
-    abandoned: Collection[str] = (),
+    others: Container[str] = (),
+    abandoned: Container[str] = (),
 ) -> tuple[SessionRecord, bool]:
     """The session through which a job of the store ``owner`` reads, and true if the record has it already.
 
@@ -214,5 +225,5 @@ def session_for(
     numbers = count(revision) if record.sessions else chain([0], count(revision))
     names = (session_name(job.job_name, owner, number) for number in numbers)
     there = {each.name for each in record.sessions if each.broker == job.source_broker}
-    name = next(each for each in names if each not in {*others, *abandoned, *there})
+    name = next(each for each in names if not any(each in taken for taken in (there, others, abandoned)))
     return SessionRecord(job.source_broker, name, job.source_topic), False

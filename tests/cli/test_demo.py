@@ -331,6 +331,14 @@ def test_the_demo_of_adaptation_says_what_it_lacks(tmp_path: Path, monkeypatch: 
         run_demo(DemoOptions(data=file, adapt=True))
 
 
+def test_the_progress_line_of_adaptation_says_what_the_loop_waits_for() -> None:
+    shown = adapted.AdaptedDemo.__new__(adapted.AdaptedDemo)
+    note = shown._noted("data flows")
+    assert note() == "data flows; the loop: no decision yet"
+    shown._latest = {"reason": "the rate of job 'clean-a1' is not of the last minute"}
+    assert note() == "data flows; the loop: the rate of job 'clean-a1' is not of the last minute"
+
+
 def test_decisions_and_steps_are_shown_with_their_figures(tmp_path: Path) -> None:
     console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))
     view = View(console)

@@ -336,14 +336,14 @@ class Demo:
         quiet = time.monotonic() - max(since, self._watcher.changed)
         return quiet > (_STUCK if self._counts.differences() else _QUIET)
 
-    def _until(self, note: str, reached: Callable[[], bool]) -> None:
-        """Wait for a condition; show the statistics and check the programs meanwhile."""
+    def _until(self, note: str | Callable[[], str], reached: Callable[[], bool]) -> None:
+        """Wait for a condition; show the statistics with a note, and check the programs meanwhile."""
         while not reached():
             self._watcher.check()
             for feeder in self._feeders:
                 feeder.check()
             self._server.check()
-            self._view.statistics(self._watcher.totals, note)
+            self._view.statistics(self._watcher.totals, note if isinstance(note, str) else note())
             time.sleep(POLL)
 
     # --- the end
