@@ -91,6 +91,15 @@ class Agents:
         if known is None or known.second != second:
             self._unwritten.append(self._second[site])
 
+    def remove(self, site: str, author: str = "") -> None:
+        """See :meth:`Enrolment.remove`; the agent's connection ends."""
+        self.enrolment.remove(site, author)
+        for known in (self._last, self._away, self._second):
+            known.pop(site, None)
+        self._reported.discard(site)
+        if self.connections is not None:
+            self.connections.recheck()
+
     def look(self) -> float:
         """Look at the connections once, and write the events; returns the time until the next look, s."""
         now = self._now()
