@@ -22,6 +22,7 @@ from speck.errors import Conflict, Fault, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello, Joined, JoinRequest, identity_fault
+from speck.link.journal import JournalEntry, at_least, site_time
 from speck.schema.inventory import check_joining, with_site
 from speck.schema.schemas import check_name
 from speck.store import Event, Store
@@ -29,8 +30,8 @@ from speck.store.agents import AgentRecord, CodeRecord, CodeState
 from speck.store.deployments import nearest
 
 LIFETIME = 900.0  # s, of a code
-KEPT = 86_400.0  # s, for which a code is kept after its end, so that a late use of it is named
 _SHOWN = 10  # jobs that a refusal names
+KEPT = 86_400.0  # s, for which a code is kept after its end, so that a late use of it is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,29 @@ class Enrolment:
                     transaction.put_agent(record)
             for record in records:
                 self._keep(record)
+
+    def note_journal(self, site: str, entries: Sequence[JournalEntry], mark: str) -> None:
+        """Write the entries of an agent's journal, which had this mark before they were read, as events."""
+        last = max((each.number for each in entries), default=0)
+        with self._lock:
+            known = self.record(site)
+            started = sum(each.started for each in entries)
+            read = at_least(mark, last)
+            record = replace(known, journal=read, restarts=known.restarts + started)
+            with self.store.transaction() as transaction:
+                for each in entries:
+                    transaction.add_event(self._event(site, each))
+                transaction.put_agent(record)
+            self._keep(record)
+
+    def _event(self, site: str, entry: JournalEntry) -> Event:
+        done = "was started again" if entry.started else "is not started again"
+        where = f"at site {site!r}, {site_time(entry)} by its clock"
+        text = f"job {entry.job!r}, attempt {entry.attempt}: {done} {where}: {entry.text}"
+        kind = EventKind.RESTARTED if entry.started else EventKind.NOT_RESTARTED
+        job = self.store.job(entry.job)
+        composition, name = (job.composition, job.name) if job is not None else ("", "")
+        return Event(self.clock(), kind, text, composition=composition, job=name, automatic=True)
 
     # --- requests of users
 
