@@ -49,6 +49,7 @@ def test_no_pipeline_is_left_out() -> None:
         "sites",
         "sites_mixed",
         "road_traffic_adapt",
+        "road_traffic_alone",
     }
     assert found == {*FENCES, *TRAFFIC, *MIXED, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
@@ -61,18 +62,36 @@ def test_every_composition_declares_its_edges() -> None:
             assert document.keys() >= {"sources", "sinks"}, path.name
 
 
-@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
-def test_the_adapted_road_traffic_may_move_the_statistics_of_three_sites() -> None:
-    text = (PIPELINES / "road_traffic_adapt.yaml").read_bytes()
+def jobs_on_flink(name: str) -> Mapping[str, Job]:
     sites = {
         each: one_site(each, f"http://{each.lower()}:8081/", f"tcp://{each.lower()}:1883") for each in "ABCD"
     }
+    text = (PIPELINES / f"{name}.yaml").read_bytes()
     loaded = load_composition(
-        text, inventory=Inventory(sites), registry=installed(), root=ROOT, default_name="adapt"
+        text, inventory=Inventory(sites), registry=installed(), root=ROOT, default_name=name
     )
-    movable = [name for name, job in loaded.composition.jobs.items() if job.movable]
+    return loaded.composition.jobs
+
+
+@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
+def test_the_adapted_road_traffic_may_move_the_statistics_of_three_sites() -> None:
+    jobs = jobs_on_flink("road_traffic_adapt")
+    movable = [name for name, job in jobs.items() if job.movable]
     assert movable == ["local-stats-a", "local-stats-b", "local-stats-c"]
-    assert len(loaded.composition.jobs) == 17
+    assert len(jobs) == 17
+
+
+@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
+def test_the_road_traffic_of_a_lone_site_has_its_jobs_and_its_edges_elsewhere() -> None:
+    jobs, adapted = jobs_on_flink("road_traffic_alone"), jobs_on_flink("road_traffic_adapt")
+    assert jobs.keys() == adapted.keys()
+    at_a = {name: job for name, job in jobs.items() if "a:8081" in job.spe_address}
+    of_a = {name: (job.source_broker, job.sink_broker) for name, job in at_a.items()}
+    a, b, d = (f"tcp://{each}:1883" for each in "abd")
+    assert of_a == {
+        **dict.fromkeys(("clean-a1", "clean-a2"), (b, a)),
+        **dict.fromkeys(("forward-a", "local-stats-a"), (a, d)),
+    }
 
 
 @pytest.mark.parametrize("query", NEXMARK)

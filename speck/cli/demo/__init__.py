@@ -17,6 +17,7 @@ from types import FrameType
 from rich.console import Console
 
 from speck.cli.demo.adapted import AdaptedDemo
+from speck.cli.demo.alone import AloneDemo
 from speck.cli.demo.fences import FencesDemo
 from speck.cli.demo.hot import HotDemo
 from speck.cli.demo.placed import PlacedDemo
@@ -51,6 +52,8 @@ def _kind(options: DemoOptions) -> type[Demo]:
         return HotDemo
     if options.fences:
         return FencesDemo
+    if options.alone:
+        return AloneDemo
     return AdaptedDemo if options.adapt else PlacedDemo if options.place else Demo
 
 
