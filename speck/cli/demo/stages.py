@@ -35,11 +35,12 @@ WATCHABLE_RATE = 1500.0
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two compositions, the second the first one edited, and the kinds of engines of the sites."""
+    """Two compositions, the second the first one edited, and the kinds of the sites' engines and brokers."""
 
     first: str
     edited: str
     engines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    brokers: Mapping[str, str] = field(default_factory=dict)
 
 
 SPARK = Scenario("road_traffic.yaml", "road_traffic_edited.yaml")
@@ -52,6 +53,7 @@ MIXED = Scenario(
     "road_traffic_mixed_edited.yaml",
     {"C": ("flink",), "D": ("spark-standalone", "flink")},
 )
+KAFKA = Scenario("road_traffic_kafka.yaml", "road_traffic_kafka_edited.yaml", brokers={CLOUD: "kafka"})
 
 # Sensors that send as many malformed lines as readings: worth cleaning where they are.
 NOISY = 0.5
@@ -71,9 +73,10 @@ class DemoOptions:
     ``speedup`` a factor to the recorded speed (0: no bound).
     ``malformed`` is the share of malformed lines mixed in (``None``: 0.02, with ``place`` :data:`NOISY`),
     ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
-    in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, measures them for ``measure``
-    seconds, and follows the advice; ``adapt`` takes sites on Flink, joined by links of bounded bandwidth, and
-    leaves the moves to the loop; ``hot`` splits hot towns over the sites; ``fences`` is geofencing instead.
+    in place of four on Spark Connect; ``kafka`` gives the cloud a Kafka broker; ``place`` deploys all jobs in
+    the cloud, measures them for ``measure`` seconds, and follows the advice; ``adapt`` takes sites on Flink,
+    joined by links of bounded bandwidth, and leaves the moves to the loop; ``hot`` splits hot towns over the
+    sites; ``fences`` is geofencing instead.
     """
 
     data: Path | None = None
@@ -85,6 +88,7 @@ class DemoOptions:
     seed: int = 1
     heap: str = local.DEFAULT_HEAP
     mixed: bool = False
+    kafka: bool = False
     place: bool = False
     adapt: bool = False
     hot: bool = False
@@ -98,6 +102,8 @@ class DemoOptions:
         """The sites and the compositions."""
         if self.adapt:
             return ADAPTED
+        if self.kafka:
+            return KAFKA
         return MIXED if self.mixed else PLACED if self.place else SPARK
 
     @property
@@ -203,11 +209,12 @@ class Demo:
         directory = self._directory / "sites"
         with self._stage("sites", "Four sites on this machine: an engine and a broker each"):
             self._cleanup.callback(local.down, directory)
-            engines = self._options.scenario.engines
+            scenario = self._options.scenario
             return local.up(
                 directory,
                 4,
-                engines=engines,
+                engines=scenario.engines,
+                brokers=scenario.brokers,
                 heap=self._options.heap,
                 network=self._network(),
                 progress=self._view.line,
