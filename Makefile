@@ -45,7 +45,7 @@ help:
 	@echo "make kafka               install the server of Kafka (43 MB), for sites on this machine, in .venv"
 	@echo "make assets              download the dashboard's libraries again, at their pinned versions"
 
-demo: setup jars
+demo: setup jars $(if $(findstring --kafka,$(ARGS)),kafka)
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(BIN)/speck demo $(ARGS)
 
