@@ -34,8 +34,8 @@ class Parameter:
 class QueryRunner:
     """The code that runs the queries of SQL jobs: its file, and the class or function in it.
 
-    It takes an argument ``program``, the query in canonical form.  With ``panes`` it runs the parts of a
-    query that have windows: the rest, and input jobs with the cut ``partials``.
+    It takes an argument ``program``, the query in canonical form.  With ``panes`` it runs input jobs with the
+    cut ``partials``, and the rest of a join by time.
     """
 
     path: Path

@@ -62,7 +62,7 @@ class Resolver:
         return self._sites
 
     def has_panes(self, job: Job) -> bool:
-        """True if the engine of a job runs the parts of a query that have windows."""
+        """True if the engine of a job has :attr:`~speck.binder.QueryRunner.panes`."""
         kind = self._registry.engine_kind(job.engine, job.spe_address)
         return kind is not None and kind.queries is not None and kind.queries.panes
 
