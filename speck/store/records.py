@@ -105,8 +105,8 @@ class JobRecord:
     id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
     ``rollback_state`` is the state of the form of ``rollback_revision``, until another form has started from
     a state.  ``unread`` is the name of a session through which the job is to read again, and which no copy
-    has begun to read (empty: none).  ``unmade_sessions`` are those of ``sessions`` that no broker has confirmed
-    to have made yet.
+    has begun to read (empty: none).  ``unmade_sessions`` are those of ``sessions`` that no broker has
+    confirmed to have made yet.
     """
 
     name: str
