@@ -238,6 +238,7 @@ class _Parts:
         ]
         part = rest_of(self._query.program, *inputs)
         fields = self._part(part.to_json(), "rest", REST)
+        fields.pop("start", None)
         topic = f"{self._topics}/+"
         return self._resolver.job({**fields, "site": self._fields[REST], "source_topic": topic}, self._report)
 
