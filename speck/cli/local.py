@@ -212,6 +212,9 @@ def prepare() -> None:
     err.print(f"prepared: {', '.join(prepared)}")
 
 
+# Options of the demo of which one may be given.
+_SCENARIOS = ("mixed", "kafka", "place", "adapt", "hot", "fences", "alone")
+
 _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -233,6 +236,7 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of random numbers.")
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
+@click.option("--kafka", is_flag=True, help="The cloud's broker is a Kafka; the other sites keep MQTT.")
 @click.option(
     "--place", is_flag=True, help="Start all jobs in the cloud, then move them as `speck advise` recommends."
 )
@@ -272,8 +276,9 @@ def demo(**options: Any) -> None:
     """
     from speck.cli.demo import DemoOptions, run_demo
 
-    if sum(options[name] for name in ("mixed", "place", "adapt", "hot", "fences", "alone")) > 1:
-        raise click.UsageError("--mixed, --place, --adapt, --hot, --fences and --alone exclude each other.")
+    if sum(options[name] for name in _SCENARIOS) > 1:
+        names = [f"--{name}" for name in _SCENARIOS]
+        raise click.UsageError(f"{', '.join(names[:-1])} and {names[-1]} exclude each other.")
     if options["fences"]:
         for name in ("data", "sensors", "limit", "speedup", "malformed"):
             if options[name]:

@@ -181,6 +181,19 @@ def test_the_counts_agree_when_a_site_loses_power_and_no_server_runs(tmp_path: P
 
 
 @needs_servers
+@trial("tests/promises/test_mixed_brokers.py; all of it takes minutes of processor time")
+@pytest.mark.engine
+def test_the_counts_agree_with_a_kafka_in_the_cloud(tmp_path: Path) -> None:
+    output, printed = _demo(tmp_path / "demo", kafka=True, as_json=True).communicate(timeout=TIMEOUT)
+    assert output, printed
+    counts = json.loads(output)
+    assert counts["sent"]["readings"] > 50_000, printed
+    assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"], printed
+    assert counts["actions"] == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
+    eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
+
+
+@needs_servers
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.engine
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
@@ -340,7 +353,7 @@ def test_the_demo_of_fences_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) 
 
 def test_options_that_do_not_fit_a_demo_are_refused() -> None:
     for options, fault in (
-        (["--hot", "--place"], "--mixed, --place, --adapt, --hot, --fences and --alone exclude each other"),
+        (["--hot", "--place"], "--mixed, --kafka, --place, --adapt, --hot, --fences and --alone exclude"),
         (["--hot", "--malformed", "0.1"], "--malformed cannot be combined with --hot"),
         (["--fences", "--hot"], "--hot, --fences and --alone exclude each other"),
         (["--alone", "--mixed"], "--hot, --fences and --alone exclude each other"),
@@ -358,6 +371,14 @@ def test_the_demo_of_adaptation_says_what_it_lacks(tmp_path: Path, monkeypatch: 
     file.write_text("OK,49,75,668,49,2014-08-18T00:10:00,3,1,158324\n")
     with pytest.raises(LocalError, match=r"no sites in a wide area network .* a network needs /dev/net/tun"):
         run_demo(DemoOptions(data=file, adapt=True))
+
+
+def test_the_progress_line_of_adaptation_says_what_the_loop_waits_for() -> None:
+    shown = adapted.AdaptedDemo.__new__(adapted.AdaptedDemo)
+    note = shown._noted("data flows")
+    assert note() == "data flows; the loop: no decision yet"
+    shown._latest = {"reason": "the rate of job 'clean-a1' is not of the last minute"}
+    assert note() == "data flows; the loop: the rate of job 'clean-a1' is not of the last minute"
 
 
 def test_the_jobs_that_run_again_alone_are_shown_once(tmp_path: Path) -> None:

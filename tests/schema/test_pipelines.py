@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ PIPELINES = ROOT / "pipelines"
 FENCES = ("fences", "fences_edited")
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
+KAFKA = ("road_traffic_kafka", "road_traffic_kafka_edited")
 NEXMARK = {"q0": 2, "q1": 2, "q2": 2, "q3": 5, "q4": 6, "q5": 4, "q7": 3, "q8": 5, "q11": 3, "q12": 3}  # jobs
 FLINK_PROGRAMS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 
@@ -34,6 +36,9 @@ def inventory(name: str = "sites") -> Inventory:
 def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
     text = (PIPELINES / f"{name}.yaml").read_bytes()
     sites = inventory("sites_mixed" if name in MIXED else "sites")
+    if name in KAFKA:
+        cloud = replace(sites.sites["D"], broker_address="kafka://172.16.192.18:9092", broker_login=None)
+        sites = replace(sites, sites={**sites.sites, "D": cloud})
     loaded = load_composition(text, inventory=sites, registry=registry, root=root, default_name=name)
     return loaded.composition.jobs
 
@@ -51,7 +56,7 @@ def test_no_pipeline_is_left_out() -> None:
         "road_traffic_adapt",
         "road_traffic_alone",
     }
-    assert found == {*FENCES, *TRAFFIC, *MIXED, *others}
+    assert found == {*FENCES, *TRAFFIC, *MIXED, *KAFKA, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
 
 
@@ -146,8 +151,9 @@ def test_figures_of_the_paper(name: str, tmp_path: Path) -> None:
     assert len(load(name, double_kinds(World()), tmp_path)) == 4
 
 
-def test_edit_of_the_road_traffic_moves_one_removes_one_and_adds_one() -> None:
-    before, after = (load(name, installed(), ROOT) for name in ("road_traffic", "road_traffic_edited"))
+@pytest.mark.parametrize("names", [("road_traffic", "road_traffic_edited"), KAFKA])
+def test_edit_of_the_road_traffic_moves_one_removes_one_and_adds_one(names: tuple[str, str]) -> None:
+    before, after = (load(name, installed(), ROOT) for name in names)
     stored = {name: Deployed(job) for name, job in before.items()}
     plan = make_plan("road-traffic", 1, after, stored)
     assert plan.counts() == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
@@ -162,6 +168,14 @@ def test_the_mixed_road_traffic_takes_engines_of_three_kinds() -> None:
     plan = make_plan("road-traffic", 1, after, stored)
     assert plan.counts() == {"start": 1, "stop": 1, "update": 0, "move": 2, "keep": 14}
     assert stranded_state(after, stored) == []
+
+
+def test_the_cloud_of_the_road_traffic_with_kafka_exchanges_messages_there_alone() -> None:
+    jobs = load(KAFKA[0], installed(), ROOT).values()
+    assert len(jobs) == 17
+    through = Counter(job.source_topic for job in jobs if job.source_broker.startswith("kafka:"))
+    assert through == {"clean": 2, "readings": 1}
+    assert {job.sink_topic for job in jobs if job.sink_broker.startswith("kafka:")} == through.keys()
 
 
 @pytest.mark.parametrize("name", ["sites", "sites_mixed"])

@@ -35,7 +35,7 @@ WATCHABLE_RATE = 1500.0
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two compositions, the second the first one edited, and the kinds of engines of the sites.
+    """Two compositions, the second the first one edited, and the kinds of the sites' engines and brokers.
 
     ``agents``: each site has an agent.
     """
@@ -44,6 +44,7 @@ class Scenario:
     edited: str
     engines: Mapping[str, Sequence[str]] = field(default_factory=dict)
     agents: bool = False
+    brokers: Mapping[str, str] = field(default_factory=dict)
 
 
 SPARK = Scenario("road_traffic.yaml", "road_traffic_edited.yaml")
@@ -62,6 +63,7 @@ MIXED = Scenario(
     "road_traffic_mixed_edited.yaml",
     {"C": ("flink",), "D": ("spark-standalone", "flink")},
 )
+KAFKA = Scenario("road_traffic_kafka.yaml", "road_traffic_kafka_edited.yaml", brokers={CLOUD: "kafka"})
 
 # Sensors that send as many malformed lines as readings: worth cleaning where they are.
 NOISY = 0.5
@@ -81,10 +83,11 @@ class DemoOptions:
     ``speedup`` a factor to the recorded speed (0: no bound).
     ``malformed`` is the share of malformed lines mixed in (``None``: 0.02, with ``place`` :data:`NOISY`),
     ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
-    in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, measures them for ``measure``
-    seconds, and follows the advice; ``adapt`` takes sites on Flink, joined by links of bounded bandwidth, and
-    leaves the moves to the loop; ``hot`` splits hot towns over the sites; ``fences`` is geofencing instead;
-    in ``alone`` a site on Flink loses power while the server is stopped.
+    in place of four on Spark Connect; ``kafka`` gives the cloud a Kafka broker; ``place`` deploys all jobs in
+    the cloud, measures them for ``measure`` seconds, and follows the advice; ``adapt`` takes sites on Flink,
+    joined by links of bounded bandwidth, and leaves the moves to the loop; ``hot`` splits hot towns over the
+    sites; ``fences`` is geofencing instead; in ``alone`` a site on Flink loses power while the server is
+    stopped.
     """
 
     data: Path | None = None
@@ -96,6 +99,7 @@ class DemoOptions:
     seed: int = 1
     heap: str = local.DEFAULT_HEAP
     mixed: bool = False
+    kafka: bool = False
     place: bool = False
     adapt: bool = False
     hot: bool = False
@@ -108,9 +112,8 @@ class DemoOptions:
     @property
     def scenario(self) -> Scenario:
         """The sites and the compositions."""
-        if self.adapt or self.alone:
-            return ADAPTED if self.adapt else ALONE
-        return MIXED if self.mixed else PLACED if self.place else SPARK
+        named = {"adapt": ADAPTED, "alone": ALONE, "kafka": KAFKA, "mixed": MIXED, "place": PLACED}
+        return next((named[name] for name in named if getattr(self, name)), SPARK)
 
     @property
     def share_malformed(self) -> float:
@@ -226,6 +229,7 @@ class Demo:
                 4,
                 engines=scenario.engines,
                 with_agents=scenario.agents,
+                brokers=scenario.brokers,
                 heap=self._options.heap,
                 network=self._network(),
                 progress=self._view.line,
@@ -357,14 +361,14 @@ class Demo:
         quiet = time.monotonic() - max(since, self._watcher.changed)
         return quiet > (_STUCK if self._counts.differences() else _QUIET)
 
-    def _until(self, note: str, reached: Callable[[], bool]) -> None:
-        """Wait for a condition; show the statistics and check the programs meanwhile."""
+    def _until(self, note: str | Callable[[], str], reached: Callable[[], bool]) -> None:
+        """Wait for a condition; show the statistics with a note, and check the programs meanwhile."""
         while not reached():
             self._watcher.check()
             for feeder in self._feeders:
                 feeder.check()
             self._check_server()
-            self._view.statistics(self._watcher.totals, note)
+            self._view.statistics(self._watcher.totals, note if isinstance(note, str) else note())
             time.sleep(POLL)
 
     def _check_server(self) -> None:
