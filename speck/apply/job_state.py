@@ -38,14 +38,21 @@ class JobLifecycle:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEnsured:
-    """The session that the job reads through, or is about to, is this one.
+class SessionIntended:
+    """This session, which the job has not had, is about to be made for it.
 
-    ``replay``: it is a new one, through which the job is to read again.
+    ``replay``: the job is to read again through it.
     """
 
     session: SessionRecord
     replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnsured:
+    """The session that the job reads through, or is about to, is this one, and its broker has made it."""
+
+    session: SessionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +219,8 @@ class ActionFailed:
 
 
 Event = (
-    SessionEnsured
+    SessionIntended
+    | SessionEnsured
     | SessionsDetached
     | AttemptIntended
     | AttemptStarted
@@ -308,11 +316,19 @@ def _in_phase(
 
 def _record(record: JobRecord, event: Event) -> JobRecord:
     match event:
+        case SessionIntended():
+            intended = with_session(record, event.session)
+            unread = event.session.name if event.replay else record.unread
+            unmade = (*intended.unmade_sessions, event.session)
+            return replace(intended, unmade_sessions=unmade, unread=unread)
         case SessionEnsured():
-            record = with_session(record, event.session)
-            return replace(record, unread=event.session.name) if event.replay else record
+            return with_session(record, event.session)
         case SessionsDetached():
-            return replace(record, sessions=_without(record.sessions, event.sessions))
+            return replace(
+                record,
+                sessions=_without(record.sessions, event.sessions),
+                unmade_sessions=_without(record.unmade_sessions, event.sessions),
+            )
         case AttemptIntended():
             return replace(
                 with_session(record, event.session),
@@ -463,8 +479,12 @@ def _without_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:
 
 
 def with_session(record: JobRecord, session: SessionRecord) -> JobRecord:
-    """The record with this session last, which is the place of the current one."""
-    return replace(record, sessions=(*_without(record.sessions, [session]), session))
+    """The record with this session last, which is the place of the current one, and made."""
+    return replace(
+        record,
+        sessions=(*_without(record.sessions, [session]), session),
+        unmade_sessions=_without(record.unmade_sessions, [session]),
+    )
 
 
 _T = TypeVar("_T")

@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
-from speck.apply.job_state import SessionEnsured, SessionsDetached
+from speck.apply.job_state import SessionEnsured, SessionIntended, SessionsDetached
 from speck.binder.retry import with_retries
 from speck.core.job import Job, is_replay, owner_in, replay_name, session_name
 from speck.core.lifecycle import EventKind
@@ -41,21 +41,25 @@ class Sessions:
         others, abandoned = self._names_of_others(job), store.abandoned_names(job.source_broker)
         revision = self.context.operation.revision
         session, known = session_for(job, record, store.identity, revision, others, abandoned)
-        again = not known and reads_again(job, record)
         self._shut_out_abandoned(job)
         attempts = store.attempts(job.job_name)
         if known and any(each.attempt.session == session.name for each in attempts):
             self._claim(session)
             return  # ensuring it would take it over from that copy
-        self.context.note(job.job_name, SessionEnsured(session, again))
+        made = known and session not in record.unmade_sessions
+        if not known:
+            self.context.note(job.job_name, SessionIntended(session, reads_again(job, record)))
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
-        if is_replay(session.name):
-            with_retries(partial(broker.begin_session, session.name, session.topic, session.start))
-            return
         # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
-        ensure = broker.restore_session if known else broker.ensure_session
-        with_retries(partial(ensure, session.name, session.topic))
+        # Nobody lost one that was never made: writers would send messages of former deployments.
+        ensure = broker.restore_session if made else broker.ensure_session
+        named = session.name, session.topic
+        if is_replay(session.name):
+            with_retries(partial(broker.begin_session, *named, session.start))
+        else:
+            with_retries(partial(ensure, *named))
+        self.context.note(job.job_name, SessionEnsured(session))
 
     def _claim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session, which a power cut may have undone."""
