@@ -153,6 +153,17 @@ def test_the_last_events_are_kept() -> None:
     assert [*items(world, "event")] == [str(number) for number in range(6, MOST_EVENTS + 6)]
 
 
+def test_a_comparison_with_the_reference_is_shown_until_more_events_come() -> None:
+    world, _ = a_world()
+    for payload in (b"no JSON", b"{}", b'{"awaited": 5, "missing": 1, "extra": 0, "twice": 0, "wrong": 0}'):
+        world.comparison(payload)
+    assert items(world, "count") == {"awaited": 5, "missing": 1, "extra": 0, "twice": 0, "wrong": 0}
+    version, _ = world.news(0)
+    world.events(visit("dwell", "a", "f"))
+    compared = dict.fromkeys(("awaited", "missing", "extra", "twice", "wrong"))
+    assert items(world, "count", version) == {"events": 1, **compared}
+
+
 def answer(
     question: str, part: int, parts: int, shard: int, movers: list[Any], reached: str = at(1)
 ) -> bytes:

@@ -133,6 +133,9 @@ class World:
             self._answer(event)
             return
         self._count("events" if kind in ("enter", "exit", "dwell") else kind)
+        if self._items.get(("count", "awaited"), (0, None))[1] is not None:
+            for name in COMPARED:  # of fewer events than there are now
+                self._put("count", name, None)
         if kind in ("enter", "exit"):
             self._visit(event["mover"], event["fence"], begins=kind == "enter")
         self._numbers += 1

@@ -34,7 +34,8 @@ export const showSites = (sites) => {
 const shown = new Map();
 
 export const showCounts = (counts) => {
-  for (const [name, title] of Object.entries({ ...COUNTS, ...("awaited" in counts ? COMPARED : {}) })) {
+  if ((counts.awaited ?? null) === null) forgetComparison();
+  for (const [name, title] of Object.entries({ ...COUNTS, ...((counts.awaited ?? null) === null ? {} : COMPARED) })) {
     if (!shown.has(name)) {
       const group = make("div");
       shown.set(name, make("dd"));
@@ -42,6 +43,13 @@ export const showCounts = (counts) => {
       $("counts").append(group);
     }
     shown.get(name).textContent = (counts[name] ?? 0).toLocaleString("en");
+  }
+};
+
+const forgetComparison = () => {
+  for (const name of Object.keys(COMPARED)) {
+    shown.get(name)?.parentElement.remove();
+    shown.delete(name);
   }
 };
 
