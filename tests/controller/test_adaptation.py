@@ -57,6 +57,7 @@ def first_step(bench: Bench) -> None:
 # --- steps
 
 
+@pytest.mark.slow("hours of simulated load")
 def test_jobs_move_to_their_data_in_groups_and_then_stay(bench: Bench) -> None:
     bench.round(times=90)
     assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}

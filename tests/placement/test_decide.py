@@ -485,6 +485,7 @@ def test_the_same_decisions_are_one_entry() -> None:
     assert (entry.repeated, entry.since, entry.at) == (10, NOW, NOW + 540)
 
 
+@pytest.mark.slow("thousands of decisions")
 def test_the_memory_stays_small() -> None:
     names = tuple(f"a-job-with-a-long-name-{number}" for number in range(6))
     memory = AdaptationState(revision=3)
