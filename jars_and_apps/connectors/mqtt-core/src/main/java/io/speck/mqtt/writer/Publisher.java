@@ -157,6 +157,7 @@ final class Publisher implements WriterConnection.Owner {
     /** Receives the mark, a report about sessions, or the request of a reader whose session was lost. */
     @Override
     public void published(Connection from, MqttPublishMessage packet) {
+        from.acknowledge(packet);
         if (retention.acceptMark(packet)) {
             return;
         }
