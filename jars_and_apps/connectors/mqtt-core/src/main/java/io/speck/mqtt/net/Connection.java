@@ -225,6 +225,11 @@ public final class Connection {
         return handler.receiveMaximum();
     }
 
+    /** The number of topic aliases that the broker permits on this connection; 0 for none. */
+    public int topicAliasMaximum() {
+        return handler.topicAliasMaximum();
+    }
+
     /** The largest packet that the broker accepts, in bytes. */
     public long maximumPacketBytes() {
         return handler.maximumPacketBytes();
