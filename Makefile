@@ -23,7 +23,8 @@ JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) $(SQL) -name
 SPECTRAL := build/spectral
 # Workers that are forked once the tests are collected, which takes 10 s of processor time. Six on two cores, since
 # many tests wait.
-FORKED := --parallel=fork --parallel-workers=6 --parallex-no-session-scope
+# Repeating failed tests needs a thread, beside which nothing can be forked.
+FORKED := -p no:rerunfailures --parallel=fork --parallel-workers=6 --parallex-no-session-scope
 INSTALL := scripts/install-packages.sh
 # Maven runs for half a minute: Java's optimising compiler would cost more than it gains.
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
@@ -44,7 +45,7 @@ help:
 	@echo "make kafka               install the server of Kafka (43 MB), for sites on this machine, in .venv"
 	@echo "make assets              download the dashboard's libraries again, at their pinned versions"
 
-demo: setup jars
+demo: setup jars $(if $(findstring --kafka,$(ARGS)),kafka)
 	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
 	@$(BIN)/speck demo $(ARGS)
 
@@ -70,10 +71,11 @@ test: system $(VENV)/dev jars
 	@trap 'kill $$java 2> /dev/null || true; rm -rf "$$folder"' EXIT
 	@# Three workers on two cores: tests with engines wait for a third of their time. The others follow when the
 	@# engines are gone, which take processor time at rest too. Property tests try half of their examples.
+	@# A test with engines that fails is run once more, and reported as RERUN (tests/support/tiers.py).
 	@export PYTEST_DEBUG_TEMPROOT="$$folder" SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.5}
 	@failed=0; none=0
 	@run() { "$$@" || { code=$$?; if [ $$code -eq 5 ]; then none=$$((none + 1)); else failed=$$code; fi; }; }
-	@run $(BIN)/python -m pytest -n 3 --basetemp "$$folder/engines" --dist loadfile --no-loadscope-reorder --durations=30 -m "engine or slow" $(ARGS)
+	@run $(BIN)/python -m pytest -n 3 --basetemp "$$folder/engines" --dist loadfile --no-loadscope-reorder --durations=30 --reruns 1 -m "engine or slow" $(ARGS)
 	@run $(BIN)/python -m pytest $(FORKED) -m "not engine and not slow" $(ARGS)
 	@[ $$none -lt 2 ] || { echo "no tests were found" >&2; failed=5; }
 	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }

@@ -18,6 +18,7 @@ KAFKA = BrokerKind(
     topic_fault=topic_fault,
     retains=False,
     splits=False,
+    replays=True,
 )
 
 __all__ = ["KAFKA", "KafkaBroker"]

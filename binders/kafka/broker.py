@@ -17,9 +17,10 @@ from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
 from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
 from binders.kafka.names import CONTROL, topic_fault
-from speck.binder import MOST_COUNTED, Backlog, BrokerBinder, OwnedSession
+from speck.binder import MOST_COUNTED, Backlog, BrokerBinder, CountFrom, OwnedSession
 from speck.core.inventory import Inventory
 from speck.core.runtime import Checkup
+from speck.core.start import EARLIEST, LATEST
 from speck.errors import Fault, InvalidInput, Rejected, SessionOfAnother
 
 KEPT_SECONDS = 7 * 24 * 3600.0  # for which messages are kept that all have read
@@ -91,8 +92,23 @@ class KafkaBroker(BrokerBinder):
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`; a new one begins at the end of its topic."""
+        self.begin_session(session, topic, LATEST)
+
+    def begin_session(self, session: str, topic: str, start: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.begin_session`."""
         _check_topic(topic)
-        self._write(f"session {session!r} cannot be made", lambda each: self._ensure(each, session, topic))
+        doing = f"session {session!r} cannot be made"
+        self._write(doing, lambda each: self._ensure(each, session, topic, start))
+
+    def count_from(self, topic: str, start: str, session: str = "") -> CountFrom:
+        """See :meth:`speck.binder.BrokerBinder.count_from`, by offsets."""
+
+        def count(connected: Connected) -> CountFrom:
+            begin, end = offsets.at_start(connected, topic, start), offsets.ends(connected, topic)
+            place = offsets.place(connected, session, topic) if session else None
+            return offsets.count_from(begin, end, None if place is None else place.offsets)
+
+        return self._read(count)
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
@@ -274,7 +290,7 @@ class KafkaBroker(BrokerBinder):
                 address=self.address,
             )
 
-    def _ensure(self, connected: Connected, session: str, topic: str) -> None:
+    def _ensure(self, connected: Connected, session: str, topic: str, start: str = LATEST) -> None:
         self._reject_foreign(session)
         note, topic_id = self._note(session), self._topic_id(connected, topic)
         self._reject_members(connected, session)
@@ -284,7 +300,7 @@ class KafkaBroker(BrokerBinder):
                 connected,
                 session,
                 topic,
-                offsets.begins(connected, topic) if known else offsets.ends(connected, topic),
+                offsets.at_start(connected, topic, EARLIEST if known else start),
             )
         elif offsets.place(connected, session, topic) is None:
             self._commit(connected, session, topic, offsets.begins(connected, topic))

@@ -11,7 +11,8 @@ from typing import Any
 
 from binders.kafka.client import Connected
 from binders.kafka.control_log import describe
-from speck.binder import Backlog
+from speck.binder import Backlog, CountFrom
+from speck.core.start import EARLIEST, LATEST, start_millis
 
 Offsets = dict[int, int]  # by partition
 
@@ -32,6 +33,27 @@ def ends(connected: Connected, topic: str) -> Offsets:
 def begins(connected: Connected, topic: str) -> Offsets:
     """The offset of the first record that each partition has."""
     return _begins(connected, describe(connected, topic)).get(topic, {})
+
+
+def at_start(connected: Connected, topic: str, start: str) -> Offsets:
+    """The offset of each partition at a start (:mod:`speck.core.start`); the end if nothing came since."""
+    from kafka.admin import OffsetTimestamp
+
+    if start == LATEST:
+        return ends(connected, topic)
+    if start == EARLIEST:
+        return begins(connected, topic)
+    described = describe(connected, topic)
+    found = _offsets(connected, described, OffsetTimestamp(start_millis(start))).get(topic, {})
+    end = _ends(connected, described).get(topic, {})
+    return {part: offset if offset >= 0 else end[part] for part, offset in found.items()}
+
+
+def count_from(begin: Mapping[int, int], end: Mapping[int, int], at: Mapping[int, int] | None) -> CountFrom:
+    """The messages from a place to the end, and those from the place ``at`` to there, by partition."""
+    messages = sum(max(0, until - begin.get(part, 0)) for part, until in end.items())
+    before = {} if at is None else at
+    return CountFrom(messages, sum(max(0, begin.get(part, 0) - offset) for part, offset in before.items()))
 
 
 def places(connected: Connected, groups: Iterable[str]) -> dict[tuple[str, str], Place]:

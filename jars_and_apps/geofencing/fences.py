@@ -18,7 +18,7 @@ from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,9 @@ FUTURE = 60_000  # ms that a position may be ahead of its receipt: clocks differ
 LARGEST_MESSAGE = 200_000  # characters of several lines, far below a broker's limit
 BEFORE_ALL = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 AFTER_ALL = 1 << 62
+_LAST = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"))  # json.dumps would make one at each call
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
 _METRES_A_DEGREE = 111_195.08  # of a great circle of the mean earth, radius 6,371,008.8 m
@@ -41,6 +43,9 @@ _COMPLEX = 50  # vertices, from which a prepared polygon pays for its memory
 _SHOWN = 200  # characters of a rejected line
 _KEPT = 64  # versions of a fence whose times are remembered
 _CACHED = 4  # tables of fences in a worker
+_REMEMBERED = 100_000  # pairs of a fence and a mover, whether the fence is of that mover
+_MARK = b"\x01"  # of a state with progress: no compressed table begins with it (RFC 1950, section 2.2)
+_NUMBER = 8  # bytes, of a number in the state
 
 
 class Unfit(ValueError):
@@ -52,7 +57,7 @@ def instant(text: str) -> int:
     try:
         time = datetime.fromisoformat(text)
         found = None if time.tzinfo is None else (time - _EPOCH) // _MILLI
-        if found is not None and iso(found):  # in the years 1 to 9999
+        if found is not None and BEFORE_ALL <= found <= _LAST:
             return found
     except (TypeError, ValueError, OverflowError):
         pass
@@ -66,13 +71,15 @@ def iso(time: int) -> str:
 
 def compact(value: object) -> str:
     """A value as JSON on one line."""
-    return json.dumps(value, separators=(",", ":"))
+    return _COMPACT.encode(value)
 
 
 def feature_of(value: bytes) -> Mapping[str, Any]:
     """The GeoJSON Feature in a message.  Raises :class:`Unfit`."""
     try:
-        feature = json.loads(value.decode("utf-8"), parse_constant=_no_number)
+        # A decoder of its own takes as long as the decoding.
+        odd = _no_number if b"NaN" in value or b"Infinity" in value else None
+        feature = json.loads(value.decode("utf-8"), parse_constant=odd)
     except (ValueError, RecursionError) as error:
         raise Unfit(f"it is not JSON in UTF-8: {error}"[:_SHOWN]) from error
     if not isinstance(feature, dict) or feature.get("type") != "Feature":
@@ -89,7 +96,7 @@ def _no_number(text: str) -> float:
 
 def checked_point(point: object) -> tuple[float, float]:
     """The longitude and latitude of a GeoJSON position.  Raises :class:`Unfit`."""
-    if not isinstance(point, list) or len(point) < 2 or not all(_is_number(each) for each in point[:2]):
+    if not isinstance(point, list) or len(point) < 2 or not (_is_number(point[0]) and _is_number(point[1])):
         raise Unfit(f"{point!r:.60} is not a position (expected [longitude, latitude])")
     longitude, latitude = float(point[0]), float(point[1])
     if abs(longitude) <= 180 and abs(latitude) <= 90:
@@ -306,6 +313,18 @@ class Index:
         for shapes in (self.shapes, self.grown):
             shapely.prepare(shapes[shapely.get_num_coordinates(shapes) >= _COMPLEX])
         self.tree = shapely.STRtree(np.where(shapely.is_missing(self.grown), self.shapes, self.grown))
+        self._named: dict[tuple[int, str], bool] = {}
+
+    def names(self, number: int, mover: str) -> bool:
+        """True if a version that is of some movers only is of this one."""
+        named = self._named.get((number, mover))
+        if named is None:
+            if len(self._named) >= _REMEMBERED:
+                self._named.clear()
+            patterns = self.versions[number].movers or ()
+            named = any(fnmatchcase(mover, pattern) for pattern in patterns)
+            self._named[number, mover] = named
+        return named
 
 
 def inside(
@@ -325,8 +344,7 @@ def inside(
     return point[around], version[around], within[around]
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """A position of a mover; without a mover, the time of its site alone."""
 
     time: int
@@ -358,27 +376,65 @@ def position_of(line: bytes, received: int) -> Position:
     return Position(time, str(mover), *checked_point(geometry.get("coordinates")))
 
 
+@dataclass(frozen=True)
+class Progress:
+    """The newest time of a site's positions, and the time that it has ``reached``: later ones are after it.
+
+    ``lateness`` (ms) is that of the next batch.  An argument that changes counts from the batch after: one
+    that ran before, and runs again after an update, gives the same messages.
+    """
+
+    newest: int = BEFORE_ALL
+    reached: int = BEFORE_ALL
+    lateness: int = 0
+
+    @classmethod
+    def load(cls, newest: int, state: bytes, lateness: int) -> tuple[Self, bytes]:
+        """The progress, and the table's bytes, in the two columns of the state; ``lateness`` as of now."""
+        if state[:1] == _MARK:
+            first, second = 1 + _NUMBER, 1 + 2 * _NUMBER
+            reached, former = (
+                int.from_bytes(part, signed=True) for part in (state[1:first], state[first:second])
+            )
+            return cls(newest, reached, former), state[second:]
+        # Of a version that kept the table alone.
+        return cls(newest, max(newest - lateness - 1, BEFORE_ALL), lateness), state
+
+    def dump(self, table: bytes) -> tuple[int, bytes]:
+        """Both columns."""
+        numbers = (each.to_bytes(_NUMBER, signed=True) for each in (self.reached, self.lateness))
+        return self.newest, b"".join([_MARK, *numbers, table])
+
+    def after(self, positions: Iterable[Position], lateness: int) -> Progress:
+        """The progress after a batch."""
+        newest = max([self.newest, *(each.time for each in positions)])
+        return Progress(newest, max(self.reached, newest - self.lateness - 1), lateness)
+
+
 def located(
-    index: Index, newest: int, messages: Iterable[Message], site: str, lateness: int
-) -> tuple[Index, int, list[str]]:
-    """The next index and newest time of a site, and the messages about a batch.
+    index: Index, progress: Progress, messages: Iterable[Message], site: str, lateness: int
+) -> tuple[Index, Progress, list[str]]:
+    """The next index and progress of a site, and the messages about a batch.
 
     The first line of each has a time ``reached``: no later message has a position of that time or before.
-    Of the batch itself, that is the time in the last message, in the order of their texts.
+    Of the batch itself, that is the time in the last message, in the order of their texts.  ``lateness`` (ms)
+    is that of the batches after this one.
     """
     fences, positions, events = _sorted_out(messages)
-    reached = max(newest - lateness - 1, BEFORE_ALL)
-    table, late = index.table.changed(fences, newest, reached)
+    reached = progress.reached
+    table, late = index.table.changed(fences, progress.newest, reached)
     index = index if table is index.table else Index(table)
     movers = [each for each in positions if each.mover]
     events += [*late, *(each.event() | {"event": "late"} for each in movers if each.time <= reached)]
     placed = _placed(index, [each for each in movers if each.time > reached])
     # Sorted, since a repeated batch may have its rows in another order.
-    lines = sorted(compact(each | {"site": site}) for each in [*events, *placed])
-    newest = max([newest, *(each.time for each in positions)])
-    after = max(newest - lateness - 1, BEFORE_ALL)
-    head, last = (compact({"reached": iso(each), "site": site}) for each in (reached, after))
-    return index, newest, [*("\n".join([head, *part]) for part in packed(lines)), *[last] * (after > reached)]
+    for event in [*events, *placed]:
+        event["site"] = site
+    lines = sorted(map(compact, [*events, *placed]))
+    after = progress.after(positions, lateness)
+    head, last = (compact({"reached": iso(each), "site": site}) for each in (reached, after.reached))
+    ended = [last] * (after.reached > reached)
+    return index, after, [*("\n".join([head, *part]) for part in packed(lines)), *ended]
 
 
 def packed(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -418,10 +474,10 @@ def _placed(index: Index, positions: Sequence[Position]) -> list[Event]:
     within: list[Event] = [{} for _ in positions]
     near: list[list[str]] = [[] for _ in positions]
     columns = [np.array([getattr(p, name) for p in positions]) for name in ("longitude", "latitude", "time")]
-    for point, number, hit in zip(*inside(index, *columns), strict=True) if positions else ():
+    pairs = (each.tolist() for each in inside(index, *columns)) if positions else ((), (), ())
+    for point, number, hit in zip(*pairs, strict=True):
         version = index.versions[number]
-        patterns, mover = version.movers, positions[point].mover
-        if patterns is not None and not any(fnmatchcase(mover, pattern) for pattern in patterns):
+        if version.movers is not None and not index.names(number, positions[point].mover):
             continue
         if hit:
             within[point][version.fence] = [version.dwell, version.confirm]
@@ -476,12 +532,14 @@ def locate(messages: DataFrame, site: str, lateness: float = 10.0) -> DataFrame:
     def step(_: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        newest, fences = state.getOption or (BEFORE_ALL, Table().dump())
-        before = index_of(bytes(fences))
+        length = round(lateness * 1000)
+        newest, kept = state.getOption or Progress(lateness=length).dump(Table().dump())
+        progress, fences = Progress.load(newest, bytes(kept), length)
+        before = index_of(fences)
         rows = [row for frame in frames for row in zip(*(frame[name] for name in columns), strict=True)]
         given = [(str(topic), bytes(value), int(at)) for topic, value, at in rows]
-        index, newest, made = located(before, newest, given, site, round(lateness * 1000))
-        state.update((newest, fences if index is before else index.table.dump()))
+        index, progress, made = located(before, progress, given, site, length)
+        state.update(progress.dump(fences if index is before else index.table.dump()))
         yield pd.DataFrame({"value": pd.Series(made, dtype=object)})
 
     columns = ("topic", "value", "received")

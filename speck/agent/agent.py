@@ -21,17 +21,20 @@ from speck.agent.attempts import Attempts
 from speck.agent.calls import Calls
 from speck.agent.code_store import CodeStore
 from speck.agent.durable_engine import DurableEngine
+from speck.agent.journal import Journal
+from speck.agent.looks import Looks
 from speck.agent.machine import machine_id
 from speck.agent.places import SiteInventory
 from speck.agent.site_file import SiteFile
 from speck.agent.supervisor import Supervisor
 from speck.agent.turns import Turns
-from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineBinder, Registry, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, Registry, scheme_of
 from speck.core.inventory import Engine
 from speck.errors import Fault, InvalidInput
 from speck.link.dial import Dialler
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello
+from speck.link.methods import is_carried
 from speck.loop import Loop
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, without a name in Python
@@ -61,15 +64,32 @@ class Agent:
         self.attempts = Attempts(AttemptFiles(self.directory / "attempts"))
         self.code.prune([each.job.job_path for each in self.attempts.all()])
         engines = {each.spe_address: self._durable(each) for each in site.engines}
+        self.journal = Journal(self.directory / "journal.json")
+        self.looks = Looks(lambda message: self.dialler.send(message), journal=lambda: self.journal.mark)
         self.supervisors = [
             Supervisor(
-                each, turns, self._broker, site.broker_address, self._may_start, self._connected.is_set
+                each,
+                turns,
+                self._broker,
+                site.broker_address,
+                self.looks,
+                self.journal,
+                self._may_start,
+                self._connected.is_set,
             )
             for each in engines.values()
         ]
         self._loops = [Loop("supervisor", "a look", each.round) for each in self.supervisors]
         self.calls = Calls(
-            site.name, engines, site.broker_address, self._broker, self.inventory, self.code, turns
+            site.name,
+            engines,
+            site.broker_address,
+            self._broker,
+            self.inventory,
+            self.code,
+            turns,
+            self.looks,
+            self.journal,
         )
         self.dialler = Dialler(
             self.described.coordinator,
@@ -102,7 +122,7 @@ class Agent:
         if kind is None:
             raise _wrong(f"engine {address}: no installed binder serves it")
         binder = kind.connect(address, self.inventory)
-        if type(binder).take_artifacts is not EngineBinder.take_artifacts:
+        if not is_carried(binder):
             raise _wrong(f"engine {address}: engines of kind {kind.name!r} cannot be used through an agent")
         return DurableEngine(binder, address, self.attempts)
 
@@ -139,6 +159,7 @@ class Agent:
 
     def _note_contact(self, reason: str) -> None:
         if not reason:
+            self.looks.forget()
             self._connected.set()
             _log.info("connected to %s", self.described.coordinator)
         else:

@@ -11,6 +11,8 @@ from typing import Any
 
 from speck.agent.code_store import CodeStore
 from speck.agent.durable_engine import DurableEngine
+from speck.agent.journal import Journal
+from speck.agent.looks import Looks
 from speck.agent.places import SiteInventory
 from speck.agent.turns import Turns
 from speck.binder import BrokerBinder, EngineBinder, Feed
@@ -18,9 +20,8 @@ from speck.binder.deadline import within
 from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_data
-from speck.link.methods import decode_arguments
+from speck.link.methods import END_FEED, JOURNAL, RECEIVE, STORE, decode_arguments
 from speck.link.places import PlaceOfJobs
-from speck.link.remote import END_FEED, RECEIVE, STORE
 
 MOST_FEEDS = 64
 _LONGEST = 900.0  # s, for a call that names no limit
@@ -39,6 +40,8 @@ class Calls:
     inventory: SiteInventory
     code: CodeStore
     turns: Turns
+    looks: Looks
+    journal: Journal
     _feeds: dict[int, Feed] = field(default_factory=dict, init=False)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -71,6 +74,8 @@ class Calls:
         arguments: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         if method == STORE:
             return self._store(str(arguments.get("hash")), decode(bytes, arguments.get("content"), "content"))
+        if method == JOURNAL:
+            return encode(self.journal.after(decode(int, arguments.get("after"), "after")))
         if method in (RECEIVE, END_FEED):
             return self._of_feed(method, arguments, address)
         if address in self.engines:
@@ -110,7 +115,11 @@ class Calls:
         with self.turns.take(key):
             if not is_open():
                 raise OutcomeUnknown(f"{engine.address}: the connection ended before the call began")
-            return encode(engine.call(method, arguments))
+            self.looks.change(engine.address)
+            try:
+                return encode(engine.call(method, arguments))
+            finally:
+                self.looks.change(engine.address)
 
     # --- the broker
 

@@ -17,9 +17,9 @@ from speck.binder import Capability, EngineBinder
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Found, Handle, JobState, JobStatus, State
 from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost
+from speck.link.methods import ORDERED
 
 _ALIVE = frozenset({JobState.STARTING, JobState.RUNNING})
-_ORDERED = ("submit", "find", "stop")
 
 
 @dataclass
@@ -37,7 +37,7 @@ class DurableEngine:
 
     def key(self, method: str, arguments: Mapping[str, Any]) -> Hashable | None:
         """The key of the turn that a call needs; ``None`` for one that changes nothing and may overtake."""
-        if method not in _ORDERED:
+        if method not in ORDERED:
             return None
         if method == "stop":
             record = self.attempts.of_handle(self.address, arguments["handle"])

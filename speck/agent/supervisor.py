@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 
 from speck.agent.decide import Missed, Step, decide, given_up, superseded
 from speck.agent.durable_engine import DurableEngine
+from speck.agent.journal import Journal
+from speck.agent.looks import Looks
 from speck.agent.run_state import Phase, Record
+from speck.agent.settling import Settling
 from speck.agent.turns import Turns
 from speck.binder import BrokerBinder
 from speck.binder.deadline import within
-from speck.core.runtime import JobState, State
+from speck.core.runtime import JobState, JobStatus, State
 from speck.errors import BinderError, Rejected, SpeckError, StateLost, one_line
 
 LOOK = 3.0  # s between two looks
@@ -38,23 +41,28 @@ class Supervisor:
     turns: Turns
     broker: Callable[[str, str], BrokerBinder]
     own_broker: str
+    looks: Looks
+    journal: Journal
     may_start: Callable[[], bool] = lambda: True
     in_contact: Callable[[], bool] = lambda: False
     clock: Callable[[], float] = time.monotonic
     _missed: dict[str, Missed] = field(default_factory=dict, init=False)
+    _settling: Settling = field(default_factory=Settling, init=False)
 
     def round(self) -> float:
         """Look at all attempts once; returns the time until the next round, s."""
+        changes = self.looks.begin(self.engine.address)
         records = self.engine.attempts.permitted(self.engine.address)
         self._missed = {
             key: self._missed[key] for key in self._missed.keys() & {r.attempt.id for r in records}
         }
-        seen = {each.attempt.id: state for each, state in self._look(records)}
+        seen = {each.attempt.id: status for each, status in self._look(records)}
+        self.looks.report(self._settling.look(self.engine, records, seen, self.clock()), changes)
         lost = []
         for record in records:
             if self.turns.is_taken(record.attempt.job_name):
                 continue  # a stop may take minutes, and must not hold up the other jobs
-            step = self._step(record, seen[record.attempt.id])
+            step = self._step(record, seen[record.attempt.id].state)
             if step is Step.CONFIRM:
                 self._confirm(record)
             elif step is Step.START:
@@ -63,8 +71,8 @@ class Supervisor:
             self._start(lost)
         return LOOK if not self._missed else min(LOOK, 1.0)
 
-    def _look(self, records: Iterable[Record]) -> Iterable[tuple[Record, JobState]]:
-        """The states of the last runs; of one that was never confirmed, by its attempt."""
+    def _look(self, records: Iterable[Record]) -> Iterable[tuple[Record, JobStatus]]:
+        """The statuses of the last runs; of one that was never confirmed, by its attempt."""
         listed = list(records)
         runs = [each.run_handle for each in listed if each.run_handle is not None]
         binder = self.engine.binder
@@ -72,16 +80,17 @@ class Supervisor:
             statuses = binder.statuses(runs) if runs else {}
             for each in listed:
                 if each.run_handle is not None:
-                    yield each, statuses[each.run_handle.engine_id].state
+                    yield each, statuses[each.run_handle.engine_id]
                 else:
                     yield each, self._found(each)
 
-    def _found(self, record: Record) -> JobState:
+    def _found(self, record: Record) -> JobStatus:
         try:
             found = self.engine.binder.find(record.run)
-            return JobState.LOST if found is None else self.engine.binder.status(found).state
-        except BinderError:
-            return JobState.UNKNOWN
+            lost = JobStatus(JobState.LOST, time.time())
+            return lost if found is None else self.engine.binder.status(found)
+        except BinderError as error:
+            return JobStatus(JobState.UNKNOWN, time.time(), one_line(error))
 
     def _step(self, record: Record, seen: JobState) -> Step:
         now = self.clock()
@@ -167,6 +176,7 @@ class Supervisor:
                     self._wait(now, one_line(error))
             else:
                 self._missed.pop(now.attempt.id, None)
+                self.journal.add(now.attempt, f"start {now.runs}: {now.reason}", started=True)
                 _log.warning("job %r was started again (run %d)", now.attempt.job_name, now.runs)
 
     def _state(self, record: Record) -> State | None:
@@ -201,5 +211,6 @@ class Supervisor:
     def _end(self, record: Record, why: str) -> None:
         """End the attempt permanently at this site."""
         _log.warning("job %r is not started again: %s", record.attempt.job_name, why)
+        self.journal.add(record.attempt, why, started=False)
         gone = record if record.phase in (Phase.GONE, Phase.ACCEPTED) else record.to(Phase.GONE, why)
         self.engine.attempts.put(gone.to(Phase.ENDED, why))

@@ -288,7 +288,7 @@ def event_of(job: Job, adoption: Adoption, handle: Handle, revision: int) -> Cop
         attempt_of(adoption),
         revision,
         handle,
-        SessionRecord(adoption.broker, adoption.session, job.source_topic),
+        SessionRecord(adoption.broker, adoption.session, job.source_topic, job.start),
         form_fingerprint(job),
         adoption.fenced,
     )

@@ -22,7 +22,7 @@ from speck.apply.job_state import (
     TransferBegun,
     TransferCompleted,
 )
-from speck.apply.sessions import session_for
+from speck.apply.sessions import reads_again, session_for
 from speck.apply.stamps import next_stamps
 from speck.apply.state_transfer import StateTransfer, TransferPlan
 from speck.binder import Capability
@@ -332,5 +332,5 @@ def _lineage(job: Job, record: JobRecord, state: State | None) -> str:
 
 
 def starting_state(job: Job, record: JobRecord) -> State | None:
-    """The state that the next attempt starts from."""
-    return record.state if job.upgrade == "stateful" else None
+    """The state that the next attempt starts from; ``None`` for one that reads again."""
+    return record.state if job.upgrade == "stateful" and not reads_again(job, record) else None

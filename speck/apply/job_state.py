@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.start import LATEST
 from speck.store import AttemptRecord, JobRecord, SessionRecord, Store, Transaction
 
 RETAINED_STATES = 2  # of those that each stop of a job leaves: its start's, and one more for people
@@ -37,8 +38,16 @@ class JobLifecycle:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionIntended:
+    """This session, which the job has not had, is about to be made for it; ``replay``: to read again."""
+
+    session: SessionRecord
+    replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SessionEnsured:
-    """The session that the job reads through, or is about to, is this one."""
+    """The session that the job reads through, or is about to, is this one, and its broker has made it."""
 
     session: SessionRecord
 
@@ -194,7 +203,9 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class FormRestored:
-    """The form before this one is about to be started again, from the state that it had."""
+    """The form before this one, with its ``start``, is about to be started again, from the state it had."""
+
+    start: str = LATEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +216,8 @@ class ActionFailed:
 
 
 Event = (
-    SessionEnsured
+    SessionIntended
+    | SessionEnsured
     | SessionsDetached
     | AttemptIntended
     | AttemptStarted
@@ -301,10 +313,19 @@ def _in_phase(
 
 def _record(record: JobRecord, event: Event) -> JobRecord:
     match event:
+        case SessionIntended():
+            intended = with_session(record, event.session)
+            unread = event.session.name if event.replay else record.unread
+            unmade = (*intended.unmade_sessions, event.session)
+            return replace(intended, unmade_sessions=unmade, unread=unread)
         case SessionEnsured():
             return with_session(record, event.session)
         case SessionsDetached():
-            return replace(record, sessions=_without(record.sessions, event.sessions))
+            return replace(
+                record,
+                sessions=_without(record.sessions, event.sessions),
+                unmade_sessions=_without(record.unmade_sessions, event.sessions),
+            )
         case AttemptIntended():
             return replace(
                 with_session(record, event.session),
@@ -317,7 +338,8 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             # A state that a copy did not start from must not come back when a later one is stateful again.
             state = event.attempt.state
             source = record.state_source if state is not None else ""
-            record = replace(record, error="", state=state, restart_lineage=None, state_source=source)
+            record = replace(_begun(record, event.attempt), state=state, restart_lineage=None)
+            record = replace(record, error="", state_source=source)
             return record if state is None else replace(record, rollback_state=None)
         case AttemptStopped():
             return _stopped(record, event)
@@ -327,6 +349,7 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
         case OrphanAdopted():
             # Its engine has the state that it began from, if any; the store's is of another copy.
             number = max(record.attempts, event.attempt.number)
+            record = _begun(record, event.attempt)
             fresh = replace(record, attempts=number, error="", state=None, state_source="")
             fresh = replace(fresh, rollback_revision=0, rollback_state=None)
             return replace(fresh, restart_lineage=None, renumbers=True)
@@ -349,13 +372,18 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
         case StatesReleased():
             return _with_garbage(record, record.retained_states)
         case Confirmed():
-            return replace(record, rollback_revision=0, rollback_state=None)
+            return replace(_settled(record), rollback_revision=0, rollback_state=None)
         case FormRestored():
-            return _restored(record)
+            return _restored(_without_replay(record, event.start))
         case ActionFailed():
             return replace(record, error=event.error)
         case _:
             return record
+
+
+def _begun(record: JobRecord, attempt: Attempt) -> JobRecord:
+    """The record as a copy has begun to read through its session."""
+    return replace(record, unread="") if record.unread == attempt.session else record
 
 
 def _adopted(record: JobRecord, event: CopyAdopted) -> JobRecord:
@@ -403,6 +431,29 @@ def _restored(record: JobRecord) -> JobRecord:
     return replace(record, state=state, state_source="", rollback_state=None, renumbers=renumbers)
 
 
+def _without_replay(record: JobRecord, start: str) -> JobRecord:
+    """The record for a form with a ``start``: a session through which another form read again is given up."""
+    if not record.sessions or record.sessions[-1].start == start:
+        return record
+    *former, last = record.sessions
+    if not any(each.start and _same_source(each, last) for each in former):
+        return record
+    return replace(record, sessions=(*former, replace(last, start="")), unread="")
+
+
+def _settled(record: JobRecord) -> JobRecord:
+    """The record without a way back to sessions whose messages the last one has too."""
+    if not record.sessions:
+        return record
+    *former, last = record.sessions
+    settled = [replace(each, start="") if _same_source(each, last) else each for each in former]
+    return replace(record, sessions=(*settled, last))
+
+
+def _same_source(one: SessionRecord, other: SessionRecord) -> bool:
+    return (one.broker, one.topic) == (other.broker, other.topic)
+
+
 def _location(state: State | None) -> str | None:
     return state.location if state is not None else None
 
@@ -425,8 +476,12 @@ def _without_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:
 
 
 def with_session(record: JobRecord, session: SessionRecord) -> JobRecord:
-    """The record with this session last, which is the place of the current one."""
-    return replace(record, sessions=(*_without(record.sessions, [session]), session))
+    """The record with this session last, which is the place of the current one, and made."""
+    return replace(
+        record,
+        sessions=(*_without(record.sessions, [session]), session),
+        unmade_sessions=_without(record.unmade_sessions, [session]),
+    )
 
 
 _T = TypeVar("_T")

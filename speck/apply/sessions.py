@@ -7,17 +7,18 @@ given up without being deleted; one of another store is refused.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, count
 
 from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
-from speck.apply.job_state import SessionEnsured, SessionsDetached
+from speck.apply.job_state import SessionEnsured, SessionIntended, SessionsDetached
 from speck.binder.retry import with_retries
-from speck.core.job import Job, owner_in, session_name
+from speck.core.job import Job, is_replay, owner_in, replay_name, session_name
 from speck.core.lifecycle import EventKind
+from speck.core.start import LATEST
 from speck.core.waiting import waiting_text
 from speck.errors import SessionOfAnother
 from speck.store import JobRecord, SessionRecord
@@ -40,17 +41,24 @@ class Sessions:
         others, abandoned = self._names_of_others(job), store.abandoned_names(job.source_broker)
         revision = self.context.operation.revision
         session, known = session_for(job, record, store.identity, revision, others, abandoned)
+        again = not known and reads_again(job, record)
         self._shut_out_abandoned(job)
         attempts = store.attempts(job.job_name)
         if known and any(each.attempt.session == session.name for each in attempts):
             self._claim(session)
             return  # ensuring it would take it over from that copy
-        self.context.note(job.job_name, SessionEnsured(session))
+        made = known and session not in record.unmade_sessions
+        if not known:
+            self.context.note(job.job_name, SessionIntended(session, again))
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
         # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
-        ensure = broker.restore_session if known else broker.ensure_session
+        # Nobody lost one that was never made: writers would send messages of former deployments.
+        ensure = broker.restore_session if made else broker.ensure_session
+        if is_replay(session.name):
+            ensure = partial(broker.begin_session, start=session.start)
         with_retries(partial(ensure, session.name, session.topic))
+        self.context.note(job.job_name, SessionEnsured(session))
 
     def _claim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session, which a power cut may have undone."""
@@ -78,13 +86,9 @@ class Sessions:
                 jobs.setdefault((session.broker, session.name), set()).add(record.name)
         return jobs
 
-    def _names_of_others(self, job: Job) -> set[str]:
+    def _names_of_others(self, job: Job) -> Container[str]:
         """The names of the sessions that other jobs have at a job's broker."""
-        return {
-            name
-            for (broker, name), jobs in self._jobs_of_sessions.items()
-            if broker == job.source_broker and jobs != {job.job_name}
-        }
+        return _NamesOfOthers(self._jobs_of_sessions, job.source_broker, job.job_name)
 
     def _leaves_to_others(self, name: str, session: SessionRecord) -> bool:
         """Detach a session that another job has too; answers true if it was one.  The last job deletes it."""
@@ -127,13 +131,15 @@ class Sessions:
         former = self.abandoner.abandon_sessions(record, record.sessions[:-1])
         released = tuple(each for each in former if not self._stays(name, each, processed))
         for session in released:
-            self._retire(name, session, report=True)
+            self._retire(name, session, report=not _same_source(session, record.sessions[-1]))
         if released:
             self.context.note(name, SessionsDetached(released))
 
     def _stays(self, name: str, session: SessionRecord, processed: Collection[SessionRecord]) -> bool:
         if self.context.operation.request.give_up or session in processed:
             return False
+        if _same_source(session, self.context.record(name).sessions[-1]):
+            return False  # the job reads again: what waits here is in the current session too
         waiting = self.waiting(name, session)
         if waiting:
             text = (
@@ -190,25 +196,68 @@ class Sessions:
             self.context.report(EventKind.DROPPED, name, f"job {name!r}: {text}", waiting)
 
 
+@dataclass(frozen=True)
+class _NamesOfOthers(Container[str]):
+    """The names of the sessions that jobs other than ``job`` have at a broker; of many, none is looked at.
+
+    ``jobs`` are the names of jobs by broker and name of their sessions.
+    """
+
+    jobs: Mapping[tuple[str, str], Collection[str]]
+    broker: str
+    job: str
+
+    def __contains__(self, name: object) -> bool:
+        return any(each != self.job for each in self.jobs.get((self.broker, str(name)), ()))
+
+
 def session_for(
     job: Job,
     record: JobRecord,
     owner: str,
     revision: int,
-    others: Collection[str] = (),
-    abandoned: Collection[str] = (),
+    others: Container[str] = (),
+    abandoned: Container[str] = (),
 ) -> tuple[SessionRecord, bool]:
     """The session through which a job of the store ``owner`` reads, and true if the record has it already.
 
-    Another source is another session: messages of the old one are not mixed with the new.  ``others`` are
-    the names of other jobs' sessions at that broker, ``abandoned`` names that a new session must not have.
+    Another source is another session: messages of the old one are not mixed with the new.  So is another
+    start, from which the job reads again.  ``others`` are the names of other jobs' sessions at that broker,
+    ``abandoned`` names that a new session must not have.
     """
-    for session in reversed(record.sessions):
-        source = session.broker, session.topic
-        if source == (job.source_broker, job.source_topic) and session.name not in others:
-            return session, True
+    if (session := _known_session(job, record, others)) is not None:
+        return session, True
     numbers = count(revision) if record.sessions else chain([0], count(revision))
-    names = (session_name(job.job_name, owner, number) for number in numbers)
+    begins = job.start != LATEST and (not record.sessions or reads_again(job, record))
+    named = replay_name if begins else session_name
+    names = (named(job.job_name, owner, number) for number in (count(revision) if begins else numbers))
     there = {each.name for each in record.sessions if each.broker == job.source_broker}
-    name = next(each for each in names if each not in {*others, *abandoned, *there})
-    return SessionRecord(job.source_broker, name, job.source_topic), False
+    name = next(each for each in names if not any(each in taken for taken in (there, others, abandoned)))
+    return SessionRecord(job.source_broker, name, job.source_topic, job.start), False
+
+
+def reads_again(job: Job, record: JobRecord) -> bool:
+    """True if the next copy of a job is to read again from its start, without a state."""
+    session = _known_session(job, record)
+    if session is not None:
+        return session.name == record.unread
+    return any(_reads_from(each, job) for each in record.sessions)
+
+
+def _known_session(job: Job, record: JobRecord, others: Container[str] = ()) -> SessionRecord | None:
+    """The newest session of a job's source and start; a job that begins at the end may have any start."""
+    found = [
+        each
+        for each in reversed(record.sessions)
+        if _reads_from(each, job) and each.name not in others and each.start
+    ]
+    same = (each for each in found if each.start == job.start)
+    return next(same, found[0] if found and job.start == LATEST else None)
+
+
+def _reads_from(session: SessionRecord, job: Job) -> bool:
+    return (session.broker, session.topic) == (job.source_broker, job.source_topic)
+
+
+def _same_source(session: SessionRecord, other: SessionRecord) -> bool:
+    return (session.broker, session.topic) == (other.broker, other.topic)

@@ -261,7 +261,7 @@ class Steps:
 
         The session of the new form collects messages for it.
         """
-        self.context.note(previous.job_name, FormRestored())
+        self.context.note(previous.job_name, FormRestored(previous.start))
         try:
             self.attempts.launch(replace(previous, upgrade="stateful"), former)
         except BinderError as second:

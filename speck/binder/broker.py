@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from speck.binder.contract import Backlog, Capability, Feed, OwnedSession, capabilities_of
+from speck.binder.contract import Backlog, Capability, CountFrom, Feed, OwnedSession, capabilities_of
 from speck.core.runtime import Checkup
 from speck.errors import Rejected
 
@@ -217,6 +217,21 @@ class BrokerBinder(ABC):
         ``Capability.BACKLOG``.  Takes no session over: may be called while jobs read through them.
         """
         _lack(self, Capability.BACKLOG)
+
+    def begin_session(self, session: str, topic: str, start: str) -> None:
+        """Ensure a session, as :meth:`ensure_session`; one that the broker does not have begins at ``start``.
+
+        ``start`` is as in :mod:`speck.core.start`; at or after a time, at the first message of that time or
+        later.  ``Capability.REPLAY``.
+        """
+        _lack(self, Capability.REPLAY)
+
+    def count_from(self, topic: str, start: str, session: str = "") -> CountFrom:
+        """The number of messages that a session of a topic would have before it which begins at ``start``.
+
+        ``session`` is the present one, if there is any.  ``Capability.REPLAY``.  Takes no session over.
+        """
+        _lack(self, Capability.REPLAY)
 
 
 def _lack(binder: BrokerBinder, capability: Capability) -> NoReturn:

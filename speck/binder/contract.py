@@ -80,6 +80,9 @@ class Capability(Enum):
     BACKLOG = ("behind",)
     """The broker counts what each session has before it, also while nobody reads.  Without it: unknown."""
 
+    REPLAY = ("begin_session", "count_from")
+    """A session may begin at messages that others have read.  Without it, one begins at its making."""
+
 
 def capabilities_of(binder: type, base: type) -> frozenset[Capability]:
     """The capabilities of a class of binders, by the methods of its base class that it overrides.
@@ -166,6 +169,17 @@ class Backlog:
 
     messages: int
     deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CountFrom:
+    """The number of messages of a topic from a place on.
+
+    ``skipped`` counts those before that place that a session has not read yet.
+    """
+
+    messages: int
+    skipped: int = 0
 
 
 class Feed(Protocol):

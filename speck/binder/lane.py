@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from speck.binder.asking import begin
+from speck.binder.start_limit import StartLimit
 
 _Waiting = tuple["Future[Any]", Callable[[], Any]]
 
@@ -24,12 +24,13 @@ class Lane:
     """Runs at most ``bound`` tasks at a time, and for each user at least ``own`` of its tasks.
 
     So more than ``bound`` run only while several users have work.  The user with the fewest running tasks
-    goes first.
+    goes first.  ``starts`` is shared by the lanes of a pool.
     """
 
     name: str
     bound: int
     own: int = 1
+    starts: StartLimit = field(default_factory=StartLimit)
     _waiting: dict[str, deque[_Waiting]] = field(default_factory=dict, init=False)
     _running: Counter[str] = field(default_factory=Counter, init=False)
     _pause: threading.Timer | None = field(default=None, init=False)
@@ -84,7 +85,7 @@ class Lane:
             if not self._waiting[user]:
                 del self._waiting[user]
             self._running[user] += 1
-            begin(partial(self._run, user, future, work), f"lane-{self.name}")
+            self.starts.begin(partial(self._run, user, future, work), f"lane-{self.name}")
 
     def _next_user(self) -> str | None:
         if self._pause is not None:

@@ -22,6 +22,7 @@ from speck.binder import (
 from speck.binder.asking import ask
 from speck.binder.instrumented import Call, Listener, instrumented, is_called
 from speck.binder.lane import Lane
+from speck.binder.start_limit import StartLimit
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import BinderError
@@ -83,6 +84,7 @@ class BinderPool:
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
     _lanes: dict[str, Lane] = field(default_factory=dict, init=False)
+    _starts: StartLimit = field(default_factory=StartLimit, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def engine_at(self, engine: str, address: str) -> EngineBinder:
@@ -154,7 +156,7 @@ class BinderPool:
     def _lane(self, address: str, bound: int, own: int = 1) -> Lane:
         with self._lock:
             if address not in self._lanes:
-                self._lanes[address] = Lane(address, bound, own)
+                self._lanes[address] = Lane(address, bound, own, self._starts)
             return self._lanes[address]
 
     # --- addresses that nothing uses

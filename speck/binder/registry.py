@@ -34,8 +34,8 @@ class Parameter:
 class QueryRunner:
     """The code that runs the queries of SQL jobs: its file, and the class or function in it.
 
-    It takes an argument ``program``, the query in canonical form.  With ``panes`` it runs the parts of a
-    query that have windows: the rest, and input jobs with the cut ``partials``.
+    It takes an argument ``program``, the query in canonical form.  With ``panes`` it runs input jobs with the
+    cut ``partials``, and the rest of a join by time.
     """
 
     path: Path
@@ -97,7 +97,8 @@ class BrokerKind:
 
     ``topic_fault(topic)`` returns the fault of a topic that a job reads or writes there, as a predicate,
     where the kind has stricter rules than MQTT.  ``retains``: it has retained messages; ``splits``: the parts
-    of a split by keys can work over it.
+    of a split by keys can work over it.  ``replays``: it keeps messages that were read, and its binder has
+    ``Capability.REPLAY``.
     """
 
     name: str
@@ -107,6 +108,7 @@ class BrokerKind:
     topic_fault: Callable[[str], str | None] | None = None
     retains: bool = True
     splits: bool = True
+    replays: bool = False
 
 
 # The engine of a job that names none, by the scheme of its address.

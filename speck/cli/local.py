@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -99,6 +100,7 @@ _directory = click.option(
     help="A site's broker, mqtt or kafka [default: mqtt].",
 )
 @click.option("--heap", default="600m", show_default=True, help="Java heap of each engine.")
+@click.option("--agents", is_flag=True, help="Run an agent at each site, which keeps its jobs running alone.")
 @_directory
 @json_option
 def up(
@@ -107,6 +109,7 @@ def up(
     workers: dict[str, tuple[int, int]],
     brokers: dict[str, str],
     heap: str,
+    agents: bool,
     directory: Path,
     as_json: bool,
 ) -> None:
@@ -117,11 +120,19 @@ def up(
         err.print(text, markup=False)
 
     started = machine.up(
-        directory, sites, engines=engines, brokers=brokers, heap=heap, workers=workers, progress=progress
+        directory,
+        sites,
+        engines=engines,
+        brokers=brokers,
+        heap=heap,
+        workers=workers,
+        with_agents=agents,
+        progress=progress,
     )
     _show_local(started, as_json)
     if not as_json:
-        err.print(f"site inventory: {started.inventory}\nnext: speck serve --sites {started.inventory}")
+        serve = shlex.join(("speck", "serve", "--sites", str(started.inventory), *started.agent_options))
+        err.print(f"site inventory: {started.inventory}\nnext: {serve}", markup=False)
 
 
 @local.command()
@@ -201,6 +212,9 @@ def prepare() -> None:
     err.print(f"prepared: {', '.join(prepared)}")
 
 
+# Options of the demo of which one may be given.
+_SCENARIOS = ("mixed", "kafka", "place", "adapt", "hot", "fences", "alone")
+
 _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -222,6 +236,7 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of random numbers.")
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
+@click.option("--kafka", is_flag=True, help="The cloud's broker is a Kafka; the other sites keep MQTT.")
 @click.option(
     "--place", is_flag=True, help="Start all jobs in the cloud, then move them as `speck advise` recommends."
 )
@@ -241,6 +256,11 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Geofencing: 500 movers and 400 fences; two jobs move with their state while data flows.",
 )
 @click.option(
+    "--alone",
+    is_flag=True,
+    help="A site loses power while the server is stopped; its agent starts its jobs again.",
+)
+@click.option(
     "--measure",
     type=click.FloatRange(30, 3600),
     default=60.0,
@@ -256,8 +276,9 @@ def demo(**options: Any) -> None:
     """
     from speck.cli.demo import DemoOptions, run_demo
 
-    if sum(options[name] for name in ("mixed", "place", "adapt", "hot", "fences")) > 1:
-        raise click.UsageError("--mixed, --place, --adapt, --hot and --fences exclude each other.")
+    if sum(options[name] for name in _SCENARIOS) > 1:
+        names = [f"--{name}" for name in _SCENARIOS]
+        raise click.UsageError(f"{', '.join(names[:-1])} and {names[-1]} exclude each other.")
     if options["fences"]:
         for name in ("data", "sensors", "limit", "speedup", "malformed"):
             if options[name]:
@@ -292,6 +313,6 @@ def _show_local(sites: LocalSites, as_json: bool) -> None:
             "state": each.state,
             "pid": each.pid,
         }
-        for each in (*sites.servers, *sites.workers)
+        for each in (*sites.servers, *sites.workers, *sites.agents)
     ]
     show_data(servers, [render.servers_table(servers)], as_json)

@@ -171,3 +171,17 @@ def revoke(client: Client, name: str, as_json: bool) -> None:
     if found["brokers"]:
         lines.append(f"it may know the logins of its jobs to: {', '.join(found['brokers'])}")
     show_data(found, lines, as_json)
+
+
+@sites.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def remove(client: Client, name: str, as_json: bool) -> None:
+    """Remove the site NAME, which joined, from the inventory, and refuse its agent from now on.
+
+    Refused while jobs use its engines or its broker.
+    """
+    found = client.remove_site(name)
+    lines = [f"site {name} is removed; stop its agent there, and delete the agent's directory"]
+    show_data(found, lines, as_json)

@@ -81,14 +81,23 @@ def try_query(
     All windows are closed at the end of the messages. Messages that do not fit the schema are listed on
     standard error. No server, engine or broker is contacted.
     """
-    from speck.sql.evaluate import evaluate
+    from speck.sql.evaluate import evaluate_tables
 
     query = _chosen(_queries(file, roots, values(env_files, settings, file)), name)
-    path = _rows_file(given, query)
-    lines = path.read_bytes().splitlines()
-    outcome = evaluate(query.program, [(query.table.topic, line) for line in lines])
+    paths = _rows_files(given, query)
+    lines = [path.read_bytes().splitlines() for path in paths]
+    tables = zip(query.tables, lines, strict=True)
+    outcome = evaluate_tables(
+        query.program, [[(table.topic, line) for line in found] for table, found in tables]
+    )
     differences = [] if expect is None else list(_differences(expect, outcome))
-    unparsable = [{"line": index + 1, "reason": reason} for index, reason in outcome.unparsable]
+    places = [
+        (path, line + 1) for path, found in zip(paths, lines, strict=True) for line in range(len(found))
+    ]
+    unparsable = [
+        {"file": str(places[index][0]), "line": places[index][1], "reason": reason}
+        for index, reason in outcome.unparsable
+    ]
     data = {
         "messages": outcome.messages,
         "unparsable": unparsable,
@@ -96,7 +105,7 @@ def try_query(
         "differences": differences,
     }
     for each in unparsable if not as_json else ():
-        err.print(f"{path}, line {each['line']}: {each['reason']}", style="yellow", markup=False)
+        err.print(f"{each['file']}, line {each['line']}: {each['reason']}", style="yellow", markup=False)
     if outcome.late and not as_json:
         err.print(f"late rows, which are in no window: {outcome.late}", style="yellow", markup=False)
     show_data(data, differences if expect is not None else outcome.messages, as_json)
@@ -128,16 +137,26 @@ def _chosen(found: Mapping[str, Query], name: str | None) -> Query:
     raise InvalidInput([Fault(message)], "job")
 
 
-def _rows_file(given: tuple[str, ...], query: Query) -> Path:
-    """The file of the one table that the query reads."""
-    if len(given) > 1:
-        raise click.BadParameter(f"{len(given)} files are given (expected one: the query reads one table)")
-    table, _, path = given[0].rpartition("=")
-    if table and table.lower() != query.table.name:
-        raise click.BadParameter(f"{table!r} is not the table of the query (expected {query.table.name!r})")
-    if not (found := Path(path)).is_file():
-        raise click.BadParameter(f"{path!r} is no file")
-    return found
+def _rows_files(given: tuple[str, ...], query: Query) -> list[Path]:
+    """The files of the tables that the query reads, in their order."""
+    names = [each.name for each in query.tables]
+    right = f"expected {' and '.join(f'{each}=FILE' for each in names)}"
+    found: dict[str, Path] = {}
+    for each in given:
+        table, _, path = each.rpartition("=")
+        name = table.lower() or names[0]
+        if not table and len(names) > 1:
+            raise click.BadParameter(f"{each!r} names no table ({right})")
+        if name not in names:
+            raise click.BadParameter(f"{table!r} is no table of the query ({right})")
+        if name in found:
+            raise click.BadParameter(f"table {name!r} is given twice ({right})")
+        if not Path(path).is_file():
+            raise click.BadParameter(f"{path!r} is no file")
+        found[name] = Path(path)
+    if missing := [each for each in names if each not in found]:
+        raise click.BadParameter(f"the rows of table {missing[0]!r} are missing ({right})")
+    return [found[each] for each in names]
 
 
 def _differences(expect: Path, outcome: Outcome) -> Iterator[str]:
@@ -163,17 +182,26 @@ def _data(job: str, query: Query) -> dict[str, Any]:
         "output": [
             {"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in program.output
         ],
-        "stateful": program.windows is not None,
+        "tables": [{"name": each.name, "topic": each.topic} for each in query.tables],
+        "stateful": program.stateful,
         "cuts": list(cuts_of(program)),
         "program": program.to_dict(),
     }
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{data['job']}: reads table {data['table']}, topic {data['topic']}"
+    tables = " and ".join(f"table {each['name']}, topic {each['topic']}" for each in data["tables"])
+    yield f"{data['job']}: reads {tables}"
+    width = max(8, *(len(each["name"]) for each in data["operators"]))
     for each in data["operators"]:
-        yield f"  {each['name']:<8} {each['text']}"
-    state = "the totals of each key in each open window" if data["stateful"] else "none"
-    yield f"  {'state':<8} {state}"
+        yield f"  {each['name']:<{width}} {each['text']}"
+    yield f"  {'state':<{width}} {_state(data)}"
     if data["cuts"]:
-        yield f"  {'cuts':<8} {', '.join(data['cuts'])}"
+        yield f"  {'cuts':<{width}} {', '.join(data['cuts'])}"
+
+
+def _state(data: Mapping[str, Any]) -> str:
+    if "join" in data["program"]:
+        by_time = data["program"]["join"]["bounds"] is not None
+        return "the rows that may find another one" if by_time else "the rows of each open window"
+    return "the totals of each key in each open window" if data["stateful"] else "none"

@@ -293,6 +293,10 @@ class Client(Transport):
         """Refuse the agent of a site from now on; returns the brokers whose logins the site may have."""
         return self.one("DELETE", f"/sites/{_quoted(name)}/agent")
 
+    def remove_site(self, name: str) -> dict[str, Any]:
+        """Remove a site that joined from the inventory, and refuse its agent from now on."""
+        return self.one("DELETE", f"/sites/{_quoted(name)}")
+
     def doctor(self) -> list[dict[str, Any]]:
         """Findings that may lose messages or keep a job from going on, each with its remedy."""
         return self.many("/doctor")

@@ -126,7 +126,7 @@ def build(
     pool.remote = remote or pool.remote
     if agents is None:
         agents = Agents(Enrolment(store, inventory, registry, clock))
-    agents.enrolment.on_joined.append(pool.forget)
+    agents.enrolment.on_changed.append(pool.forget)
     history = History(store)
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
     code = CodeChanges(artifacts, registry, deployments)
@@ -135,7 +135,8 @@ def build(
     pace = Pace(settings.measuring)
     measures = Measures(deployments, pool, inventory, clock, metrics.rejected, pace=pace)
     curves = Curves(clock)
-    pool.in_use = agents.enrolment.taken = UsedAddresses(deployments, inventory)
+    pool.in_use = agents.enrolment.taken = used = UsedAddresses(deployments, inventory)
+    agents.enrolment.jobs_at = used.jobs_at
     pool.on_forgotten.append(metrics.forget)
     observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures, curves)
     pool.on_forgotten.append(observer.forget_engines)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speck.apply.operation import Operation
 from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.changes import Changes
 from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
 from speck.core.change import Place, Request
-from speck.placement.adaptation.candidates import candidates
+from speck.placement.adaptation.candidates import candidates, relative_gain
+from speck.placement.adaptation.knowledge import within_bounds
 from speck.store.deployments import Deployments
 
 
@@ -27,14 +28,21 @@ class Mover:
         inputs = self.placer.inputs()
         return Present(self.placer.present(self.deployments.composition(name), inputs), inputs)
 
-    def advise(self, name: str, forbidden: Mapping[str, Collection[str]], least: float) -> Advised:
-        """The steps to a better placement in which topics stay."""
+    def advise(
+        self,
+        name: str,
+        forbidden: Mapping[str, Collection[str]],
+        least: float,
+        pins: Collection[str] = (),
+    ) -> Advised:
+        """The steps to a better placement in which topics stay, and the jobs of ``pins``."""
         desired, placer = self.deployments.composition(name), self.placer
-        placed = placer.place(desired, PlacementRequest(forbidden=forbidden, homes_stay=True))
+        wishes = PlacementRequest(forbidden=forbidden, pins=pins, homes_stay=True)
+        placed = placer.place(desired, wishes)
         steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
         gain, rewires = _gain(placed), 0.0
         if gain < least:
-            rewires = _gain(placer.place(desired, PlacementRequest(forbidden=forbidden)))
+            rewires = _gain(placer.place(desired, replace(wishes, homes_stay=False)))
         return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 
     def move(
@@ -50,6 +58,9 @@ class Mover:
 
 
 def _gain(placed: PlacementResult) -> float:
-    """The fall of the objective by advice, as a share of it."""
-    now, after = placed.advice.now, placed.advice.after
-    return 0.0 if now is None else (now.objective - after.objective) / now.objective
+    """The least fall of the objective by advice, as a share of it, within the bounds of all rates."""
+    model, after = placed.model, placed.advice.placement
+    if placed.advice.now is None:
+        return 0.0
+    problems = within_bounds(model, placed.inputs)
+    return min(relative_gain(problem, model.before(after), after) for problem in problems)

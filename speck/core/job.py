@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 from speck.core.placement import Expects, PlacementOptions
+from speck.core.start import LATEST
 from speck.core.timezone import UTC
 
 Scalar = str | int | float | bool
@@ -39,6 +41,7 @@ class Job:
     ``timezone`` is an IANA name, the zone of local times in the job.
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
     With ``retain``, the sink's broker retains the last result of each topic.
+    ``start`` is the place where the job begins in its source (:mod:`speck.core.start`).
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
     empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
@@ -81,6 +84,7 @@ class Job:
     placed: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
     split: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
     query: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
+    start: str = _costs(ChangeCost.UPDATE, default=LATEST)
     template: str | None = _costs(ChangeCost.NOTE, default=None)
 
     @property
@@ -232,6 +236,23 @@ def session_name(job_name: str, owner: str, number: int = 0) -> str:
     return f"{name}:{number}" if number else name
 
 
+_REPLAY = re.compile(r":r\d+\Z")
+
+
+def replay_name(job_name: str, owner: str, number: int) -> str:
+    """The name of a session that begins at the ``start`` of its job.
+
+    By its end, connectors give what derives from its messages other names than a job gave that read them
+    before.
+    """
+    return f"{client_id(job_name)}:{owner}:r{number}"
+
+
+def is_replay(session: str) -> bool:
+    """True for the name of a session that begins at the ``start`` of its job."""
+    return _REPLAY.search(session) is not None
+
+
 def owner_in(session: str) -> str:
     """The identity of the store that has made a session, by its name; empty if it names none."""
     return [*session.split(":"), ""][1]
@@ -248,7 +269,7 @@ def session_fingerprint(broker: str, session: str) -> str:
 
 
 # Fields of later versions, which are in a form only where they are set: the form of an older job stays.
-_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "timezone", "retain", "query")
+_LATER_FIELDS = ("on_error", "park_topic", "split", "output_mode", "timezone", "retain", "query", "start")
 
 
 def form_fingerprint(job: Job) -> str:
@@ -264,8 +285,9 @@ def form_fingerprint(job: Job) -> str:
 
 
 def profile_fingerprint(job: Job) -> str:
-    """An identifier of all that determines the load of a job: its form without addresses.
+    """An identifier of all that determines the load of a job: its form without addresses and start.
 
     A job that moved has the same, one with other code or arguments has not.  16 hexadecimal digits.
     """
-    return form_fingerprint(dataclasses.replace(job, spe_address="", source_broker="", sink_broker=""))
+    same = dataclasses.replace(job, spe_address="", source_broker="", sink_broker="", start=LATEST)
+    return form_fingerprint(same)

@@ -105,6 +105,9 @@ class EventKind(StrEnum):
     INVITED = "invited"  # a code to join was made
     JOINED = "joined"
     REVOKED = "revoked"
+    REMOVED = "removed"  # from the inventory
+    RESTARTED = "restarted"  # a job, by its site's agent
+    NOT_RESTARTED = "not restarted"
 
 
 _SHOWN = {

@@ -17,6 +17,7 @@ from speck.core.job import CODE, JOB_FIELDS, ChangeCost, FieldChange, Job, chang
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.core.split import Role, part_of
+from speck.core.start import LATEST
 from speck.core.waiting import count_text
 from speck.errors import Fault
 
@@ -386,7 +387,13 @@ def _destruction(action: Action, deletes_all: bool) -> Destruction | None:
         return Destruction(name, Destroyed.JOB, text)
     if isinstance(action, Update | Move) and action.job.upgrade == "stateless":
         return Destruction(name, Destroyed.STATE, "starts without its present state (upgrade: stateless)")
+    if isinstance(action, Update | Move) and _reads_again(action):
+        return Destruction(name, Destroyed.STATE, "reads again, without its present state (start)")
     return None
+
+
+def _reads_again(action: Update | Move) -> bool:
+    return action.job.start != LATEST and any(each.field == "start" for each in action.changes)
 
 
 def _undrained_text(session: UndrainedSession) -> str:

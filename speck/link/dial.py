@@ -53,6 +53,7 @@ class Dialler:
     context: ssl.SSLContext | None = None
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _socket: ClientConnection | None = field(default=None, init=False)
+    _greeted: ClientConnection | None = field(default=None, init=False)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
     _room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_CALLS), init=False)
 
@@ -73,6 +74,16 @@ class Dialler:
         self._stop.set()
         if (found := self._socket) is not None:
             found.close()
+
+    def send(self, message: dict[str, Any]) -> bool:
+        """Send a message that answers no call; false without a connection."""
+        if (websocket := self._greeted) is None:
+            return False
+        try:
+            self._send(websocket, message)
+        except (WebSocketException, OSError):  # the next connection gets another
+            return False
+        return True
 
     def _connected(self) -> str:
         """Connect, and serve until the end; returns its reason."""
@@ -95,6 +106,7 @@ class Dialler:
                 assembly = Assembly()
                 self._greet(websocket, assembly)
                 self.contact("")
+                self._greeted = websocket
                 self._serve(websocket, assembly)
         except InvalidStatus as error:
             return f"{self.url} refuses the connection: {_words(error)}"
@@ -106,7 +118,7 @@ class Dialler:
                 _log.exception("the connection to %s failed", self.url)
             return f"{self.url}: {error or type(error).__name__}"
         finally:
-            self._socket = None
+            self._socket = self._greeted = None
         return f"{self.url} closed the connection"
 
     def _greet(self, websocket: ClientConnection, assembly: Assembly) -> None:

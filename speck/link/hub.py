@@ -21,11 +21,14 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from speck.core.inventory import Site
-from speck.errors import OutcomeUnknown, SpeckError, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello, Joined, JoinRequest, refusal
+from speck.link.journal import JournalEntry, checked
+from speck.link.look import LastLooks, Look, LookMessage
+from speck.link.methods import JOURNAL, ORDERED
 
 BEAT = 15.0  # s between two pings: a NAT forgets a quiet connection after 30 s or more
 AT_ONCE = 32  # calls under way at one site
@@ -47,6 +50,14 @@ class Presence:
     hello: Hello
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A call that waits for its answer; ``changes`` is the engine whose jobs it may change, or empty."""
+
+    answer: asyncio.Future[dict[str, Any]]
+    changes: str
+
+
 @dataclass
 class _Connection:
     """One agent's connection; used in the hub's loop alone."""
@@ -55,7 +66,8 @@ class _Connection:
     token: bytes
     presence: Presence
     code: set[str]
-    waiting: dict[int, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
+    waiting: dict[int, _Waiting] = field(default_factory=dict)
+    looks: LastLooks = field(default_factory=LastLooks)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
 
@@ -241,10 +253,9 @@ class Hub:
             listener(site)
         try:
             async for frame in agent.socket:
-                answer = assembly.add(frame)
-                waiting = agent.waiting.get(answer.get("c", 0)) if answer is not None else None
-                if answer is not None and waiting is not None and not waiting.done():
-                    waiting.set_result(answer)
+                message = assembly.add(frame)
+                if message is not None:
+                    _take(agent, message)
         finally:
             self._part(site, agent)
 
@@ -254,8 +265,8 @@ class Hub:
             del self._connections[site]
             _log.info("the agent of site %r is away", site)
         for each in agent.waiting.values():
-            if not each.done():
-                each.set_exception(ConnectionError())
+            if not each.answer.done():
+                each.answer.set_exception(ConnectionError())
 
     def recheck(self) -> None:
         """End the connections whose tokens are no longer valid, without waiting for it."""
@@ -287,6 +298,24 @@ class Hub:
         """Note the hashes of the contents that the agent of a site has now."""
         if (found := self._connections.get(site)) is not None and isinstance(hashes, list):
             found.code = {each for each in hashes if isinstance(each, str)}
+
+    def look(self, site: str, engine: str) -> tuple[Look, float] | None:
+        """The last look of a site's agent at an engine and its age, s; ``None`` without a valid one."""
+        found = self._connections.get(site)
+        return None if found is None else found.looks.get(engine)
+
+    def journal(self, site: str) -> str:
+        """The mark of the journal of a site's agent; empty without one."""
+        found = self._connections.get(site)
+        return "" if found is None else found.looks.journal
+
+    def read_journal(self, site: str, after: int, seconds: float) -> list[JournalEntry]:
+        """The entries of the journal of a site's agent after this one; raises as :meth:`call`."""
+        found = self.call(site, {"m": JOURNAL, "a": {"after": after}}, seconds, f"site {site}")
+        try:
+            return checked(decode(list[JournalEntry], found, "journal"), after)
+        except Malformed as error:
+            raise BinderError(f"the agent of site {site!r} sent another journal: {error}") from error
 
     def call(self, site: str, call: dict[str, Any], seconds: float, address: str) -> Any:
         """The answer to a call, as JSON data.
@@ -331,7 +360,9 @@ class Hub:
             )
         number = next(self._numbers)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        agent.waiting[number] = answer
+        changes = address if call.get("m") in ORDERED else ""
+        agent.waiting[number] = _Waiting(answer, changes)
+        agent.looks.drop(changes)
         limit = max(0.0, deadline - asyncio.get_running_loop().time())
         try:
             async with asyncio.timeout_at(deadline):
@@ -345,6 +376,22 @@ class Hub:
             raise OutcomeUnknown(text, address=address) from None
         finally:
             del agent.waiting[number]
+
+
+def _take(agent: _Connection, message: dict[str, Any]) -> None:
+    """Take a message of an agent: the answer to a call, or a look."""
+    number = message.get("c")
+    if number is None:
+        with contextlib.suppress(Malformed):  # of a later agent; calls are made then
+            found: LookMessage = decode(LookMessage, message, "look")
+            if found.look is None or found.look.engine in agent.presence.hello.engines:
+                agent.looks.note(found)
+    waiting = agent.waiting.get(number) if isinstance(number, int) else None
+    if waiting is None:
+        return
+    agent.looks.drop(waiting.changes)  # here, so that a look that comes after the answer stays
+    if not waiting.answer.done():
+        waiting.answer.set_result(message)
 
 
 async def _send(websocket: ServerConnection, message: dict[str, Any], number: int) -> None:

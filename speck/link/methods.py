@@ -15,6 +15,12 @@ Base = type[EngineBinder] | type[BrokerBinder]
 # Methods that have no meaning at another machine, or that each end carries out itself.
 LOCAL = frozenset({"close", "take_artifacts", "take_owner"})
 
+# Methods that may change a job; on one job they are carried out one at a time, in the order of their arrival.
+ORDERED = frozenset({"submit", "find", "stop"})
+
+# Calls that no binder has.
+STORE, RECEIVE, END_FEED, JOURNAL = "$store", "$receive", "$end", "$journal"
+
 QUERY = 30.0  # s, for an answer
 _SECONDS: Mapping[str, float] = {
     **dict.fromkeys(("check", "build_job", "resumption_fault", "checkup", "warnings"), 90.0),
@@ -23,6 +29,11 @@ _SECONDS: Mapping[str, float] = {
     "submit": 180.0,
     "stop": 420.0,  # a savepoint may take 300 s
 }
+
+
+def is_carried(binder: EngineBinder) -> bool:
+    """True if an agent can serve an engine with this binder, which fetches no files from the coordinator."""
+    return type(binder).take_artifacts is EngineBinder.take_artifacts
 
 
 def seconds_of(method: str, arguments: Mapping[str, Any]) -> float:

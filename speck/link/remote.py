@@ -17,14 +17,24 @@ from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind
 from speck.binder.deadline import limited
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.runtime import Handle, JobState, JobStatus, State
+from speck.core.runtime import Found, Handle, JobState, JobStatus, State
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import Malformed
 from speck.link.hub import Hub
-from speck.link.methods import LOCAL, Base, bound, decode_answer, encode_arguments, seconds_of
+from speck.link.methods import (
+    END_FEED,
+    LOCAL,
+    RECEIVE,
+    STORE,
+    Base,
+    bound,
+    decode_answer,
+    encode_arguments,
+    is_carried,
+    seconds_of,
+)
 from speck.link.places import places_of
 
-STORE, RECEIVE, END_FEED = "$store", "$receive", "$end"  # calls that no binder has
 _STORING = 600.0  # s, for a file of a job
 
 
@@ -135,14 +145,32 @@ class _RemoteEngine(_RemoteBinder):
         return self.statuses([handle])[handle.engine_id]
 
     def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
-        """See :meth:`speck.binder.EngineBinder.statuses`; by one call."""
+        """See :meth:`speck.binder.EngineBinder.statuses`; by one call, or none if the agent reports all."""
         listed = list(handles)
+        if (found := self._looked(listed)) is not None:
+            return found
         try:
-            found: Mapping[str, JobStatus] = self._remote.call(EngineBinder, "statuses", {"handles": listed})
+            asked: Mapping[str, JobStatus] = self._remote.call(EngineBinder, "statuses", {"handles": listed})
         except BinderError as error:
             unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
             return {each.engine_id: unknown for each in listed}
+        return asked
+
+    def running(self) -> Sequence[Found]:
+        """See :meth:`speck.binder.EngineBinder.running`; without a call if the agent reports it."""
+        look = self._remote.hub.look(self._remote.site, self.address)
+        if look is not None and look[0].running is not None:
+            return look[0].running
+        found: Sequence[Found] = self._remote.call(EngineBinder, "running", {})
         return found
+
+    def _looked(self, handles: Sequence[Handle]) -> Mapping[str, JobStatus] | None:
+        """The statuses by the last look of the agent; ``None`` unless it has all of them."""
+        look = self._remote.hub.look(self._remote.site, self.address)
+        if look is None or not handles or not {each.engine_id for each in handles} <= set(look[0].settled):
+            return None
+        seen = JobStatus(JobState.RUNNING, time.time() - look[1])
+        return {each.engine_id: seen for each in handles}
 
     def state_of(self, handle: Handle) -> State | None:
         """See :meth:`speck.binder.EngineBinder.state_of`; ``None`` also while the agent is away."""
@@ -170,7 +198,7 @@ def remote_engine(kind: EngineKind, hub: Hub, site: str, address: str, inventory
     Raises :class:`~speck.errors.Rejected` for a kind whose engines fetch files from the coordinator.
     """
     prototype = kind.connect(address, inventory)  # opens no connection; its class has the capabilities
-    if type(prototype).take_artifacts is not EngineBinder.take_artifacts:
+    if not is_carried(prototype):
         text = (
             f"{address}: engines of kind {kind.name!r} fetch files from the coordinator, and cannot be used "
             f"through an agent (remove 'agent: true' at site {site!r})"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from speck.local.preparation import prepare
+from speck.local.single import lose_power, restart, restore_power, stop_one
 from speck.local.sites import (
     DEFAULT_HEAP,
     LocalSite,
     LocalSites,
     down,
-    restart,
     status,
-    stop_one,
     up,
 )
 from speck.local.workers import scale
@@ -20,8 +19,10 @@ __all__ = [
     "LocalSite",
     "LocalSites",
     "down",
+    "lose_power",
     "prepare",
     "restart",
+    "restore_power",
     "scale",
     "status",
     "stop_one",

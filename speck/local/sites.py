@@ -20,8 +20,8 @@ import yaml
 
 from speck.binder import LocalServer, Networked, Registry, Scalable, WorkersEngine, installed
 from speck.binder.devserver import heap_bytes
-from speck.errors import LocalError, NotFound
-from speck.local import processes
+from speck.errors import LocalError
+from speck.local import agents, processes
 from speck.local.request import DEFAULT_ENGINE, kinds_of_brokers, kinds_of_engines, site_names
 from speck.local.state import Record, Role, ServerRecord, free_ports
 from speck.local.wan import Network
@@ -78,6 +78,7 @@ class LocalSites:
     directory: Path
     sites: tuple[LocalSite, ...]
     workers: tuple[Server, ...] = ()
+    agents: tuple[Server, ...] = ()
 
     @property
     def inventory(self) -> Path:
@@ -91,8 +92,16 @@ class LocalSites:
 
     @property
     def running(self) -> bool:
-        """True if there are sites, and all of their servers run."""
-        return bool(self.sites) and all(server.pid is not None for server in self.servers)
+        """True if there are sites, and all of their servers and agents run."""
+        return bool(self.sites) and all(each.pid is not None for each in (*self.servers, *self.agents))
+
+    @property
+    def agent_options(self) -> tuple[str, ...]:
+        """The options of ``speck serve`` for the agents of these sites."""
+        if not self.agents:
+            return ()
+        tokens = str(self.directory / agents.TOKENS)
+        return ("--agents", agents.coordinator_of(self.agents[0].ports), "--agent-tokens", tokens)
 
     def __enter__(self) -> LocalSites:
         return self
@@ -115,6 +124,7 @@ def up(
     progress: Progress = lambda _: None,
     timeout: float = DEFAULT_TIMEOUT,
     workers: Mapping[str, tuple[int, int]] | None = None,
+    with_agents: bool = False,
 ) -> LocalSites:
     """Start sites in a directory, and wait until all of their servers answer.
 
@@ -125,7 +135,8 @@ def up(
     started, on their former ports if these are free.
 
     ``workers`` are, by site, the least and the greatest number of workers of its engine, which then are
-    servers of their own (:mod:`speck.local.workers`); the least number is started.
+    servers of their own (:mod:`speck.local.workers`); the least number is started.  ``with_agents``: each
+    site has an agent, which is started again with any server of its site.
 
     Raises :class:`~speck.errors.LocalError`, with the end of the log of a server that did not start; all
     servers that this call started are stopped then.
@@ -135,22 +146,25 @@ def up(
     heap_bytes(heap)
     directory = directory.absolute()
     starter = Starter(directory, registry or installed(), heap, progress, timeout, network)
+    if with_agents:
+        agents.refuse_without(starter.registry, desired)
     with locked(directory):
         record = Record.load(directory)
         _refuse_other_sites(record, desired, kinds, directory)
+        _refuse_other_agents(record, directory, with_agents=with_agents)
         if not record.sites:
             record = Record.new(directory, desired, kinds)
+        record.set_agents(given=with_agents)
         starter.set_bounds(record, workers or {})
         for server in record.servers():
             starter.kind(server)
-        missing = [server for server in record.servers() if record.process(server) is None]
+        if with_agents:
+            agents.write_tokens(record.agents.values(), directory)
+        missing = _missing(record)
         if not missing:
             progress(f"all servers of {', '.join(desired)} are already up")
         starter.start(record, missing)
-        for engine in (each for each in record.servers() if each.most):
-            present = [each for each in record.workers_of(engine) if record.process(each) is not None]
-            if len(present) < engine.least:
-                starter.scale(record, engine, engine.least, ())
+        starter.start_workers(record, record.servers())
         starter.write_inventory(record)
         return _sites(record)
 
@@ -178,39 +192,6 @@ def status(directory: Path) -> LocalSites:
     return _sites(Record.load(directory.absolute()))
 
 
-def restart(
-    directory: Path,
-    site: str,
-    server: str,
-    *,
-    kill: bool = False,
-    heap: str = DEFAULT_HEAP,
-    registry: Registry | None = None,
-    progress: Progress = lambda _: None,
-    timeout: float = DEFAULT_TIMEOUT,
-) -> Server:
-    """Stop (or ``kill``) one server of a site and start it again on its ports.
-
-    ``server`` is ``broker``, ``engine`` (the first of several), or a kind of engine.  Raises
-    :class:`~speck.errors.NotFound` for an unknown site or server, and the errors of :func:`up`.
-    """
-    directory = directory.absolute()
-    starter = Starter(directory, registry or installed(), heap, progress, timeout)
-    with locked(directory):
-        record, found = _of(directory, site, server)
-        _stop_marked([found], kill=kill)
-        starter.start(record, [found], keep_ports=True)
-        return _server(record, found)
-
-
-def stop_one(directory: Path, site: str, server: str, *, kill: bool = False) -> None:
-    """Stop (or ``kill``) one server of a site; :func:`up` or :func:`restart` starts it again."""
-    directory = directory.absolute()
-    with locked(directory):
-        _, found = _of(directory, site, server)
-        _stop_marked([found], kill=kill)
-
-
 # --- starting -------------------------------------------------------------------------------------
 
 
@@ -226,6 +207,9 @@ class Starter:
     network: Network | None = None
 
     def kind(self, server: ServerRecord) -> LocalServer:
+        """The program of a server.  Raises :class:`~speck.errors.LocalError` for one that none starts."""
+        if server.role == "agent":
+            return self._networked(agents.AgentProcess(server.folder(self.directory)), server)
         broker = server.role == "broker"
         able = self.registry.local_brokers() if broker else self.registry.local_engines()
         local = able.get(server.kind)
@@ -248,14 +232,21 @@ class Starter:
     def start(self, record: Record, servers: list[ServerRecord], *, keep_ports: bool = False) -> None:
         """Start all of these servers and wait for all; if one fails, stop all of them, and raise."""
         # Processes of a start that crashed before it could store them.
-        _stop_marked(servers)
+        stop_marked(servers)
         try:
             for server in servers:
                 self._start_one(record, server, keep_ports)
             self._await_ready(record, servers)
         except BaseException:  # an interrupt too: no server may outlive a start that failed
-            _stop_marked(servers)
+            stop_marked(servers)
             raise
+
+    def start_workers(self, record: Record, servers: Iterable[ServerRecord]) -> None:
+        """Start the least number of workers of those engines that have workers of their own."""
+        for engine in [each for each in servers if each.most]:
+            present = [each for each in record.workers_of(engine) if record.process(each) is not None]
+            if len(present) < engine.least:
+                self.scale(record, engine, engine.least, ())
 
     def set_bounds(self, record: Record, bounds: Mapping[str, tuple[int, int]]) -> None:
         """Give the engines of these sites workers of their own, as many as the bounds allow."""
@@ -300,7 +291,7 @@ class Starter:
         surplus = max(0, len(running) - len(named) - count)
         rest = [each for each in running if each not in named]
         ended = [*dead, *named, *(rest[-surplus:] if surplus else [])]
-        _stop_marked(ended)
+        stop_marked(ended)
         for each in ended:
             record.remove_worker(each)
         started = []
@@ -327,6 +318,8 @@ class Starter:
     def write_inventory(self, record: Record) -> None:
         """Write ``sites.yaml``, which the coordinator and the command line read."""
         content = {name: self._listed(servers) for name, servers in record.sites.items()}
+        for name in record.agents:
+            content[name]["agent"] = True
         *edges, last = content
         for name in edges:
             content[name]["tier"] = "edge"
@@ -341,11 +334,13 @@ class Starter:
 
     def _listed(self, servers: Sequence[ServerRecord]) -> dict[str, Any]:
         *engines, broker = servers
-        listed = [{"spe_address": each.address, **self._more(each)} for each in engines]
+        listed = [self._entry(each) for each in engines]
         return (listed[0] if len(listed) == 1 else {"engines": listed}) | {"broker_address": broker.address}
 
-    def _more(self, server: ServerRecord) -> dict[str, Any]:
-        found = dict(self.kind(server).inventory(server.ports, server.folder(self.directory), self.heap))
+    def _entry(self, server: ServerRecord) -> dict[str, Any]:
+        """The entry of an engine in the inventory."""
+        more = self.kind(server).inventory(server.ports, server.folder(self.directory), self.heap)
+        found = {"spe_address": server.address, **more}
         if server.most:
             bounds = {"min": server.least, "max": server.most}
             found["scale"] = bounds | dict(self.scalable(server).scale(server.heap)) | {"local": True}
@@ -353,11 +348,14 @@ class Starter:
 
     def _start_one(self, record: Record, server: ServerRecord, keep_ports: bool) -> None:
         kind = self.kind(server)
-        if not keep_ports:
+        if not keep_ports and server.role != "agent":
             server.ports = free_ports(kind.ports, server.ports, taken=record.ports(but=server))
         folder = server.folder(self.directory)
         folder.mkdir(parents=True, exist_ok=True)
         server.address = kind.address(server.ports)
+        if server.role == "agent":
+            *engines, broker = record.sites[server.site]
+            agents.describe(server, self.directory, [self._entry(each) for each in engines], broker.address)
         command, environment = kind.command(server.ports, folder, self.heap)
         if self.network is not None:
             command = self.network.command(server.site, command)
@@ -397,14 +395,20 @@ class Starter:
 
 def _sites(record: Record) -> LocalSites:
     found = tuple(
-        LocalSite(name, tuple(_server(record, each) for each in engines), _server(record, broker))
+        LocalSite(name, tuple(server_of(record, each) for each in engines), server_of(record, broker))
         for name, (*engines, broker) in record.sites.items()
     )
-    workers = (_server(record, each) for listed in record.workers.values() for each in listed)
-    return LocalSites(record.directory, found, tuple(workers))
+    workers = (server_of(record, each) for listed in record.workers.values() for each in listed)
+    return LocalSites(
+        record.directory,
+        found,
+        tuple(workers),
+        tuple(server_of(record, each) for each in record.agents.values()),
+    )
 
 
-def _server(record: Record, server: ServerRecord) -> Server:
+def server_of(record: Record, server: ServerRecord) -> Server:
+    """The present state of a server."""
     process = record.process(server)
     return Server(
         site=server.site,
@@ -428,9 +432,29 @@ def _refuse_other_sites(
             f"{directory} has the sites {_named(record.engines())} up, not {_named(desired)} "
             "(stop them first, or choose another directory)"
         )
-    _stop_marked(record.all_servers())
+    stop_marked(record.all_servers())
     record.sites.clear()
     record.workers.clear()
+    record.agents.clear()
+
+
+def _refuse_other_agents(record: Record, directory: Path, *, with_agents: bool) -> None:
+    if not record.sites or bool(record.agents) == with_agents:
+        return
+    if any(record.process(server) is not None for server in record.servers()):
+        state = "with agents" if record.agents else "without agents"
+        raise LocalError(f"the sites in {directory} are up {state} (stop them first: speck local down)")
+
+
+def _missing(record: Record) -> list[ServerRecord]:
+    """The servers that do not run, and the agents of their sites, whose descriptions may have to change."""
+    missing = [server for server in record.servers() if record.process(server) is None]
+    concerned = {server.site for server in missing}
+    return [
+        each
+        for each in record.servers()
+        if each in missing or (each.role == "agent" and each.site in concerned)
+    ]
 
 
 def _named(engines: Mapping[str, Sequence[str]]) -> str:
@@ -442,23 +466,11 @@ def _named(engines: Mapping[str, Sequence[str]]) -> str:
 
 
 def _noun(server: ServerRecord | Server) -> str:
-    return server.role if server.role == "broker" else f"{server.kind} {server.role}"
+    return f"{server.kind} engine" if server.role == "engine" else server.role
 
 
-def _of(directory: Path, site: str, server: str) -> tuple[Record, ServerRecord]:
-    record = Record.load(directory)
-    if site not in record.sites:
-        raise NotFound(
-            f"there is no site {site!r} in {directory} (it has {', '.join(record.sites) or 'no sites'})"
-        )
-    for found in record.sites[site]:
-        if server in (found.role, found.name):
-            return record, found
-    known = ", ".join(found.name for found in record.sites[site])
-    raise NotFound(f"site {site} has no server {server!r} (it has {known})")
-
-
-def _stop_marked(servers: Iterable[ServerRecord], *, kill: bool = False) -> None:
+def stop_marked(servers: Iterable[ServerRecord], *, kill: bool = False) -> None:
+    """End the processes of these servers, by SIGTERM first unless ``kill``."""
     processes.stop(processes.marked({server.mark for server in servers}), kill=kill)
 
 

@@ -10,14 +10,14 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 
 from speck.errors import LocalError
 from speck.local import processes
 
-Role = Literal["engine", "broker", "worker"]
+Role = Literal["engine", "broker", "worker", "agent"]
 
 # Below the range of ports for outgoing connections, so that a restarted server finds its port free.
 _PORTS = range(15000, 32000)
@@ -64,11 +64,15 @@ class ServerRecord:
 
 @dataclass(slots=True)
 class Record:
-    """The servers of a directory by site: its engines, and last its broker; apart from these its workers."""
+    """The servers of a directory by site: its engines, and last its broker.
+
+    Apart from these the workers of its engines, and its agent, if the sites have agents.
+    """
 
     directory: Path
     sites: dict[str, list[ServerRecord]]
     workers: dict[str, list[ServerRecord]] = field(default_factory=dict)
+    agents: dict[str, ServerRecord] = field(default_factory=dict)
 
     @classmethod
     def new(cls, directory: Path, engines: Mapping[str, Sequence[str]], brokers: Mapping[str, str]) -> Record:
@@ -115,7 +119,8 @@ class Record:
                 {name: [ServerRecord(**server) for server in servers] for name, servers in each.items()}
                 for each in (content["sites"], content.get("workers", {}))
             )
-            return cls(directory, found, workers)
+            agents = {name: ServerRecord(**each) for name, each in content.get("agents", {}).items()}
+            return cls(directory, found, workers, agents)
         except FileNotFoundError:
             return cls(directory, {})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -125,8 +130,25 @@ class Record:
             ) from error
 
     def servers(self) -> Iterator[ServerRecord]:
-        """All engines and brokers, site by site."""
-        return (server for servers in self.sites.values() for server in servers)
+        """All engines and brokers, site by site, and then the agents."""
+        yield from (server for servers in self.sites.values() for server in servers)
+        yield from self.agents.values()
+
+    def of_site(self, site: str) -> list[ServerRecord]:
+        """The engines of a site, its broker, and its agent if it has one."""
+        agent = self.agents.get(site)
+        return [*self.sites[site], *([] if agent is None else [agent])]
+
+    def set_agents(self, *, given: bool) -> None:
+        """Give each site an agent, or none; all of them reach the coordinator at one port, which stays."""
+        if not given:
+            self.agents.clear()
+        elif not self.agents:
+            port = free_ports(1, (), taken={port for each in self.servers() for port in each.ports})
+            self.agents.update(
+                (site, ServerRecord(site, "agent", "agent", uuid.uuid4().hex, ports=list(port)))
+                for site in self.sites
+            )
 
     def workers_of(self, engine: ServerRecord) -> list[ServerRecord]:
         """The workers of an engine, by their numbers."""
@@ -185,10 +207,11 @@ class Record:
 
     def _save(self) -> None:
         path = _path(self.directory)
-        content = {
+        content: dict[str, Any] = {
             kind: {name: [asdict(server) for server in servers] for name, servers in found.items()}
             for kind, found in (("sites", self.sites), ("workers", self.workers))
         }
+        content["agents"] = {name: asdict(agent) for name, agent in self.agents.items()}
         temporary = path.with_suffix(".new")
         with temporary.open("w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)

@@ -305,10 +305,25 @@ def links_of(inventory: Inventory) -> list[Link]:
 def link_profiles(
     inventory: Inventory, measured: Mapping[Link, MeasuredLink], now: float, fresh: float = FRESH
 ) -> dict[Link, LinkProfile]:
-    """All links of the inventory with their best known values, by the names of both ends."""
+    """All links of the inventory with their best known values, by the names of both ends.
+
+    There is one for each two sites; :func:`measured_profiles` has those that something is measured of.
+    """
     return {
         link: link_profile(
             link, measured.get(link, MeasuredLink()), declared_link(inventory, link), now, fresh
         )
         for link in links_of(inventory)
+    }
+
+
+def measured_profiles(
+    inventory: Inventory, measured: Mapping[Link, MeasuredLink], now: float, fresh: float = FRESH
+) -> dict[Link, LinkProfile]:
+    """The links between places of the inventory that were ever measured, with their best known values."""
+    places = {each.name for each in inventory.places()}
+    return {
+        link: link_profile(link, each, declared_link(inventory, link), now, fresh)
+        for link, each in measured.items()
+        if places.issuperset(link)
     }

@@ -31,6 +31,7 @@ from speck.observe.links import (
     declared_link,
     link_profile,
     link_profiles,
+    measured_profiles,
     reading_of,
     with_former,
 )
@@ -38,7 +39,15 @@ from speck.observe.pace import Pace, fresh_for
 from speck.observe.profile.estimates import PRESSED, Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
 from speck.observe.sites import site_profile
-from speck.placement.profile import Inputs, JobProfile, LinkProfile, SiteProfile, assumed_profile, combined
+from speck.placement.profile import (
+    Inputs,
+    JobProfile,
+    Known,
+    LinkProfile,
+    SiteProfile,
+    assumed_profile,
+    combined,
+)
 from speck.store.deployments import Deployment, Deployments, EngineKey
 from speck.store.profiles import MeasuredLink
 
@@ -256,6 +265,10 @@ class Measures:
         """All links between the places of the inventory, by the names of both ends."""
         return link_profiles(self.inventory, self._measured_links(), self.clock(), self._fresh)
 
+    def measured_links(self) -> dict[Link, LinkProfile]:
+        """The links that were measured; of all links (:meth:`links`) there is one for each two sites."""
+        return measured_profiles(self.inventory, self._measured_links(), self.clock(), self._fresh)
+
     def sites(self) -> dict[str, SiteProfile]:
         """All sites of the inventory, by name."""
         stored = self.deployments.store.site_profiles()
@@ -268,12 +281,14 @@ class Measures:
         found = self.jobs(forms)
         with self._lock:
             copies = dict(self._copies)
+        fresh = frozenset(name for name, each in found.items() if each.fresh and not each.error)
         return Inputs(
             jobs={name: each.estimate.profile for name, each in found.items()},
             links=self.links(),
             sites=self.sites(),
             history={name: rate_history(copy.series) for name, copy in copies.items()},
-            fresh=frozenset(name for name, each in found.items() if each.fresh and not each.error),
+            fresh=fresh,
+            ages=_ages({name: each for name, each in found.items() if name not in fresh}, self.clock()),
             pressed=frozenset(name for name, each in found.items() if each.fresh and _is_pressed(each)),
             interval=self.pace.interval,
         )
@@ -386,6 +401,16 @@ class Measures:
                 transaction.put_link(source, target, link)
             for site in self.sites().values():
                 transaction.put_site_profile(site)
+
+
+def _ages(measures: Mapping[str, JobMeasure], now: float) -> dict[str, float]:
+    """The age of the last measured rate of each job, s; ``now`` is Unix time."""
+    rates = {name: each.estimate.profile.rate_in for name, each in measures.items()}
+    return {
+        name: max(0.0, now - rate.until)
+        for name, rate in rates.items()
+        if rate is not None and rate.known is Known.MEASURED
+    }
 
 
 def _is_pressed(measure: JobMeasure) -> bool:

@@ -110,7 +110,8 @@ class Inputs:
 
     ``history`` has the past rates into jobs by name, messages/s, one every ``interval`` s, the newest last.
     ``fresh`` are the names of the jobs whose rate is of the last minute, or of the last three intervals where
-    that is longer; ``pressed`` of those that wait for their sink most of the time.
+    that is longer; ``ages`` has the age of the last measured rate (s) of the other ones, as far as they have
+    one.  ``pressed`` are the jobs that wait for their sink most of the time.
     """
 
     jobs: Mapping[str, JobProfile] = field(default_factory=dict)
@@ -118,6 +119,7 @@ class Inputs:
     sites: Mapping[str, SiteProfile] = field(default_factory=dict)
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     fresh: frozenset[str] = frozenset()
+    ages: Mapping[str, float] = field(default_factory=dict)
     pressed: frozenset[str] = frozenset()
     interval: float = 10.0
 

@@ -6,6 +6,7 @@ They are ordinary jobs.  Their topics are below ``speck/sql/``; their names end 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from speck.core.job import Job
@@ -15,7 +16,7 @@ from speck.schema.fault_report import FaultReport, listed, quoted
 from speck.schema.queries import SQL, query_fields
 from speck.schema.resolver import Resolver
 from speck.schema.yaml.lines import line_of
-from speck.sql.types import NO_CUT, PARTIALS
+from speck.sql.types import CUTS, NO_CUT, PARTIALS, Contract
 
 if TYPE_CHECKING:
     from speck.sql.bind import Query
@@ -38,7 +39,8 @@ def query_jobs(
     if query is None:
         resolver.job(query_fields(fields, None), report)
         return ()
-    if fields.get(CUT, NO_CUT) == NO_CUT and len(query.table.sites) < 2:
+    joins = len(query.tables) > 1  # a job reads one topic
+    if fields.get(CUT, NO_CUT) == NO_CUT and len(query.table.sites) < 2 and not joins:
         job = _whole(query_fields(fields, query), query, resolver, report)
         return () if job is None else (job,)
     return _Parts(fields, query, resolver, report).jobs()
@@ -48,18 +50,27 @@ def _whole(fields: Fields, query: Query, resolver: Resolver, report: FaultReport
     """The job of a query without a cut, which reads at the site of its table."""
     if report.data.get(REST) is not None:
         report.add(REST, "needs a cut (expected the 'site' of the job, or 'cut: columns')")
-    if query.table.sites and "source_broker" not in fields and _known(query, resolver, report):
+    if query.table.sites and "source_broker" not in fields and _known(query.table, resolver, report):
         fields = {**fields, "source_broker": query.table.sites[0]}
     return resolver.job(fields, report)
 
 
-def _known(query: Query, resolver: Resolver, report: FaultReport) -> bool:
-    """True if the sites of the table are in the inventory."""
-    unknown = [each for each in query.table.sites if each not in resolver.sites]
+def _known(table: Contract, resolver: Resolver, report: FaultReport) -> bool:
+    """True if the sites of a table are in the inventory."""
+    unknown = [each for each in table.sites if each not in resolver.sites]
     if unknown:
         message = f"is published at {quoted(unknown[0])}, which is no site of the inventory"
-        report.add_sentence(SQL, f"sql: table {query.table.name!r} {message} ({resolver.known_sites()})")
+        report.add_sentence(SQL, f"sql: table {table.name!r} {message} ({resolver.known_sites()})")
     return not unknown
+
+
+@dataclass(frozen=True)
+class _Input:
+    """A table at one of its sites; ``number`` is that of the table in FROM."""
+
+    number: int
+    table: Contract
+    site: str
 
 
 class _Parts:
@@ -71,40 +82,49 @@ class _Parts:
         self._resolver = resolver
         self._report = report
         self._name = str(fields.get("job_name", ""))
-        self._inputs = {f"{query.table.name}-{each.lower()}": each for each in query.table.sites}
+        self._inputs = {
+            f"{table.name}-{site.lower()}": _Input(number, table, site)
+            for number, table in enumerate(query.tables)
+            for site in table.sites
+        }
 
     def jobs(self) -> tuple[Job, ...]:
         """The input jobs, then the rest."""
         self._check_inputs()
         self._check_fields()
-        stateful = self._query.program.windows is not None
+        stateful = self._query.program.stateful
         cuts = self._cuts() if stateful else dict.fromkeys(self._inputs, "")
         self._check_rest(stateful)
         if not self._report.sound:
             return ()
         found = [*self._input_jobs(cuts), *([self._rest()] if stateful else ())]
         jobs = tuple(job for job in found if job is not None)
-        self._check_partials(jobs, cuts)
+        self._check_engines(jobs, cuts)
         return jobs if self._report.sound else ()
 
     # --- checks
 
     def _check_inputs(self) -> None:
-        table, sites = self._query.table, self._query.table.sites
-        if not sites:
+        for table in self._query.tables:
+            self._check_sites(table)
+
+    def _check_sites(self, table: Contract) -> None:
+        if not table.sites:
             right = f"expected 'at: SITE' for topic {table.topic!r} under 'topics:'"
             self._report.add(CUT, f"needs the site where table {table.name!r} is published ({right})")
-        _known(self._query, self._resolver, self._report)
-        if len(self._inputs) < len(sites):
+        _known(table, self._resolver, self._report)
+        if len({each.lower() for each in table.sites}) < len(table.sites):
             right = "expected names that differ by more than case"
             self._report.add_sentence(SQL, f"sql: the sites of table {table.name!r} have one name ({right})")
-        if len(sites) > MOST_INPUTS:
+        if len(table.sites) > MOST_INPUTS:
             right = f"expected at most {MOST_INPUTS}"
-            self._report.add_sentence(SQL, f"sql: table {table.name!r} has {len(sites)} sites ({right})")
+            self._report.add_sentence(
+                SQL, f"sql: table {table.name!r} has {len(table.sites)} sites ({right})"
+            )
 
     def _check_fields(self) -> None:
         where = "expected none: its jobs run where the table is published"
-        right = where if self._query.program.windows is None else f"{where}, and its windows at 'rest'"
+        right = where if not self._query.program.stateful else f"{where}, and its windows at 'rest'"
         for name in _PLACES:
             if self._report.data.get(name) is not None:
                 self._report.add(name, f"does not fit a query that runs at several sites ({right})", shown="")
@@ -126,47 +146,67 @@ class _Parts:
 
     def _cuts(self) -> dict[str, str]:
         """The cut of each input."""
-        from speck.sql.cuts import cuts_of
+        from speck.sql.cuts import cuts_by_table, cuts_of
 
-        offered = cuts_of(self._query.program)
-        right = f"expected {', '.join(offered)}"
+        program = self._query.program
+        right = f"expected {', '.join(cuts_of(program))}"
         given = self._fields.get(CUT)
         if self._report.data.get(CUT) is None or given == NO_CUT:
-            sites = listed(list(self._query.table.sites))
-            why = f"table {self._query.table.name!r} is published at {sites}"
             predicate = "is missing" if given is None else "does not fit"
-            self._report.add(CUT, f"{predicate} ({right}: {why})", shown=None if given else "")
+            self._report.add(CUT, f"{predicate} ({right}: {self._why()})", shown=None if given else "")
             return {}
-        by_name = given if isinstance(given, Mapping) else {self._query.table.name: given}
-        known = [self._query.table.name, *self._inputs]
-        for name, cut in by_name.items():
-            path = (CUT, name) if isinstance(given, Mapping) else (CUT,)
+        tables = [each.name for each in self._query.tables]
+        by_name = given if isinstance(given, Mapping) else dict.fromkeys(tables, given)
+        offered = dict(zip(tables, cuts_by_table(program), strict=True))
+        if isinstance(given, Mapping):
+            self._check_named(given, offered)
+        elif given not in cuts_of(program):
+            self._report.add((CUT,), f"is no cut of this query ({right})", shown=repr(given))
+            return {}
+        found = {}
+        for name, each in self._inputs.items():
+            cut = by_name.get(name, by_name.get(each.table.name))
+            if cut is not None and cut not in offered[each.table.name]:
+                cut = _earlier(cut, offered[each.table.name])  # of a cut for all tables
+            found[name] = cut
+        if missing := [each for each, cut in found.items() if cut is None and isinstance(given, Mapping)]:
+            self._report.add(CUT, f"has none for {listed(missing)} ({right})", shown="")
+        return {each: str(cut) for each, cut in found.items() if cut is not None}
+
+    def _why(self) -> str:
+        """The reason why a query has a cut."""
+        tables = self._query.tables
+        if len(tables) > 1:
+            return f"the query reads tables {' and '.join(repr(each.name) for each in tables)}"
+        return f"table {tables[0].name!r} is published at {listed(list(tables[0].sites))}"
+
+    def _check_named(self, given: Mapping[str, Any], offered: Mapping[str, Sequence[str]]) -> None:
+        """Check the cuts of tables and of inputs by their names."""
+        known = [*offered, *self._inputs]
+        for name, cut in given.items():
             if name not in known:
                 self._report.add(CUT, f"names {name!r} (expected one of {', '.join(known)})", shown="")
-            elif cut is not None and cut not in offered:
-                self._report.add(path, f"is no cut of this query ({right})", shown=repr(cut))
-        table = by_name.get(self._query.table.name)
-        cuts = {each: by_name.get(each, table) for each in self._inputs}
-        if missing := [each for each, cut in cuts.items() if cut is None and isinstance(given, Mapping)]:
-            self._report.add(CUT, f"has none for {listed(missing)} ({right})", shown="")
-        return {each: str(cut) for each, cut in cuts.items() if cut is not None}
+                continue
+            table = name if name in offered else self._inputs[name].table.name
+            if cut is not None and cut not in offered[table]:
+                right = f"expected {', '.join(offered[table])}"
+                self._report.add((CUT, name), f"is no cut of this query ({right})", shown=repr(cut))
 
-    def _check_partials(self, jobs: Iterable[Job], cuts: Mapping[str, str]) -> None:
-        """Check the engines of the rest, and of the inputs with the cut ``partials``."""
+    def _check_engines(self, jobs: Iterable[Job], cuts: Mapping[str, str]) -> None:
+        """Check the engines of inputs with the cut ``partials``, and of a join by time."""
+        join = self._query.program.join
         for job in jobs:
-            if job.query.get("role") == "rest" and not self._resolver.has_panes(job):
-                right = "expected a site with Flink, or engine: flink"
-                self._report.add(
-                    REST, f"does not run on engine {job.engine!r} ({right})", shown=repr(job.site)
-                )
-                return
-            lacks = cuts.get(str(job.query.get("input", ""))) == PARTIALS and not self._resolver.has_panes(
-                job
-            )
-            if lacks:
+            if self._resolver.has_panes(job):
+                continue
+            if cuts.get(str(job.query.get("input", ""))) == PARTIALS:
                 right = "expected another cut, or engine: flink"
                 message = f"partials does not run on engine {job.engine!r} at site {job.site!r} ({right})"
                 self._report.add(CUT, message, shown="")
+                return
+            if job.query.get("role") == "rest" and join is not None and join.bounds is not None:
+                right = "expected a site with Flink, or a join in windows"
+                message = f"does not run a join by time on engine {job.engine!r} ({right})"
+                self._report.add(REST, message, shown=repr(job.site))
                 return
 
     # --- the jobs
@@ -175,9 +215,10 @@ class _Parts:
         from speck.sql.cuts import input_of
 
         program = self._query.program
-        for name, site in self._inputs.items():
-            part = input_of(program, cuts[name]) if cuts[name] else program
-            fields = self._part(part.to_json(), "input", name) | {"site": site}
+        for name, each in self._inputs.items():
+            part = input_of(program, cuts[name], each.number) if cuts[name] else program
+            fields = self._part(part.to_json(), "input", name)
+            fields |= {"site": each.site, "source_topic": each.table.topic}
             if cuts[name]:
                 # One task keeps the rows in their order, behind which the progress is sent.
                 fields |= {
@@ -191,8 +232,13 @@ class _Parts:
     def _rest(self) -> Job | None:
         from speck.sql.cuts import rest_of
 
-        part = rest_of(self._query.program, list(self._inputs))
+        inputs = [
+            [name for name, each in self._inputs.items() if each.number == number]
+            for number in range(len(self._query.tables))
+        ]
+        part = rest_of(self._query.program, *inputs)
         fields = self._part(part.to_json(), "rest", REST)
+        fields.pop("start", None)
         topic = f"{self._topics}/+"
         return self._resolver.job({**fields, "site": self._fields[REST], "source_topic": topic}, self._report)
 
@@ -207,6 +253,11 @@ class _Parts:
         described = {"program": program, "of": self._name, "role": role}
         query = described | ({"input": name} if role == "input" else {})
         return query_fields(self._fields, self._query) | {"job_name": f"{self._name}.{name}", "query": query}
+
+
+def _earlier(cut: str, offered: Sequence[str]) -> str:
+    """The last cut that a table has before another one."""
+    return next(each for each in reversed(offered) if CUTS.index(each) < CUTS.index(cut))
 
 
 def parts_of(jobs: Iterable[Job]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -13,6 +14,7 @@ from speck.core.inventory import Inventory, Site
 from speck.core.job import PLACED_FIELDS, POOLED, Job
 from speck.core.names import JOB_NAME
 from speck.core.placement import ANY, Expects
+from speck.core.start import EARLIEST, LATEST, parse_start, start_millis
 from speck.core.topic import matches
 from speck.core.trigger import REAL_TIME, parse_trigger
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
@@ -21,7 +23,7 @@ from speck.schema.fault_report import NO_SITES, FaultReport, listed
 from speck.store.jobfile import SUFFIXES
 
 # Fields that the resolver determines; the others enter the job as written.
-_RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "sites", "expects", "key_split"))
+_RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "start", "sites", "expects", "key_split"))
 
 
 _PLACE = ("site", "spe_address")
@@ -60,7 +62,7 @@ class Resolver:
         return self._sites
 
     def has_panes(self, job: Job) -> bool:
-        """True if the engine of a job runs the parts of a query that have windows."""
+        """True if the engine of a job has :attr:`~speck.binder.QueryRunner.panes`."""
         kind = self._registry.engine_kind(job.engine, job.spe_address)
         return kind is not None and kind.queries is not None and kind.queries.panes
 
@@ -92,6 +94,7 @@ class Resolver:
         elif kind is not None:
             resolved["code_hash"] = self.code.check(fields, kind, report)
         trigger = _trigger(fields, kind, report)
+        start = _start(fields, resolved, report)
         _check_output_mode(fields, kind, report)
         _check_on_error(fields, kind, report)
         if kind is not None:
@@ -100,7 +103,7 @@ class Resolver:
             return None
         expects = Expects(**fields["expects"]) if fields.get("expects") else None
         given = {name: value for name, value in fields.items() if name not in _RESOLVED}
-        return Job(**given, **resolved, engine=kind.engine, trigger=trigger, expects=expects)
+        return Job(**given, **resolved, engine=kind.engine, trigger=trigger, expects=expects, start=start)
 
     def _check_brokers(
         self, fields: Mapping[str, Any], kind: EngineKind, resolved: Mapping[str, Any], report: FaultReport
@@ -397,6 +400,9 @@ def _check_broker(
             report.add(topic, f"{fault}, for broker {address}")
     if name == "sink_broker" and fields.get("retain", False) and not broker.retains:
         report.add("retain", f"does not fit broker {address}, which retains no messages (expected false)")
+    if name == "source_broker" and fields.get("start", LATEST) != LATEST and not broker.replays:
+        why = f"of {broker.name}, which keeps no messages that were read"
+        report.add("start", f"does not fit broker {address} {why} (expected latest)")
     if fields.get("key_split") is not None and not broker.splits:
         right = "expected brokers with MQTT"
         report.add("key_split", f"does not fit broker {address} of {broker.name} ({right})", shown="")
@@ -409,6 +415,18 @@ def _check_output_mode(fields: Mapping[str, Any], kind: EngineKind | None, repor
         report.add("output_mode", f"does not fit engine {kind.engine!r} (only Spark has output modes)")
     elif not kind.output_modes:
         report.add("output_mode", f"is not supported by the binder of {kind.name!r} (expected none)")
+
+
+def _start(fields: Mapping[str, Any], resolved: Mapping[str, Any], report: FaultReport) -> str:
+    """The start of a job in its stored form; :data:`LATEST` for one with a fault."""
+    if (given := fields.get("start", LATEST)) == LATEST:
+        return LATEST
+    start = parse_start(given)
+    if start != EARLIEST and start_millis(start) > time.time() * 1000:
+        report.add("start", "is in the future (expected latest, earliest, or a time that has passed)")
+    if "source_broker" in resolved.get("placed", ()):
+        report.add("start", "does not fit a source that SpecK places (expected a source_broker, or latest)")
+    return start
 
 
 def _trigger(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> str | None:

@@ -23,6 +23,7 @@ from speck.core.split import (
     POLICIES,
     listed_partitioners,
 )
+from speck.core.start import start_fault
 from speck.core.timezone import timezone_fault
 from speck.core.topic import filter_fault, name_fault
 from speck.core.trigger import trigger_fault
@@ -209,6 +210,13 @@ class JobSchema(StrictSchema):
         expected="a topic",
         check=filter_fault,
         example="T-1",
+    )
+    start = Text(
+        "place in the source topic where the job begins to read: latest, earliest, or a time; latest by "
+        "default. At brokers that keep messages which were read, such as Kafka",
+        expected="latest, earliest, or a time with its zone",
+        check=start_fault,
+        example="earliest",
     )
     sink_broker = Text(
         "address of the broker that is written to, or the name of a site; by default that of `site`",

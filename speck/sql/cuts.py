@@ -1,4 +1,4 @@
-"""Cuts: a query with windows as jobs that read its table where it is born, and a rest with the windows.
+"""Cuts: a query with state as jobs that read its tables where they are born, and a rest with the state.
 
 The rest is a function of the query and the names of its inputs: it takes rows that come from behind any cut,
 mixed.  So another cut restarts input jobs alone.
@@ -12,28 +12,52 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from speck.sql.program import FRAME, Input, Program, Sends, Takes, Windows, columns_in
-from speck.sql.types import COLUMNS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
+from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
 
 _FORM_DIGITS = 8
 
 
+def cuts_by_table(program: Program) -> tuple[tuple[str, ...], ...]:
+    """The cuts of each table of a query, the earliest first; none of a query without state."""
+    if program.join is not None:
+        return tuple(tuple(cut for cut in _cuts(side) if cut != PARTIALS) for side in program.join.sides)
+    return (_cuts(program),)
+
+
 def cuts_of(program: Program) -> tuple[str, ...]:
-    """The cuts of a query, the earliest first; none of one without windows, which is its own input job."""
+    """The cuts that a table of a query has, the earliest first."""
+    found = set().union(*cuts_by_table(program))
+    return tuple(each for each in CUTS if each in found)
+
+
+def _cuts(program: Program) -> tuple[str, ...]:
     if program.windows is None:
         return ()
     computes = any(each[0] not in ("col", "lit") for each in program.columns)
-    found = {COLUMNS: True, FILTER: program.where is not None, ROWS: computes, PARTIALS: True}
+    found = {COLUMNS: True, FILTER: program.where is not None, ROWS: computes}
+    found[PARTIALS] = not program.windows.session  # which are not made of slides
     return tuple(name for name, has in found.items() if has)
 
 
-def rest_of(program: Program, inputs: Sequence[str]) -> Program:
-    """The part of a query that has its windows, over frames of these inputs."""
+def rest_of(program: Program, *inputs: Sequence[str]) -> Program:
+    """The part of a query that has its state, over frames of the inputs of each table."""
+    if program.join is not None:
+        sides = [_rest(*each) for each in zip(program.join.sides, inputs, strict=True)]
+        names = tuple(name for each in inputs for name in each)
+        join = replace(program.join, sides=(sides[0], sides[1]))
+        return replace(program, input=Input(FRAME, (), ()), join=join, takes=Takes(names, (), ()))
+    return _rest(program, inputs[0])
+
+
+def _rest(program: Program, inputs: Sequence[str]) -> Program:
     read = Input(FRAME, program.input.columns, (0,) * len(program.input.columns), program.input.watermark_ms)
     return replace(program, input=read, takes=Takes(tuple(inputs), _kept(program), _computed(program)))
 
 
-def input_of(program: Program, cut: str) -> Program:
-    """The part of a query up to a cut, for one input."""
+def input_of(program: Program, cut: str, table: int = 0) -> Program:
+    """The part of a query up to a cut, for one input of a table."""
+    if program.join is not None:
+        return input_of(program.join.sides[table], cut)
     windows = _windows(program)
     time = program.columns[0][1]
     sends = Sends(cut, time, windows.slide_ms)
@@ -65,11 +89,15 @@ def input_of(program: Program, cut: str) -> Program:
 
 def form_of(program: Program) -> str:
     """An identifier of the frames of a query: another one if the rest could not read those that wait."""
+    forms = [_form(each) for each in program.join.sides] if program.join is not None else _form(program)
+    return hashlib.sha256(json.dumps(forms).encode()).hexdigest()[:_FORM_DIGITS]
+
+
+def _form(program: Program) -> list[object]:
     windows = _windows(program)
     read = [str(each.type) for each in program.input.columns]
     merges = [[each.kind, each.type] for each in windows.merges]
-    form = [read, _kept(program), _computed(program), windows.keys, merges]
-    return hashlib.sha256(json.dumps(form).encode()).hexdigest()[:_FORM_DIGITS]
+    return [read, _kept(program), _computed(program), windows.keys, merges]
 
 
 def _windows(program: Program) -> Windows:

@@ -7,17 +7,19 @@ query has the progress of its inputs in the place of that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from speck.sql.cuts import input_of, rest_of
 from speck.sql.frames import Steps, Tracker, reader, text_of, totals_of
-from speck.sql.groups import Groups
+from speck.sql.groups import Groups, Sessions, groups_of
 from speck.sql.messages import UnparsableMessage, decoder, encoder
 from speck.sql.operators import Row, Value, compiled, finite
-from speck.sql.program import Expression, Program, Sends, Takes, Windows
+from speck.sql.pairs import pairs_of
+from speck.sql.program import Expression, Join, Program, Sends, Takes, Windows
 from speck.sql.ranks import ranked
-from speck.sql.types import PARTIALS
+from speck.sql.types import COLUMNS, PARTIALS
 
 Messages = Iterable[tuple[str, bytes]]
 _Found = TypeVar("_Found")
@@ -45,12 +47,15 @@ def evaluate(program: Program, messages: Messages, *, end: bool = True) -> Outco
         outcome.messages += _partials(program, program.windows, program.sends, messages, outcome, end)
     elif program.sends is not None:
         outcome.messages += _frames(program, program.sends, messages, outcome)
+    elif program.join is not None:
+        outcome.rows += _joined(program, program.join, messages, outcome, end)
+        outcome.messages += map(encoder(program.format, program.output), outcome.rows)
     elif program.windows is None:
         outcome.rows += (row for row, _ in _rows(program, messages, outcome) if row is not None)
         outcome.messages += map(encoder(program.format, program.output), outcome.rows)
     else:
         timed = _timed(program, messages, outcome)
-        groups = Groups(program.windows, totals=program.is_part)
+        groups = groups_of(program.windows, totals=program.is_part)
         closed = [row for _, rows in _closed(groups, timed, outcome, end) for row in rows]
         outcome.rows += _selected(program, closed)
         outcome.messages += map(encoder(program.format, program.output), outcome.rows)
@@ -91,8 +96,46 @@ def _taken(program: Program, takes: Takes, messages: Messages, outcome: Outcome)
         yield frame.row, tracker.advance(frame.input, frame.progress)
 
 
+def _joined(program: Program, join: Join, messages: Messages, outcome: Outcome, end: bool) -> Iterator[Row]:
+    """The results of a join, of a program that takes frames."""
+    if program.takes is None:
+        raise ValueError("the query has a join (expected its rest, over frames)")
+    tracker, pairs, seen = Tracker(program.takes), pairs_of(join), set[tuple[Value, ...]]()
+
+    def results(found: Iterator[Row]) -> Iterator[Row]:
+        for row in _selected(program, found):
+            if not join.distinct or tuple(row) not in seen:  # which have the bounds of their window
+                seen.add(tuple(row))
+                yield row
+
+    for frame in _decoded(reader(program), messages, outcome):
+        if frame.row is not None:
+            yield from results(pairs.add(frame.side, frame.row))
+        if (mark := tracker.advance(frame.input, frame.progress)) is not None:
+            yield from results(pairs.advance(mark))
+    outcome.late = pairs.late
+    yield from results(pairs.close() if end else iter(()))
+
+
+def evaluate_tables(program: Program, tables: Sequence[Messages], *, end: bool = True) -> Outcome:
+    """Run a query on the messages of each of its tables, in the order of FROM.
+
+    ``unparsable`` has the messages of the first table, then those of the next one.
+    """
+    if program.join is None:
+        return evaluate(program, tables[0], end=end)
+    frames, unparsable, count = list[tuple[str, bytes]](), list[tuple[int, str]](), 0
+    for number, (name, messages) in enumerate(zip(program.join.tables, map(list, tables), strict=True)):
+        sent = evaluate(input_of(program, COLUMNS, number), messages)
+        frames += ((f"{name}-all", each.encode()) for each in sent.messages)
+        unparsable += ((count + index, reason) for index, reason in sent.unparsable)
+        count += len(messages)
+    outcome = evaluate(rest_of(program, *([f"{name}-all"] for name in program.join.tables)), frames, end=end)
+    return replace(outcome, unparsable=unparsable)
+
+
 def _closed(
-    groups: Groups, timed: Iterable[_Timed], outcome: Outcome, end: bool
+    groups: Groups | Sessions, timed: Iterable[_Timed], outcome: Outcome, end: bool
 ) -> Iterator[tuple[int | None, list[Row]]]:
     """The rows of windows with the watermark that closed them; at the end without one."""
     for row, mark in timed:

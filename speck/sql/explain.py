@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from speck.sql import times
-from speck.sql.program import FRAME, TOPIC_POSITION, Expression, Merge, Program, Rank, Windows
+from speck.sql.program import FRAME, TOPIC_POSITION, Expression, Join, Merge, Program, Rank, Windows
 from speck.sql.types import WINDOW_COLUMNS, Column
 
 _INFIX: Mapping[str, str] = {
@@ -42,6 +42,9 @@ def by_operator(text: str) -> dict[str, str]:
 
 
 def _operators(program: Program) -> Iterator[tuple[str, str]]:
+    if program.join is not None:
+        yield from _joined(program, program.join)
+        return
     read = program.input
     names = [each.name for each in read.columns]
     decoded = [each for each, at in zip(read.columns, read.positions, strict=True) if at != TOPIC_POSITION]
@@ -63,6 +66,55 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
             yield "keep", shown(program.keep, behind)
         yield "columns", _named(program.output, program.select, behind)
     yield "encode", _messages(program.format, program.output)
+
+
+def _joined(program: Program, join: Join) -> Iterator[tuple[str, str]]:
+    """The operators of a join: those of each table by its name, and those behind it."""
+    if program.takes is not None:
+        yield "inputs", ", ".join(program.takes.inputs)
+    names = [*WINDOW_COLUMNS]
+    keys = []
+    for table, side in zip(join.tables, join.sides, strict=True):
+        for name, text in _side(side):
+            yield f"{table}: {name}", text
+        columns = [f"{table}.{text}" for text in rows_of(side)]
+        keys.append(columns[1 : join.keys + 1])
+        names += columns
+    equal = " AND ".join(f"{one} = {other}" for one, other in zip(*keys, strict=True))
+    yield "join", f"{equal}, {pairs(join)}"
+    yield "keep", shown(program.having, names)
+    distinct = "DISTINCT " if join.distinct else ""
+    yield "columns", f"{distinct}{_named(program.output, program.select, names)}"
+    yield "encode", _messages(program.format, program.output)
+
+
+def _side(side: Program) -> Iterator[tuple[str, str]]:
+    read = side.input
+    decoded = [each for each, at in zip(read.columns, read.positions, strict=True) if at != TOPIC_POSITION]
+    yield "decode", _messages(read.format, decoded)
+    yield "filter", shown(side.where, [each.name for each in read.columns])
+
+
+def rows_of(side: Program) -> list[str]:
+    """The columns of the rows of a table for a join, in words."""
+    names = [each.name for each in side.input.columns]
+    return [shown(each, names) for each in side.columns]
+
+
+def pairs(join: Join) -> str:
+    """The rows that a join takes together, in words."""
+    if join.bounds is None:
+        return f"in windows of {spans(join.windows)}"
+    low, high = (f"-{length(-each)}" if each < 0 else length(each) for each in join.bounds)
+    return f"{join.tables[1]} later than {join.tables[0]} by {low} to {high}"
+
+
+def spans(windows: Windows) -> str:
+    """The length of windows, and their slide if it is another one."""
+    if windows.session:
+        return f"sessions with a gap of {length(windows.size_ms)}"
+    slides = f" by {length(windows.slide_ms)}" if windows.slide_ms != windows.size_ms else ""
+    return f"{length(windows.size_ms)}{slides}"
 
 
 def _messages(format: str, columns: Sequence[Column]) -> str:
@@ -89,11 +141,10 @@ def _rank(rank: Rank, names: Sequence[str]) -> str:
 
 
 def _windows(windows: Windows, watermark: int, columns: Sequence[Expression], names: Sequence[str]) -> str:
-    slides = f" by {length(windows.slide_ms)}" if windows.slide_ms != windows.size_ms else ""
     behind = _names_behind(windows, columns, names)[len(WINDOW_COLUMNS) :]
     keys, totals = behind[: len(windows.keys)], behind[len(windows.keys) :]
     return (
-        f"{length(windows.size_ms)}{slides} of {shown(columns[0], names)}, "
+        f"{spans(windows)} of {shown(columns[0], names)}, "
         f"rows up to {length(watermark)} late; "
         f"by {', '.join(keys) or 'no key'}: {', '.join(totals) or 'no totals'}"
     )

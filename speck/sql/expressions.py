@@ -105,6 +105,10 @@ class Expressions:
             return found.bound
         return self.bind(node)
 
+    def operands(self, node: exp.Expression) -> list[Bound]:
+        """The operands of an equality, as of one type."""
+        return self._comparable(self.bind(node.this), self.bind(node.expression), "=", node)
+
     # --- names and values
 
     def _column(self, node: exp.Expression) -> Bound:
@@ -118,20 +122,20 @@ class Expressions:
         return found.bound
 
     def _visible(self, node: exp.Expression) -> Visible:
-        qualifier = node.args.get("table")
-        if qualifier is not None and qualifier.name.lower() != self.scope.qualifier:
-            right = (
-                f"expected {self.scope.qualifier!r}" if self.scope.qualifier else "expected the column alone"
-            )
-            raise Faulty(f"{qualifier.name!r} is no table here ({right})", node)
+        qualifier = table_of(node, self.scope)
         if isinstance(node.this, exp.Star):
             raise Faulty("* does not fit here (expected an expression)", node)
-        if (found := self.scope.find(node.name)) is None:
-            names = [each.name for each in self.scope.columns]
+        found = self.scope.named(node.name, qualifier)
+        if not found:
+            columns = [each for each in self.scope.columns if qualifier in (None, each.qualifier)]
+            names = list(dict.fromkeys(each.name for each in columns))
             near = get_close_matches(node.name, names, n=1)
             right = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
             raise Faulty(f"column {node.name!r} is not known ({right})", node)
-        return found
+        if len(found) > 1:
+            right = " or ".join(f"{each.qualifier}.{each.name}" for each in found)
+            raise Faulty(f"column {node.name!r} is in both tables (expected {right})", node)
+        return found[0]
 
     def _literal(self, node: exp.Expression) -> Bound:
         text = node.name
@@ -425,6 +429,18 @@ _HINTS = {
     "-": "; a timestamp takes INTERVAL 'n' SECOND, and EPOCH_MS(a) - EPOCH_MS(b) is the time between two",
     "||": "; CAST(x AS string) gives the text of x",
 }
+
+
+def table_of(node: exp.Expression, scope: Scope) -> str | None:
+    """The table that a name has before its point; ``None`` without one.  Raises :class:`Faulty`."""
+    given = node.args.get("table")
+    if given is None:
+        return None
+    name, known = str(given.name).lower(), scope.qualifiers
+    if name not in known:
+        right = " or ".join(map(repr, known)) or "the column alone"
+        raise Faulty(f"{given.name!r} is no table here (expected {right})", node)
+    return name
 
 
 def _flat(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:

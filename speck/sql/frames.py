@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from speck.sql import times
 from speck.sql.groups import added, begin
 from speck.sql.messages import UnparsableMessage, json_of, scalar
 from speck.sql.operators import Row, Value, compiled
-from speck.sql.program import Program, Takes, Windows
+from speck.sql.program import Join, Program, Takes, Windows
 from speck.sql.types import CUTS, Type
 
 VERSION = 1
@@ -27,11 +27,15 @@ _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame as the rest of a query takes it: ``row`` has the time, the keys, and a total for each merge."""
+    """A frame as the rest of a query takes it: ``row`` has the time, the keys, and a total for each merge.
+
+    ``side`` is the number of the table of a join.
+    """
 
     input: str
     progress: int
     row: Row | None
+    side: int = 0
 
 
 def text_of(cut: str | None, progress: int, row: Sequence[Value] = ()) -> str:
@@ -51,6 +55,8 @@ def _written(value: Value) -> Value:
 
 def reader(program: Program) -> Callable[[str, bytes], Frame]:
     """A function from a message's topic and content to a frame.  It raises :class:`UnparsableMessage`."""
+    if program.join is not None:
+        return _reader_of_sides(program.join)
     forms = _forms(program)
 
     def read(topic: str, content: bytes) -> Frame:
@@ -63,6 +69,20 @@ def reader(program: Program) -> Callable[[str, bytes], Frame]:
         if row is not None and row[0] is None:
             raise UnparsableMessage(_NO_FRAME)
         return Frame(topic.rpartition("/")[2], progress, row)
+
+    return read
+
+
+def _reader_of_sides(join: Join) -> Callable[[str, bytes], Frame]:
+    """A function that reads the frames of both tables, whose names are the begins of those of the inputs."""
+    readers = [reader(each) for each in join.sides]
+
+    def read(topic: str, content: bytes) -> Frame:
+        table = topic.rpartition("/")[2].partition("-")[0]
+        if table not in join.tables:
+            raise UnparsableMessage(_NO_FRAME)
+        side = join.tables.index(table)
+        return replace(readers[side](topic, content), side=side)
 
     return read
 

@@ -82,7 +82,7 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
 # Functions of arguments of one type, with a result of that type.
 SAME_TYPE = ("coalesce", "nullif", "greatest", "least")
 AGGREGATES = ("count", "sum", "min", "max", "avg")
-WINDOW_FUNCTIONS = ("tumble", "hop")
+WINDOW_FUNCTIONS = ("tumble", "hop", "session")
 
 # Casts that give a value for each value.
 CASTS: Mapping[tuple[Type, Type], str] = {
@@ -109,7 +109,6 @@ INSTEAD: Mapping[str, str] = {
     "current_date": "queries have no clock: use the event time of the rows",
     "random": "a query gives the same rows when messages are read again",
     "rand": "a query gives the same rows when messages are read again",
-    "session": "TUMBLE and HOP are offered",
     "concat": "use ||, and COALESCE for NULLs",
     "regexp_like": "use LIKE, or SPLIT_PART",
     "left": "use SUBSTRING(text, 1, n)",

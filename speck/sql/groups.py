@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from speck.sql.operators import Row, Value, wrapped
 from speck.sql.program import Merge, Windows
 
@@ -25,17 +27,12 @@ class Groups:
         time, key = row[0], tuple(row[1 : len(self._windows.keys) + 1])
         arguments = row[len(self._windows.keys) + 1 :]
         size = self._windows.size_ms
-        starts = [each for each in self._starts(time) if self.mark is None or each + size > self.mark]
+        starts = [each for each in self._windows.starts(time) if self.mark is None or each + size > self.mark]
         self.late += not starts
         for start in starts:
             values = self._open.setdefault(start, {}).setdefault(key, list(map(begin, self._windows.merges)))
             for index, (merge, value) in enumerate(zip(self._windows.merges, arguments, strict=True)):
                 values[index] = self._merge(merge, values[index], value)
-
-    def _starts(self, time: int) -> list[int]:
-        slide = self._windows.slide_ms
-        last = time // slide * slide
-        return [last - offset for offset in range(0, self._windows.size_ms, slide)]
 
     def advance(self, mark: int) -> list[Row]:
         """Move the watermark; returns the rows of the windows that it closes, in order."""
@@ -52,6 +49,71 @@ class Groups:
         end = start + self._windows.size_ms
         ordered = sorted(groups.items(), key=lambda each: [(one is not None, one) for one in each[0]])
         return [[start, end, *key, *values] for key, values in ordered]
+
+
+@dataclass
+class _Session:
+    """A session of one key: its first time, its end, and the totals."""
+
+    start: int
+    end: int
+    values: list[Value]
+
+
+class Sessions:
+    """The open sessions of an aggregation by key; otherwise as :class:`Groups`."""
+
+    def __init__(self, windows: Windows, *, totals: bool = False) -> None:
+        self._windows = windows
+        self._merge = joined if totals else added
+        self._open: dict[tuple[Value, ...], list[_Session]] = {}
+        self.mark: int | None = None
+        self.late = 0
+
+    def add(self, row: Row) -> None:
+        """Add a row: its time, the keys, then a value of each aggregate function."""
+        time, key = row[0], tuple(row[1 : len(self._windows.keys) + 1])
+        found = _Session(time, time + self._windows.size_ms, list(map(begin, self._windows.merges)))
+        if self.mark is not None and found.end <= self.mark:
+            self.late += 1
+            return
+        merges, arguments = self._windows.merges, row[len(self._windows.keys) + 1 :]
+        found.values = [
+            self._merge(merge, total, value)
+            for merge, total, value in zip(merges, found.values, arguments, strict=True)
+        ]
+        others = []
+        for each in self._open.get(key, []):
+            if each.start < found.end and found.start < each.end:
+                values = map(joined, merges, each.values, found.values)
+                found = _Session(min(each.start, found.start), max(each.end, found.end), list(values))
+            else:
+                others.append(each)
+        self._open[key] = [*others, found]
+
+    def advance(self, mark: int) -> list[Row]:
+        """Move the watermark; returns the rows of the sessions that it closes, in order."""
+        self.mark = mark if self.mark is None else max(self.mark, mark)
+        return self._taken(self.mark)
+
+    def close(self) -> list[Row]:
+        """The rows of the sessions that are still open."""
+        return self._taken(None)
+
+    def _taken(self, mark: int | None) -> list[Row]:
+        taken = list[Row]()
+        for key, sessions in list(self._open.items()):
+            ended = [each for each in sessions if mark is None or each.end <= mark]
+            taken += ([each.start, each.end, *key, *each.values] for each in ended)
+            self._open[key] = [each for each in sessions if each not in ended]
+            if not self._open[key]:
+                del self._open[key]
+        return sorted(taken, key=lambda row: [(one is not None, one) for one in (row[1], *row)])
+
+
+def groups_of(windows: Windows, *, totals: bool = False) -> Groups | Sessions:
+    """The windows of an aggregation, without rows."""
+    return Sessions(windows, totals=totals) if windows.session else Groups(windows, totals=totals)
 
 
 def begin(merge: Merge) -> Value:

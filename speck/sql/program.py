@@ -17,6 +17,7 @@ from speck.sql.types import Column, Type, Unit
 
 VERSION = 1
 PART_VERSION = 2  # of a query in parts or with ranks, of which an older connector would miss some
+LATEST_VERSION = 3  # of a query with a join or with sessions
 FRAME = "frame"  # the format of the messages between the parts of a query
 Expression = tuple[Any, ...]
 
@@ -51,13 +52,21 @@ class Windows:
     """An aggregation in windows of event time.
 
     The rows before it are the time, then ``keys`` key columns, then an argument for each of ``merges``.  Rows
-    behind it are start and end of the window, the keys and the results of the merges.
+    behind it are start and end of the window, the keys and the results of the merges.  The windows of a
+    ``session`` are those of the rows of a key that are less than ``size_ms`` apart, from the first row to as
+    long behind the last one; ``slide_ms`` is then the step of the progress.
     """
 
     size_ms: int
     slide_ms: int
     keys: tuple[Type, ...]
     merges: tuple[Merge, ...]
+    session: bool = False
+
+    def starts(self, time: int) -> list[int]:
+        """The starts of the windows of a time, the latest first."""
+        last = time // self.slide_ms * self.slide_ms
+        return [last - offset for offset in range(0, self.size_ms, self.slide_ms)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +108,36 @@ class Takes:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """A join of the rows of two ``tables``, which the programs of its ``sides`` give.
+
+    The rows of a side are the time, ``keys`` columns that have to be equal, and other columns.  Those of one
+    window are joined; with ``bounds`` those whose times differ by so many ms, the second less the first one.
+    Rows behind it are start and end of the window, or twice the later time, then the rows of both sides.
+    ``distinct``: of equal results in a window there is one.
+    """
+
+    tables: tuple[str, str]
+    sides: tuple[Program, Program]
+    keys: int
+    bounds: tuple[int, int] | None
+    distinct: bool
+
+    @property
+    def windows(self) -> Windows:
+        """The windows; with ``bounds`` the steps of the progress."""
+        found = self.sides[0].windows
+        assert found is not None  # noqa: S101 - for the type checker
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A query: rows of ``input`` that fulfil ``where``, the ``columns`` of them, then perhaps ``windows``.
 
     Behind windows, ``having`` and ``select`` are over their rows; without them ``columns`` are the result.
     ``rank`` adds a column to the rows that fulfil ``having``, and ``keep`` is the condition behind it.
+    A query with a ``join`` has two inputs, those of its sides, and ``having`` and ``select`` over their rows.
     A part of a query has ``sends`` or ``takes`` (:mod:`speck.sql.cuts`).
     """
 
@@ -119,6 +153,12 @@ class Program:
     takes: Takes | None = None
     rank: Rank | None = None
     keep: Expression | None = None
+    join: Join | None = None
+
+    @property
+    def stateful(self) -> bool:
+        """True for a query with windows or with a join."""
+        return self.windows is not None or self.join is not None
 
     @property
     def is_part(self) -> bool:
@@ -131,13 +171,16 @@ class Program:
 
     def to_dict(self) -> dict[str, Any]:
         """The program as plain data."""
-        windows = None if self.windows is None else dataclasses.asdict(self.windows)
+        windows = None if self.windows is None else _windows_dict(self.windows)
+        latest = self.join is not None or (self.windows is not None and self.windows.session)
         later: dict[str, Any] = {
             name: dataclasses.asdict(part) for name in _LATER if (part := getattr(self, name))
         }
         later |= {} if self.rank is None else {"keep": self.keep}
+        if self.join is not None:
+            later["join"] = _join(self.join)
         return later | {
-            "version": PART_VERSION if later else VERSION,
+            "version": LATEST_VERSION if latest else PART_VERSION if later else VERSION,
             "input": {
                 "format": self.input.format,
                 "columns": [
@@ -158,9 +201,12 @@ class Program:
     @classmethod
     def from_json(cls, text: str) -> Program:
         """The inverse of :meth:`to_json`.  Raises :class:`ValueError` for one of a later version."""
-        data = json.loads(text)
-        if data["version"] not in (VERSION, PART_VERSION):
-            raise ValueError(f"the query has version {data['version']} (expected at most {PART_VERSION})")
+        return cls._of_dict(json.loads(text))
+
+    @classmethod
+    def _of_dict(cls, data: Mapping[str, Any]) -> Program:
+        if data["version"] not in (VERSION, PART_VERSION, LATEST_VERSION):
+            raise ValueError(f"the query has version {data['version']} (expected at most {LATEST_VERSION})")
         read, windows = data["input"], data["windows"]
         sends, takes, rank = (data.get(each) for each in _LATER)
         return cls(
@@ -181,7 +227,25 @@ class Program:
             takes=None if takes is None else Takes(**{name: tuple(each) for name, each in takes.items()}),
             rank=None if rank is None else Rank(**{name: _expression(each) for name, each in rank.items()}),
             keep=_expression(data.get("keep")),
+            join=_join_of(data["join"]) if "join" in data else None,
         )
+
+
+def _join(join: Join) -> dict[str, Any]:
+    fields = {each.name: getattr(join, each.name) for each in dataclasses.fields(join)}
+    return fields | {"sides": [each.to_dict() for each in join.sides]}
+
+
+def _join_of(data: Mapping[str, Any]) -> Join:
+    bounds = data["bounds"]
+    left, right = map(Program._of_dict, data["sides"])
+    return Join(
+        (data["tables"][0], data["tables"][1]),
+        (left, right),
+        data["keys"],
+        None if bounds is None else (bounds[0], bounds[1]),
+        data["distinct"],
+    )
 
 
 _LATER = ("sends", "takes", "rank")  # in the form of a query that has them
@@ -195,9 +259,18 @@ def _column_of(data: Mapping[str, Any]) -> Column:
     return Column(data["name"], Type(data["type"]), data["null"], Unit(data["unit"]))
 
 
+def _windows_dict(windows: Windows) -> dict[str, Any]:
+    """The windows as plain data, without what those of before had not."""
+    found = dataclasses.asdict(windows)
+    if not windows.session:
+        del found["session"]
+    return found
+
+
 def _windows(data: Mapping[str, Any]) -> Windows:
     merges = tuple(Merge(each["kind"], Type(each["type"])) for each in data["merges"])
-    return Windows(data["size_ms"], data["slide_ms"], tuple(map(Type, data["keys"])), merges)
+    keys = tuple(map(Type, data["keys"]))
+    return Windows(data["size_ms"], data["slide_ms"], keys, merges, data.get("session", False))
 
 
 def _expression(data: Any) -> Any:

@@ -22,23 +22,39 @@ class Faulty(Exception):
 
 @dataclass(frozen=True)
 class Visible:
-    """A column that expressions may name; a ``hidden`` one is no part of ``*``."""
+    """A column that expressions may name; a ``hidden`` one is no part of ``*``.
+
+    ``qualifier`` is the name before the point in ``name.column``.
+    """
 
     name: str
     bound: Bound
     hidden: bool = False
+    qualifier: str = ""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns of a FROM, and the name before the point in ``name.column``."""
+    """The columns of a FROM."""
 
     columns: tuple[Visible, ...]
-    qualifier: str
+
+    @property
+    def qualifiers(self) -> tuple[str, ...]:
+        """The names before the point in ``name.column``."""
+        return tuple(dict.fromkeys(each.qualifier for each in self.columns if each.qualifier))
 
     def find(self, name: str) -> Visible | None:
-        """The column of a name, without regard to case."""
-        return next((each for each in self.columns if each.name.lower() == name.lower()), None)
+        """The first column of a name, without regard to case."""
+        return next(iter(self.named(name)), None)
+
+    def named(self, name: str, qualifier: str | None = None) -> list[Visible]:
+        """The columns of a name, without regard to case; with a qualifier those of one table."""
+        return [
+            each
+            for each in self.columns
+            if each.name.lower() == name.lower() and qualifier in (None, each.qualifier)
+        ]
 
 
 @dataclass(frozen=True)

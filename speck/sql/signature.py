@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from speck.sql.explain import length, shown
-from speck.sql.program import Program
+from speck.sql.explain import length, pairs, rows_of, shown, spans
+from speck.sql.program import Join, Program, Windows
 
 
 def state_faults(before: Program, after: Program) -> Iterator[str]:
@@ -14,14 +14,16 @@ def state_faults(before: Program, after: Program) -> Iterator[str]:
     Engines do not find them all: with another length of windows, Flink and Spark restore the state and give
     wrong counts.  A change of conditions, formats, or of columns behind the aggregation keeps the state.
     """
+    if before.join is not None or after.join is not None:
+        yield from _join_faults(before.join, after.join)
+        return
     old, new = before.windows, after.windows
     if old is None or new is None:
         if old is not new:
             yield f"the query {'gets' if old is None else 'loses'} its windows"
         return
-    if (old.size_ms, old.slide_ms) != (new.size_ms, new.slide_ms):
-        spans = [f"{length(each.size_ms)} by {length(each.slide_ms)}" for each in (old, new)]
-        yield f"the windows change from {spans[0]} to {spans[1]}"
+    if (old.size_ms, old.slide_ms, old.session) != (new.size_ms, new.slide_ms, new.session):
+        yield f"the windows change from {_lengths(old)} to {_lengths(new)}"
     keys = [_keys(each) for each in (before, after)]
     if keys[0] != keys[1]:
         yield f"the keys change from ({', '.join(keys[0])}) to ({', '.join(keys[1])})"
@@ -32,8 +34,38 @@ def state_faults(before: Program, after: Program) -> Iterator[str]:
         yield f"the totals change from ({', '.join(totals[0])}) to ({', '.join(totals[1])})"
 
 
+def _lengths(windows: Windows) -> str:
+    slide = f" by {length(windows.slide_ms)}"
+    return spans(windows) if windows.session else f"{length(windows.size_ms)}{slide}"
+
+
+def _join_faults(old: Join | None, new: Join | None) -> Iterator[str]:
+    """The changes of a join; its state are the rows of both tables, as texts."""
+    if old is None or new is None:
+        yield f"the query {'gets' if old is None else 'loses'} its join"
+        return
+    if old.tables != new.tables:
+        yield f"the join is of {' and '.join(new.tables)}, and was of {' and '.join(old.tables)}"
+        return
+    if (pairs(old), old.windows.slide_ms) != (pairs(new), new.windows.slide_ms):
+        yield f"the join changes from {pairs(old)} to {pairs(new)}"
+    for table, former, latter in zip(old.tables, old.sides, new.sides, strict=True):
+        rows = [_rows(each, join.keys) for each, join in ((former, old), (latter, new))]
+        if rows[0] != rows[1]:
+            yield f"the rows of table {table!r} change from {rows[0]} to {rows[1]}"
+
+
+def _rows(side: Program, keys: int) -> str:
+    windows = side.windows
+    types = windows.keys if windows is not None else ()
+    texts = [f"{text} {type}" for text, type in zip(rows_of(side)[1:], types, strict=True)]
+    return f"({', '.join(texts[:keys])}: {', '.join(texts[keys:])})"
+
+
 def mixes(before: Program, after: Program) -> bool:
     """True if open windows would have rows of two conditions or two inputs after an edit."""
+    if before.join is not None and after.join is not None:
+        return [*map(_inner, before.join.sides)] != [*map(_inner, after.join.sides)]
     return after.windows is not None and _inner(before) != _inner(after)
 
 

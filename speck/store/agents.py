@@ -14,7 +14,8 @@ class AgentRecord:
 
     ``sha256`` is that of its token, empty if it has none from a code.  Tokens whose hash is in ``revoked``
     are refused permanently.  ``entry`` is the site's entry of an inventory; ``None`` for a site of the
-    server's own inventory.
+    server's own inventory.  ``journal`` is the mark of what was read of the agent's journal, ``restarts`` the
+    number of its starts of jobs.
     """
 
     site: str
@@ -25,6 +26,8 @@ class AgentRecord:
     entry: Mapping[str, Any] | None = None
     joined: float = 0.0
     seen: float = 0.0
+    journal: str = ""
+    restarts: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The agent as plain data."""

@@ -44,6 +44,7 @@ from speck.core.job import Job, client_id
 from speck.core.lifecycle import AttemptPhase, RevisionState
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.start import LATEST
 from speck.store.records import (
     AttemptRecord,
     DeletedComposition,
@@ -221,7 +222,9 @@ def encode_job(record: JobRecord) -> bytes:
         "w": record.form,
         "r": int(record.renumbers),
         "a": record.state_source,
+        "u": record.unread,
         "fs": _state_data(record.rollback_state) if record.rollback_state else None,
+        "mi": [_session_data(each, record.name) for each in record.unmade_sessions],
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -246,6 +249,8 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         bool(data.get("r")),
         data.get("a", ""),
         _state(data.get("fs")),
+        data.get("u", ""),
+        tuple(_session(each, name) for each in data.get("mi", ())),
     )
 
 
@@ -295,14 +300,15 @@ def _state(data: list[str] | None) -> State | None:
 
 
 def _session_data(session: SessionRecord, job: str) -> list[str]:
-    """Broker, topic, and the session's name where it is not ``client_id(job)``."""
-    name = [] if session.name == client_id(job) else [_short_name(session.name, job)]
-    return [session.broker, session.topic, *name]
+    """Broker, topic, the name where it is not ``client_id(job)``, and a start that is not ``LATEST``."""
+    name = "" if session.name == client_id(job) else _short_name(session.name, job)
+    start = [] if session.start == LATEST else [session.start]
+    return [session.broker, session.topic, *([name] if name or start else []), *start]
 
 
 def _session(data: list[str], job: str) -> SessionRecord:
-    broker, topic, *name = data
-    return SessionRecord(broker, _session_name(name[0] if name else "", job), topic)
+    broker, topic, name, start = (*data, *("", LATEST)[len(data) - 2 :])
+    return SessionRecord(broker, _session_name(name, job), topic, start)
 
 
 def _short_name(name: str, job: str) -> str:

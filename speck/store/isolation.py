@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -23,7 +23,8 @@ class Isolation:
 
     _blocks: threading.RLock = field(default_factory=threading.RLock)
     _owner: int | None = None  # the thread of the block that is open
-    _pending: Counter[bytes] = field(default_factory=Counter)  # keys, by the number of their changes
+    # The number of changes on their way to disk: of each key, and of all keys under each of its parents.
+    _pending: Counter[bytes] = field(default_factory=Counter)
     _written: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
@@ -39,15 +40,16 @@ class Isolation:
     def announce(self, keys: Sequence[bytes]) -> None:
         """Note, inside a block, the keys that it has changed, until :meth:`complete`."""
         with self._written:
-            self._pending.update(keys)
+            self._pending.update(_with_parents(keys))
 
     def complete(self, keys: Sequence[bytes]) -> None:
         """Note that the changes of these keys are on disk, or have failed."""
+        ended = Counter(_with_parents(keys))
         with self._written:
-            self._pending.subtract(keys)
-            for key in keys:
-                if not self._pending[key]:
-                    del self._pending[key]
+            self._pending.subtract(ended)
+            for each in ended:
+                if not self._pending[each]:
+                    del self._pending[each]
             self._written.notify_all()
 
     def await_key(self, key: bytes) -> None:
@@ -56,9 +58,14 @@ class Isolation:
             self._await(lambda: key not in self._pending)
 
     def await_prefix(self, prefix: bytes) -> None:
-        """Inside a block, wait until no change of a key that begins with this is on its way to disk."""
+        """Inside a block, wait until no change of a key under this parent is on its way to disk.
+
+        ``prefix`` ends with a slash.  The time that this takes does not depend on the number of changes on
+        their way: an operation on many jobs has hundreds, and each of its writes asks.
+        """
+        assert prefix.endswith(b"/"), prefix  # noqa: S101 - only the parents of keys are counted
         if self._is_inside():
-            self._await(lambda: not any(key.startswith(prefix) for key in self._pending))
+            self._await(lambda: prefix not in self._pending)
 
     def _is_inside(self) -> bool:
         return self._owner == threading.get_ident()
@@ -66,3 +73,13 @@ class Isolation:
     def _await(self, is_written: Callable[[], bool]) -> None:
         with self._written:
             self._written.wait_for(is_written)
+
+
+def _with_parents(keys: Iterable[bytes]) -> Iterator[bytes]:
+    """Each key, and the parts of it that end with a slash, which are the prefixes of scans."""
+    for key in keys:
+        yield key
+        end = key.find(b"/") + 1
+        while end:
+            yield key[:end]
+            end = key.find(b"/", end) + 1

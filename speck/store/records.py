@@ -9,6 +9,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase, RevisionState
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.start import LATEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,15 @@ class DeletedComposition:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """A session that was made for a job at a broker, or may have been: the intent is stored first."""
+    """A session that was made for a job at a broker, or may have been: the intent is stored first.
+
+    ``start`` is that of the form of its job for which it was made; empty for one that is to be deleted.
+    """
 
     broker: str
     name: str
     topic: str
+    start: str = LATEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,9 @@ class JobRecord:
     a restore of the store, whose states may be older than what the job has written.  ``state_source`` is the
     id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
     ``rollback_state`` is the state of the form of ``rollback_revision``, until another form has started from
-    a state.
+    a state.  ``unread`` is the name of a session through which the job is to read again, and which no copy
+    has begun to read (empty: none).  ``unmade_sessions`` are those of ``sessions`` that no broker has
+    confirmed to have made yet.
     """
 
     name: str
@@ -118,6 +125,8 @@ class JobRecord:
     renumbers: bool = False
     state_source: str = ""
     rollback_state: State | None = None
+    unread: str = ""
+    unmade_sessions: tuple[SessionRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

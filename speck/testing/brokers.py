@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from speck.binder import Backlog, BrokerBinder, Capability, Feed, OwnedSession
+from speck.binder import Backlog, BrokerBinder, Capability, CountFrom, Feed, OwnedSession
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from speck.testing.wire_trouble import Trouble
 
@@ -46,6 +46,8 @@ CALLS: dict[str, Call] = {
     "send_control": lambda broker: broker.send_control(SESSION, b"{}", 60),
     "readers": lambda broker: broker.readers([SESSION]),
     "behind": lambda broker: broker.behind([SESSION]),
+    "begin_session": lambda broker: broker.begin_session(SESSION, "contract.in", "earliest"),
+    "count_from": lambda broker: broker.count_from("contract.in", "earliest"),
     "send_probe": lambda broker: broker.send_probe("speck/probe/contract"),
     "leave_client": lambda broker: broker.leave_client("speck-probe-contract"),
     "forget_client": lambda broker: broker.forget_client("speck-probe-contract"),
@@ -345,6 +347,16 @@ class BrokerContract(ABC):
         broker.ensure_session(SESSION, "contract.in")
         assert broker.behind([f"{SESSION}-other", SESSION]) == {SESSION: Backlog(0)}
         assert broker.session_exists(SESSION)
+
+    def test_a_session_that_begins_at_a_place_is_as_any_other(self, broker: BrokerBinder) -> None:
+        need_capability(broker, Capability.REPLAY)
+        for start in ("earliest", "2026-01-01T00:00:00Z"):
+            assert broker.count_from("contract.in", start) == CountFrom(0)
+            broker.begin_session(SESSION, "contract.in", start)
+            broker.begin_session(SESSION, "contract.in", start)
+            assert broker.waiting(SESSION) == 0
+            assert broker.session_exists(SESSION)
+            assert broker.count_from("contract.in", start, SESSION) == CountFrom(0)
 
     def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:
         broker.ensure_session(SESSION, "contract.in")

@@ -68,13 +68,14 @@ def _at(job: Job, site: str) -> Job:
 class Conditions:
     """The measured load, which a test changes; ``fresh`` (``None``: all) are the jobs with present figures.
 
-    ``factors`` multiply the measured cost of jobs.
+    ``ages`` are those of the figures of others, s; ``factors`` multiply the measured cost of jobs.
     """
 
     rate: float = 900.0
     cost: float = 30e-6
     bandwidth: dict[str, float] = field(default_factory=dict)  # bytes/s of edges, measured
     fresh: set[str] | None = None
+    ages: dict[str, float] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     pressed: set[str] = field(default_factory=set)
     speeds: dict[str, float] = field(default_factory=dict)  # that the coordinator counts with, measured
@@ -98,6 +99,7 @@ class Conditions:
             sites={},
             pressed=frozenset(self.pressed),
             fresh=frozenset(known if self.fresh is None else self.fresh & known.keys()),
+            ages={name: age for name, age in self.ages.items() if name in known},
         )
 
     def _job(self, name: str, rate: float, selectivity: float) -> JobProfile:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from speck.errors import OutcomeUnknown
 from speck.link.hello import Hello
+from speck.link.journal import JournalEntry, mark_of
 
 
 @dataclass
@@ -21,10 +23,23 @@ class Wires:
 
     there: dict[str, Present] = field(default_factory=dict)
     checks: int = 0
+    journals: dict[str, list[JournalEntry]] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
 
     def presence(self, site: str) -> Present | None:
         """The agent of a site that is connected now."""
         return self.there.get(site)
+
+    def journal(self, site: str) -> str:
+        """The mark of the journal of a site."""
+        found = self.journals.get(site)
+        return mark_of("j", found[-1].number) if found else ""
+
+    def read_journal(self, site: str, after: int, seconds: float) -> list[JournalEntry]:
+        """The entries after this one, unless the site is ``silent``."""
+        if site in self.silent:
+            raise OutcomeUnknown(f"the agent of site {site!r} has not answered")
+        return [each for each in self.journals[site] if each.number > after]
 
     def recheck(self) -> None:
         """Count the request."""

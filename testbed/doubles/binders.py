@@ -159,6 +159,8 @@ class BrokerState:
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     deleted: dict[str, int] = field(default_factory=dict)  # by session; messages that nobody has read
+    kept: dict[str, int] = field(default_factory=dict)  # by topic; messages for sessions that begin there
+    skipped: dict[str, int] = field(default_factory=dict)  # by session; messages that a start lies behind
     feeds: list[InMemoryFeed] = field(default_factory=list)
     controls: list[tuple[str, bytes]] = field(default_factory=list)  # session and message
     unread: set[str] = field(default_factory=set)  # sessions whose jobs never take them

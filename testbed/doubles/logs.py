@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speck.binder import Backlog, BrokerKind, Registry
+from speck.binder import Backlog, BrokerKind, CountFrom, Registry
 from speck.core.inventory import Inventory
 from testbed.doubles.binders import InMemoryBroker, World
 
@@ -19,6 +19,17 @@ class InMemoryLog(InMemoryBroker):
     def purge(self) -> None:
         with self._call("purge", ""):
             pass
+
+    def begin_session(self, session: str, topic: str, start: str) -> None:
+        with self._call("begin_session", session):
+            self._adopt(session)
+            if session not in self._state.sessions:
+                self._state.sessions[session] = topic
+                self._state.backlog[session] = self._state.kept.get(topic, 0)
+
+    def count_from(self, topic: str, start: str, session: str = "") -> CountFrom:
+        with self._call("count_from", topic):
+            return CountFrom(self._state.kept.get(topic, 0), self._state.skipped.get(session, 0))
 
     def behind(self, sessions: Sequence[str]) -> dict[str, Backlog]:
         with self._call("behind", ""):
@@ -36,4 +47,4 @@ def with_logs(kinds: Registry, world: World) -> Registry:
     def log(address: str, inventory: Inventory) -> InMemoryLog:
         return InMemoryLog(world, address)
 
-    return Registry(kinds.engines, (*kinds.brokers, BrokerKind("log", ("log",), log)))
+    return Registry(kinds.engines, (*kinds.brokers, BrokerKind("log", ("log",), log, replays=True)))

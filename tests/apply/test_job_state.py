@@ -24,6 +24,7 @@ from speck.apply.job_state import (
     OrphanAdopted,
     RevisionNoted,
     SessionEnsured,
+    SessionIntended,
     SessionsDetached,
     StateFound,
     StatesDiscarded,
@@ -128,6 +129,13 @@ def test_sessions_come_and_go() -> None:
     job = after(SessionEnsured(SESSION), SessionEnsured(OTHER), SessionEnsured(SESSION))
     assert job.record.sessions == (OTHER, SESSION)
     assert after(SessionsDetached((OTHER,)), job=job).record.sessions == (SESSION,)
+
+
+def test_a_session_is_unmade_until_its_broker_has_it() -> None:
+    job = after(SessionEnsured(SESSION), SessionIntended(OTHER))
+    assert (job.record.sessions, job.record.unmade_sessions) == ((SESSION, OTHER), (OTHER,))
+    assert after(SessionEnsured(OTHER), job=job).record.unmade_sessions == ()
+    assert after(SessionsDetached((OTHER,)), job=job).record == after(SessionEnsured(SESSION)).record
 
 
 def test_an_orphan_takes_the_place_of_all_attempts() -> None:

@@ -462,3 +462,21 @@ def test_a_session_that_its_broker_lost_is_filled_again_by_its_writers(begin: Be
     world.heal()
     assert carry_out(coordinator, composition(A)).state == "succeeded"
     assert state.refilled == ["in"]
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before the broker made it", "after"])
+def test_a_session_that_was_never_made_was_not_lost(begin: Begin, world: World, done: bool) -> None:
+    """Writers that were asked to send again would send messages of deployments that were deleted."""
+    coordinator = begin()
+    world.fail("ensure_session", SILENCE, times=None, after=done)
+    operation = carry_out(coordinator, composition(A))
+    stored = coordinator.store.operation(operation.id)
+    assert stored is not None
+    with coordinator.store.transaction() as transaction:
+        transaction.put_operation(operation.id, stored | {"state": "running"})
+    state = world.broker(BROKER)
+    assert bool(state.sessions) is done
+    assert resumed(begin()).state == "succeeded"
+    assert state.refilled == []
+    (record,) = begin().store.jobs()
+    assert record.unmade_sessions == ()

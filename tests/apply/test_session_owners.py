@@ -11,7 +11,7 @@ import pytest
 
 from speck.apply.foreign import ForeignJobs
 from speck.apply.operation import Operation
-from speck.apply.sessions import Sessions, session_for
+from speck.apply.sessions import Sessions, _NamesOfOthers, session_for
 from speck.coordinator import Coordinator
 from speck.core.job import Job, client_id, session_name
 from speck.store import JobRecord, SessionRecord
@@ -99,6 +99,19 @@ def test_a_session_of_before_is_kept_by_name() -> None:
 
 
 # --- two jobs of one store
+
+
+def test_the_names_of_other_jobs_sessions_are_not_listed_for_each_job() -> None:
+    """A change of a hundred jobs among a hundred thousand looks up a hundred names."""
+
+    class Unlisted(dict[tuple[str, str], set[str]]):
+        def __iter__(self) -> Iterator[tuple[str, str]]:
+            raise AssertionError("all sessions were looked at")
+
+        items = values = __iter__  # type: ignore[assignment]
+
+    names = _NamesOfOthers(Unlisted({("b", "x"): {"a"}, ("b", "y"): {"a", "c"}, ("d", "z"): {"c"}}), "b", "a")
+    assert [each in names for each in ("x", "y", "z")] == [False, True, False]
 
 
 def test_a_later_session_of_one_job_is_not_that_of_another(stores: Versions, world: World) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import cloudpickle
 
 from tests.support.properties import tries
 
@@ -20,7 +22,9 @@ from jars_and_apps.geofencing.fences import (  # noqa: E402
     BEFORE_ALL,
     LARGEST_FENCE,
     Index,
+    Message,
     Position,
+    Progress,
     Table,
     Unfit,
     Version,
@@ -33,6 +37,7 @@ from jars_and_apps.geofencing.fences import (  # noqa: E402
     located,
     position_of,
 )
+from jars_and_apps.geofencing.visits import Tracker  # noqa: E402
 
 RECEIVED = instant("2026-11-01T00:00:00Z")
 SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
@@ -145,7 +150,7 @@ def test_an_id_that_is_too_long_is_rejected() -> None:
 def test_any_bytes_have_an_answer(value: bytes) -> None:
     json.loads(compact(admit(value)))
     located(
-        Index(Table()), BEFORE_ALL, [("geo/positions", value, RECEIVED), ("geo/fences", value, 0)], "A", 0
+        Index(Table()), Progress(), [("geo/positions", value, RECEIVED), ("geo/fences", value, 0)], "A", 0
     )
 
 
@@ -187,9 +192,9 @@ def test_a_bad_position_is_rejected_with_its_reason(value: bytes, reason: str) -
     with pytest.raises(Unfit) as error:
         position_of(value, RECEIVED)
     assert reason in str(error.value)
-    _, newest, messages = located(Index(Table()), BEFORE_ALL, [("geo/positions", value, RECEIVED)], "A", 0)
+    _, progress, messages = located(Index(Table()), Progress(), [("geo/positions", value, RECEIVED)], "A", 0)
     (event,) = map(json.loads, messages[0].split("\n")[1:])
-    assert (event["event"], event["site"], newest) == ("rejected", "A", BEFORE_ALL)
+    assert (event["event"], event["site"], progress) == ("rejected", "A", Progress())
     assert reason in event["reason"]
 
 
@@ -269,16 +274,16 @@ def test_a_late_version_holds_after_the_newest_position_and_is_reported() -> Non
     assert again.changed([version("f", 45), version("f", 10)], 80, 0) == (again, [])
 
 
-def test_a_late_position_is_reported_and_not_located() -> None:
-    def line(time: int) -> bytes:
-        return feature(point(0.5, 0.5), "m", time=iso(time))
+def at(*times: int) -> list[Message]:
+    """A message with positions of a mover at some times."""
+    lines = [feature(point(0.5, 0.5), "m", time=iso(time)) for time in times]
+    return [("geo/positions", b"\n".join(lines), RECEIVED)]
 
-    index, newest, _ = located(
-        Index(Table()), BEFORE_ALL, [("geo/positions", line(20_000), RECEIVED)], "A", 5000
-    )
-    assert newest == 20_000
-    batch = [("geo/positions", line(14_999) + b"\n" + line(15_000), RECEIVED)]
-    _, _, (message,) = located(index, newest, batch, "A", 5000)
+
+def test_a_late_position_is_reported_and_not_located() -> None:
+    index, progress, _ = located(Index(Table()), Progress(lateness=5000), at(20_000), "A", 5000)
+    assert progress == Progress(20_000, 14_999, 5000)
+    _, _, (message,) = located(index, progress, at(14_999, 15_000), "A", 5000)
     head, *lines = map(json.loads, message.split("\n"))
     assert head == {"reached": iso(14_999), "site": "A"}
     assert [(each["time"], each.get("event")) for each in lines] == [
@@ -287,12 +292,46 @@ def test_a_late_position_is_reported_and_not_located() -> None:
     ]
 
 
+@pytest.mark.parametrize("changed", [0, 2000, 60_000])
+def test_a_batch_that_runs_again_with_another_lateness_gives_the_same_messages(changed: int) -> None:
+    index, before, _ = located(Index(Table()), Progress(lateness=5000), at(20_000), "A", 5000)
+    batch = at(14_999, 15_000, 18_500, 30_000)
+    _, _, ran = located(index, before, batch, "A", 5000)
+    _, after, again = located(index, before, batch, "A", changed)
+    assert again == ran
+    # The next one has the new lateness, and takes nothing of what was promised.
+    _, last, messages = located(index, after, at(24_999, 25_000, 40_000), "A", changed)
+    head, *lines = map(json.loads, messages[0].split("\n"))
+    assert head == {"reached": iso(24_999), "site": "A"}
+    assert [each.get("event") for each in lines] == ["late", None, None]
+    assert last == Progress(40_000, max(24_999, 39_999 - changed), changed)
+
+
+def test_progress_is_kept_with_the_table() -> None:
+    table = Table([version("f", 10)], {"f": [10]}).dump()
+    newest, state = Progress(7, 5, 1000).dump(table)
+    assert Progress.load(newest, state, 9) == (Progress(7, 5, 1000), table)
+    # The state of earlier versions was the table alone.
+    assert Progress.load(20_000, table, 5000) == (Progress(20_000, 14_999, 5000), table)
+    assert Progress.load(BEFORE_ALL, table, 5000) == (Progress(lateness=5000), table)
+
+
 def test_a_fence_of_some_movers_is_none_of_others() -> None:
     fence = compact(admit(feature(polygon(SQUARE), movers=["bus-*", "taxi-1"], time=iso(0)))).encode()
     movers = ("bus-1", "taxi-1", "taxi-2", "BUS-1")
     lines = b"\n".join(feature(point(1, 1), mover, time=iso(5)) for mover in movers)
     batch = [("geo/fences", fence, RECEIVED), ("geo/positions", lines, RECEIVED)]
-    _, _, messages = located(Index(Table()), BEFORE_ALL, batch, "A", 0)
+    _, _, messages = located(Index(Table()), Progress(), batch, "A", 0)
     found = [json.loads(line) for line in messages[0].split("\n")[1:]]
     assert {each["mover"] for each in found if each["in"]} == {"bus-1", "taxi-1"}
     assert len(found) == 4
+
+
+@pytest.mark.parametrize("function", [admitted, located, Tracker.step])
+def test_the_functions_of_the_jobs_travel_by_value(function: Any) -> None:
+    module = sys.modules[function.__module__]
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    try:
+        assert callable(cloudpickle.loads(cloudpickle.dumps(function)))  # type: ignore[no-untyped-call]
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]

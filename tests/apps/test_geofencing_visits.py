@@ -19,8 +19,8 @@ pytest.importorskip("shapely", reason="needs the extra `fences`")
 
 from jars_and_apps.geofencing import feeder, generate, real
 from jars_and_apps.geofencing.fences import (
-    BEFORE_ALL,
     Index,
+    Progress,
     Table,
     admitted,
     compact,
@@ -251,14 +251,21 @@ class Sites:
         return [json.loads(compact(event)) for event in found]
 
     def _located(self, site: str, queue: list[tuple[str, bytes, int]]) -> list[str]:
-        index, newest, found, at = Index(Table()), BEFORE_ALL, [], 0
+        index, progress, found, at = Index(Table()), Progress(lateness=10_000), list[str](), 0
         while at < len(queue):
             size = self._chance.choice((1, 2, 5, self._largest))
             batch = queue[at : at + size]
             self._chance.shuffle(batch)
             if self._chance.random() < 0.1:
                 index = Index(Table.load(index.table.dump()))
-            index, newest, messages = located(index, newest, batch, site, 10_000)
+            before, lateness = (index, progress), self._chance.choice((10_000, 10_000, 3_000, 20_000))
+            index, progress, messages = located(*before, batch, site, 10_000)
+            if self._chance.random() < 0.1:  # an update with another lateness, before the state was kept
+                messages_before, (index, progress, messages) = (
+                    messages,
+                    located(*before, batch, site, lateness),
+                )
+                assert messages == messages_before
             assert [m.split("\n")[0] for m in messages] == sorted(m.split("\n")[0] for m in messages)
             found += messages
             at += size

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -107,26 +108,37 @@ class Bench:
         return {name: site.name for name, site in found.items() if site is not None}
 
 
-@pytest.fixture(scope="module", name="bench")
-def bench_fixture(flink_server: FlinkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    directory = tmp_path_factory.mktemp("nexmark")
-    names = {"A": "127.0.0.1", "B": "localhost", "D": "[::ffff:127.0.0.1]"}  # to SpecK three clusters
-    with ExitStack() as running:
+# To SpecK three clusters, in one of which each program of an edge or the cloud runs.
+HOSTS = {"A": "127.0.0.1", "B": "localhost", "D": "[::ffff:127.0.0.1]"}
+
+
+@contextmanager
+def running(directory: Path, flink: FlinkServer, **others: str) -> Iterator[Bench]:
+    """A server for the three sites; ``others`` are addresses of engines at further sites with their brokers.
+
+    The name of an engine is the begin of those of its sites.
+    """
+    with ExitStack() as stack:
         brokers = {
-            site: running.enter_context(MosquittoServer(directory / site, "max_queued_messages 0"))
-            for site in names
+            site: stack.enter_context(MosquittoServer(directory / site, "max_queued_messages 0"))
+            for site in HOSTS
         }
+        engines = {site: flink.address.replace("127.0.0.1", host) for site, host in HOSTS.items()}
+        engines |= {f"{name}{site}": address for name, address in others.items() for site in HOSTS}
         inventory = Inventory(
-            {
-                site: one_site(site, flink_server.address.replace("127.0.0.1", host), brokers[site].address)
-                for site, host in names.items()
-            }
+            {site: one_site(site, address, brokers[site[-1]].address) for site, address in engines.items()}
         )
-        store = running.enter_context(Store(directory / "store"))
+        store = stack.enter_context(Store(directory / "store"))
         services = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0))
         services.coordinator.start()
-        running.callback(services.coordinator.close)
+        stack.callback(services.coordinator.close)
         yield Bench(inventory, brokers, services)
+
+
+@pytest.fixture(scope="module", name="bench")
+def bench_fixture(flink_server: FlinkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with running(tmp_path_factory.mktemp("nexmark"), flink_server) as bench:
+        yield bench
 
 
 def one_job(queries: Sequence[str]) -> str:

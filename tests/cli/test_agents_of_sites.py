@@ -13,6 +13,8 @@ import requests
 import speck as package
 from speck.core.inventory import Inventory
 from speck.link.code import JoinCode
+from speck.link.frames import PROTOCOL
+from speck.link.hello import JoinRequest
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.benches.examples import one_site
 from testbed.doubles.agents import Wires
@@ -77,6 +79,32 @@ def test_a_revocation_names_the_logins(speck: Speck, wires: Wires, rest: RestSer
     assert wires.checks == 1
 
 
+def test_a_site_that_joined_is_removed_when_no_job_uses_it(
+    speck: Speck, wires: Wires, rest: RestServer
+) -> None:
+    entry = {"spe_address": "sc://e9:15002", "broker_address": "tcp://b9:1883"}
+    code = speck("sites", "add", "street").out.strip()
+    asked = JoinRequest(protocol=PROTOCOL, version="1", code=code, machine="m1", entry=entry)
+    rest.services.agents.enrolment.join(asked)
+    jobs = yaml_of("a t0 t1").replace(ENGINE, "sc://e9:15002")
+    rest.client.apply(jobs.encode(), "demo", wait=30)
+    done = speck("sites", "remove", "street")
+    assert done.code == 1
+    assert "site 'street' is used by a (expected no job there" in " ".join(done.err.split())
+    assert "street" in speck("sites").out
+    rest.client.delete_composition("demo", wait=30)
+    done = speck("sites", "remove", "street")
+    assert done.code == 0, done.err
+    assert "site street is removed" in done.out
+    assert wires.checks == 1
+    assert "street" not in speck("sites").out
+    again = speck("sites", "remove", "street")
+    assert again.code == 1
+    assert "there is no site 'street' that joined" in " ".join(again.err.split())
+    done = speck("sites", "remove", "A")
+    assert "site 'A' is in the server's own inventory" in " ".join(done.err.split())
+
+
 def test_sites_show_their_agents(speck: Speck, wires: Wires) -> None:
     shown = speck("sites").out
     assert "AGENT" in shown
@@ -108,6 +136,6 @@ def test_a_reader_makes_no_codes(tmp_path: Path) -> None:
     with rest_server(tmp_path, INVENTORY, tokens) as rest:
         rest.services.agents.connections = Wires()
         headers = {"Authorization": "Bearer " + "r" * 40}
-        for method in ("POST", "DELETE"):
-            answer = requests.request(method, f"{rest.url}/sites/A/agent", headers=headers, timeout=30)
+        for method, path in (("POST", "A/agent"), ("DELETE", "A/agent"), ("DELETE", "A")):
+            answer = requests.request(method, f"{rest.url}/sites/{path}", headers=headers, timeout=30)
             assert answer.status_code == 403

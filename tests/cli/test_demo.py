@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,20 +18,31 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from speck.agent.attempt_files import AttemptFiles
+from speck.agent.run_state import Phase, accepted
+from speck.agent.site_file import SiteFile, write_site_file
 from speck.cli.demo import Counts, DemoOptions, adapted, fences, hot, run_demo
+from speck.cli.demo.alone import AloneDemo
 from speck.cli.demo.fences import FenceCounts, FencesView, counts_table
 from speck.cli.demo.hot import HotCounts, HotView, imbalance, loads_table
 from speck.cli.demo.view import View, statistics_table
 from speck.cli.local import demo
-from speck.errors import LocalError
+from speck.core.inventory import Secret
+from speck.core.runtime import Attempt, Handle
+from speck.errors import LocalError, SpeckError
+from speck.local import LocalSites
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches.decisions import STEP, STEPPED
+from testbed.benches.examples import job, one_site
 from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
 from tests.support.trials import trial
 
 JARS = list((ROOT / "binders" / "jars").glob("spark-mqtt*.jar"))
 TIMEOUT = 600
+LONE = SiteFile(
+    site=one_site("A", "http://a:1", "tcp://a:2"), coordinator="ws://127.0.0.1:1", token=Secret("file:/none")
+)
 
 needs_servers = pytest.mark.skipif(
     not (JARS and MOSQUITTO and shutil.which("java")), reason="needs Java, Mosquitto and the connector (make)"
@@ -149,6 +162,34 @@ def test_every_event_of_the_fences_is_right_while_jobs_move(tmp_path: Path) -> N
     assert found["missing"] == found["extra"] == found["twice"] == found["wrong"] == 0, printed
     assert found["actions"] == {"start": 0, "stop": 0, "update": 0, "move": 2, "keep": 12}
     assert found["jobs"] == 14
+    eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
+
+
+@needs_servers
+@trial("tests/promises/test_autonomy.py cuts the power of a site; all of it takes minutes of processor time")
+@pytest.mark.engine
+def test_the_counts_agree_when_a_site_loses_power_and_no_server_runs(tmp_path: Path) -> None:
+    output, printed = _demo(tmp_path / "demo", alone=True, as_json=True).communicate(timeout=TIMEOUT)
+    assert output, printed
+    found = json.loads(output)
+    assert found["sent"] == found["counted_locally"] == found["counted_globally"], printed
+    assert found["sent"]["readings"] > 0
+    assert found["jobs"] == 17
+    assert found["seconds"]["alone"] < 60, printed
+    assert "17 jobs run, in the attempts from before" in printed
+    eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
+
+
+@needs_servers
+@trial("tests/promises/test_mixed_brokers.py; all of it takes minutes of processor time")
+@pytest.mark.engine
+def test_the_counts_agree_with_a_kafka_in_the_cloud(tmp_path: Path) -> None:
+    output, printed = _demo(tmp_path / "demo", kafka=True, as_json=True).communicate(timeout=TIMEOUT)
+    assert output, printed
+    counts = json.loads(output)
+    assert counts["sent"]["readings"] > 50_000, printed
+    assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"], printed
+    assert counts["actions"] == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
     eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
 
 
@@ -312,9 +353,10 @@ def test_the_demo_of_fences_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) 
 
 def test_options_that_do_not_fit_a_demo_are_refused() -> None:
     for options, fault in (
-        (["--hot", "--place"], "--mixed, --place, --adapt, --hot and --fences exclude each other"),
+        (["--hot", "--place"], "--mixed, --kafka, --place, --adapt, --hot, --fences and --alone exclude"),
         (["--hot", "--malformed", "0.1"], "--malformed cannot be combined with --hot"),
-        (["--fences", "--hot"], "--hot and --fences exclude each other"),
+        (["--fences", "--hot"], "--hot, --fences and --alone exclude each other"),
+        (["--alone", "--mixed"], "--hot, --fences and --alone exclude each other"),
         (["--fences", "--limit", "9"], "--limit cannot be combined with --fences"),
         (["--fences", "--malformed", "0.1"], "--malformed cannot be combined with --fences"),
     ):
@@ -329,6 +371,42 @@ def test_the_demo_of_adaptation_says_what_it_lacks(tmp_path: Path, monkeypatch: 
     file.write_text("OK,49,75,668,49,2014-08-18T00:10:00,3,1,158324\n")
     with pytest.raises(LocalError, match=r"no sites in a wide area network .* a network needs /dev/net/tun"):
         run_demo(DemoOptions(data=file, adapt=True))
+
+
+def test_the_progress_line_of_adaptation_says_what_the_loop_waits_for() -> None:
+    shown = adapted.AdaptedDemo.__new__(adapted.AdaptedDemo)
+    note = shown._noted("data flows")
+    assert note() == "data flows; the loop: no decision yet"
+    shown._latest = {"reason": "the rate of job 'clean-a1' is not of the last minute"}
+    assert note() == "data flows; the loop: the rate of job 'clean-a1' is not of the last minute"
+
+
+def test_the_jobs_that_run_again_alone_are_shown_once(tmp_path: Path) -> None:
+    console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))
+    with ExitStack() as cleanup:
+        demo = AloneDemo(DemoOptions(alone=True), tmp_path, View(console), cleanup)
+    demo._sites = LocalSites(tmp_path, ())
+    agent = tmp_path / "A" / "agent"
+    write_site_file(agent, LONE)
+    files = AttemptFiles(agent / "attempts")
+    records = [
+        accepted(job(name), Attempt(id=name * 32, job_name=name, number=1, session="s"), "http://a:1")
+        for name in "ab"
+    ]
+    running = [each.confirmed(Handle("http://a:1", each.attempt.job_name)) for each in records]
+    for each in running:
+        files.write(each)
+    restored: set[str] = set()
+    assert not demo._show_restored(restored, time.monotonic())
+    for done, each in ((False, running[0]), (False, running[0]), (True, running[1])):
+        files.write(each.to(Phase.GONE).next_run(None).confirmed(Handle("http://a:1", "again")))
+        assert demo._show_restored(restored, time.monotonic()) is done
+    with pytest.raises(SpeckError, match="the jobs of site A do not run 120 s after power was back"):
+        demo._show_restored(restored, time.monotonic() - 121)
+    text = console.export_text()
+    console.file.close()
+    assert text.count("job a runs again") == text.count("job b runs again") == 1
+    assert "(attempt 1, start 2)" in text
 
 
 def test_decisions_and_steps_are_shown_with_their_figures(tmp_path: Path) -> None:

@@ -194,6 +194,7 @@ def test_mistakes_are_named(speck: Speck, cloudy: str, arguments: tuple[str, ...
     assert error in said.err
 
 
+@pytest.mark.slow("computes a placement by each policy")
 def test_compare_has_a_row_for_each_policy(speck: Speck, cloudy: str) -> None:
     own, others = speck("policies").out.split("\n\n")
     heads = [text.splitlines()[0].split("  ")[0] for text in (own, others)]

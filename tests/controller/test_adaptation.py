@@ -57,6 +57,7 @@ def first_step(bench: Bench) -> None:
 # --- steps
 
 
+@pytest.mark.slow("hours of simulated load")
 def test_jobs_move_to_their_data_in_groups_and_then_stay(bench: Bench) -> None:
     bench.round(times=90)
     assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}
@@ -159,9 +160,9 @@ def test_never_moves_pinned_jobs_nor_fixed_ones(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"fresh": {"clean-a", "count-a", "clean-b"}}, "the rate of job 'count-b' is not of the last minute"),
+        ({"fresh": {"clean-a", "clean-b"}}, "the rate of job 'count-a', 'count-b' is not of the last minute"),
         ({"fresh": set()}, "is not of the last minute"),
-        ({"unknown": {"clean-a"}}, "the rate of job 'clean-a' is not of the last minute"),
+        ({"unknown": {"clean-a", "count-b"}}, "job 'clean-a', 'count-b' is not of the last minute"),
     ],
 )
 def test_never_acts_on_stale_figures(bench: Bench, change: dict[str, Any], reason: str) -> None:
@@ -171,6 +172,31 @@ def test_never_acts_on_stale_figures(bench: Bench, change: dict[str, Any], reaso
     bench.decide(10)
     assert bench.world.changes() == before
     assert reason in bench.reasons[-1]
+
+
+def test_a_group_moves_while_others_have_no_fresh_rate(bench: Bench) -> None:
+    bench.conditions.fresh, bench.conditions.ages = {"clean-a", "count-a", "clean-b"}, {"count-b": 100.0}
+    bench.round(times=60)
+    assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "D", "count-b": "D"}
+    assert bench.steps == ["kept"]
+    assert bench.reasons[-1] == "no placement is better; the rate of job 'count-b' is not of the last minute"
+    bench.conditions.fresh = None
+    bench.round(times=60)
+    assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}
+    assert bench.steps == ["kept", "kept"]
+
+
+@pytest.mark.parametrize(("age", "moves"), [(890.0, True), (910.0, False)])
+def test_a_last_rate_counts_for_a_quarter_of_an_hour(bench: Bench, age: float, moves: bool) -> None:
+    """The job of the other edge runs at A, so that its load counts there."""
+    jobs = dict(plant().jobs)
+    jobs["count-b"] = replace(jobs["count-b"], site="A", spe_address=engine_at("A"))
+    bench.apply(Composition(NAME, jobs, AUTO))
+    bench.conditions.fresh, bench.conditions.ages = {"clean-a", "count-a", "clean-b"}, {"count-b": age}
+    bench.decide(4)
+    assert (bench.where["clean-a"], bench.where["count-a"]) == (("A", "A") if moves else ("D", "D"))
+    if not moves:
+        assert "the load of A is not known: job 'count-b' has had no rate for 15 minutes" in bench.reasons[-1]
 
 
 def test_never_acts_on_assumed_links(tmp_path: Path) -> None:

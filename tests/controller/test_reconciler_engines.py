@@ -105,10 +105,16 @@ def test_flink_job_that_was_cancelled_and_its_cluster_that_was_restarted(
         return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
 
     def await_checkpoint(attempt: str) -> None:
+        """Await one that began after something was written: an earlier one may know nothing of it."""
+
         def completed() -> int:
             return int((bench.rest.checkpoints(attempt) or {}).get("counts", {}).get("completed", 0))
 
-        eventually(completed, lambda count: count > 0, PATIENCE)
+        written = len(counts())
+        eventually(counts, lambda lines: len(lines) > written, PATIENCE)
+        before = completed()
+        # The first of them may have begun before.
+        eventually(completed, lambda count: count > before + 1, PATIENCE)
 
     try:
         with looping(job, inventory, tmp_path, flink_jobs.parent) as services:
@@ -209,8 +215,12 @@ def test_spark_job_that_fails_on_a_message_and_is_refused_by_its_broker(
 
 def python_workers(server: SparkServer) -> list[psutil.Process]:
     """The Python processes below a server."""
-    below = psutil.Process(server.pid).children(recursive=True)
-    return [each for each in below if "pyspark" in " ".join(each.cmdline())]
+    found = []
+    for each in psutil.Process(server.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it ended since it was listed, or awaits its parent
+            if "pyspark" in " ".join(each.cmdline()):
+                found.append(each)
+    return found
 
 
 def test_sound_messages_outlive_killed_python_workers_and_a_poisonous_one_is_skipped(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from speck.errors import Conflict, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Joined, JoinRequest
+from speck.link.journal import JournalEntry
 from speck.server.agents import SiteTokens
 from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest
 from speck.store import Store
@@ -79,7 +80,7 @@ def kinds(store: Store) -> list[str]:
 
 def test_a_site_joins_by_its_code(enrolment: Enrolment, store: Store) -> None:
     told: list[str] = []
-    enrolment.on_joined.append(told.extend)
+    enrolment.on_changed.append(told.extend)
     found = joined(enrolment)
     assert enrolment.site_of(found.token.encode()) == "street"
     assert enrolment.inventory.sites["street"] == found.site
@@ -253,6 +254,56 @@ def test_a_revoked_token_is_refused_permanently(enrolment: Enrolment, store: Sto
         assert each.site_of(second.token.encode()) == "street"
 
 
+def test_a_site_that_joined_is_removed_and_may_join_again(
+    enrolment: Enrolment, store: Store, clock: Clock
+) -> None:
+    first, code = joined(enrolment), enrolment.invite("street").code
+    told: list[str] = []
+    enrolment.on_changed.append(told.extend)
+    enrolment.remove("street", "anna")
+    assert set(told) == {"sc://street:15002", "tcp://street:1883"}
+    for each in (enrolment, enrolment_on(store, clock)):
+        assert each.inventory.sites.keys() == INVENTORY.sites.keys()
+        assert each.inventory.site_of_engine("sc://street:15002") is None
+        assert each.site_of(first.token.encode()) is None
+    with pytest.raises(InvalidInput, match=r"was revoked"):
+        enrolment.join(request(code, ENTRY))
+    (event,) = [each for each in store.events() if each.kind == EventKind.REMOVED]
+    assert (event.author, event.message) == ("anna", "site 'street' was removed from the inventory")
+    with pytest.raises(InvalidInput, match=r"give its servers: --engine and --broker"):
+        enrolment.join(request(enrolment.invite("street").code))  # nothing of it is known
+    again = joined(enrolment)
+    assert enrolment.site_of(again.token.encode()) == "street"
+    assert enrolment.site_of(first.token.encode()) is None
+
+
+def test_a_site_that_is_used_or_did_not_join_is_not_removed(store: Store, clock: Clock) -> None:
+    asked: list[set[str]] = []
+    jobs = [f"job-{number:02}" for number in range(12)]
+
+    def jobs_at(addresses: Collection[str]) -> list[str]:
+        asked.append(set(addresses))
+        return jobs
+
+    enrolment = enrolment_on(store, clock, jobs_at=jobs_at)
+    token = joined(enrolment).token
+    with pytest.raises(Conflict, match=r"'street' is used by job-00, .*job-09 and 2 more .expected no job"):
+        enrolment.remove("street")
+    assert asked == [{"sc://street:15002", "tcp://street:1883"}]
+    for site, kind, message in (
+        ("known", InvalidInput, "site 'known' is in the server's own inventory"),
+        ("far", NotFound, "there is no site 'far' that joined"),
+        ("stret", NotFound, "there is no site 'stret' that joined.*'street'"),
+    ):
+        with pytest.raises(kind, match=message):
+            enrolment.remove(site)
+    assert enrolment.site_of(token.encode()) == "street"
+    assert EventKind.REMOVED not in kinds(store)
+    jobs.clear()
+    enrolment.remove("street")
+    assert "street" not in enrolment.inventory.sites
+
+
 def test_a_token_of_the_file_is_revoked_as_well(store: Store, clock: Clock, tmp_path: Path) -> None:
     add_owner(tmp_path / "tokens", Owner("known", Role.READ, digest(b"of the file")))
     tokens = SiteTokens(TokenFile(tmp_path / "tokens"))
@@ -313,6 +364,7 @@ def test_an_agent_that_is_away_and_back_is_an_event(
         "version": "7",
         "machine": "m1",
         "revoked": False,
+        "restarts": 0,
     }
     wires.connect("known", clock.now)
     for _ in range(2):
@@ -341,6 +393,7 @@ def test_an_agent_that_never_came_is_no_event(agents: Agents, clock: Clock, stor
         "version": "",
         "machine": "",
         "revoked": False,
+        "restarts": 0,
     }
     assert agents.of_site("direct") is None
     assert agents.of_site("nowhere") is None
@@ -363,6 +416,37 @@ def test_the_last_contact_outlives_a_restart(
     clock.now += GRACE
     later.look()
     assert kinds(store) == [EventKind.AGENT_AWAY]
+
+
+def restarted(number: int, *, started: bool = True) -> JournalEntry:
+    return JournalEntry(
+        number=number, at=0.0, job="clean", attempt=3, started=started, text=f"start {number}"
+    )
+
+
+def test_starts_of_an_agent_become_events_once(
+    agents: Agents, wires: Wires, clock: Clock, store: Store
+) -> None:
+    wires.connect("known", clock.now)
+    wires.journals["known"] = [restarted(1), restarted(2, started=False)]
+    for _ in range(3):
+        agents.look()
+    assert sorted(kinds(store)) == [EventKind.NOT_RESTARTED, EventKind.RESTARTED]
+    where = "at site 'known', 1970-01-01 00:00:00Z by its clock"
+    message = f"job 'clean', attempt 3: was started again {where}: start 1"
+    assert message in [each.message for each in store.events()]
+    wires.journals["known"].append(restarted(3))
+    later = Agents(enrolment_on(store, clock), wires)
+    wires.silent.add("known")
+    later.look()
+    assert len(kinds(store)) == 2
+    wires.silent.clear()
+    for _ in range(2):
+        later.look()
+    assert kinds(store).count(EventKind.RESTARTED) == 2
+    found = later.of_site("known")
+    assert found is not None
+    assert found["restarts"] == 2
 
 
 def test_a_second_machine_is_an_event_once(agents: Agents, store: Store) -> None:

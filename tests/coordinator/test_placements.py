@@ -297,6 +297,7 @@ def test_wrong_names_are_refused_with_near_ones(bench: Bench, wishes: PlacementR
     assert fault in str(caught.value)
 
 
+@pytest.mark.slow("computes a placement by each policy")
 def test_all_policies_are_compared(bench: Bench) -> None:
     bench.all_in_cloud()
     rows = {each["policy"]: each for each in bench.advise(PlacementRequest(compare=True))["policies"]}

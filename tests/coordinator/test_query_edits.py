@@ -17,6 +17,14 @@ from testbed.benches.examples import job
 COLUMNS = {"time": "timestamp(ms) not null", "k": "string", "v": "bigint", "w": "bigint"}
 TABLES = {
     "t": Contract("in", "t", "json", tuple(column_of(*each) for each in COLUMNS.items()), "time", 1000),
+    "u": Contract(
+        "other",
+        "u",
+        "json",
+        (column_of("at", "timestamp not null"), column_of("k", "string"), column_of("x", "bigint")),
+        "at",
+        1000,
+    ),
     "counts": Contract(
         "counts", "counts", "json", (column_of("n", "bigint not null"), column_of("k", "string"))
     ),
@@ -153,6 +161,72 @@ def test_messages_that_wait_in_the_old_form_are_considered() -> None:
 
 def test_jobs_without_queries_are_not_looked_at() -> None:
     assert refused_queries({"a": job("a")}, {"a": Deployed(job("a"))}, [job("b", "out", "in")]) == []
+
+
+# --- joins and sessions
+
+JOIN = (
+    "SELECT t.v AS v, u.x AS x FROM t JOIN u ON t.k = u.k "
+    "AND u.at BETWEEN t.time AND t.time + INTERVAL '1' HOUR"
+)
+SESSIONS = COUNT.replace("TUMBLE", "SESSION")
+IN_WINDOWS = (
+    "SELECT a.v AS v, b.x AS x FROM TUMBLE(t, time, INTERVAL '10' SECOND) a JOIN "
+    "TUMBLE(u, at, INTERVAL '10' SECOND) b ON a.k = b.k AND a.window_start = b.window_start "
+    "AND a.window_end = b.window_end"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "part"),
+    [
+        (
+            JOIN,
+            JOIN.replace("'1' HOUR", "'2' HOUR"),
+            "the join changes from u later than t by 0 ms to 1 h to u ",
+        ),
+        (
+            JOIN,
+            JOIN.replace("t.v AS v", "t.w AS v"),
+            "the rows of table 't' change from (k string: v bigint) to ",
+        ),
+        (JOIN, JOIN.replace("t.k = u.k", "t.v = u.x"), "the rows of table 't' change"),
+        (JOIN, COUNT, "the query loses its join"),
+        (COUNT, JOIN, "the query gets its join"),
+        (IN_WINDOWS, JOIN, "the join changes from in windows of 10 s to u later than t by 0 ms to 1 h"),
+        (
+            IN_WINDOWS,
+            IN_WINDOWS.replace("'10'", "'20'"),
+            "the join changes from in windows of 10 s to in win",
+        ),
+        (COUNT, SESSIONS, "the windows change from 10 s by 10 s to sessions with a gap of 10 s"),
+        (
+            SESSIONS,
+            SESSIONS.replace("'10'", "'20'"),
+            "from sessions with a gap of 10 s to sessions with a gap",
+        ),
+    ],
+)
+def test_an_edit_that_the_state_of_a_join_does_not_outlive_is_refused(
+    before: str, after: str, part: str
+) -> None:
+    (message, *_) = faults(before, after)
+    assert part in message, message
+    assert faults(before, after, upgrade="stateless") == []
+
+
+@pytest.mark.parametrize(
+    ("after", "mixed"),
+    [
+        (f"{JOIN} AND t.v > 3", True),
+        (f"{JOIN} AND t.v > u.x", False),
+        (JOIN.replace("t.v AS v", "t.v + 1 AS v"), False),
+    ],
+)
+def test_an_edit_that_the_state_of_a_join_outlives_is_accepted(after: str, mixed: bool) -> None:
+    assert faults(JOIN, after) == []
+    notes = query_notes({"a": sql_job("a", after)}, {"a": Deployed(sql_job("a", JOIN))})
+    assert ("a" in notes) == mixed
 
 
 # --- parts of a query with a cut

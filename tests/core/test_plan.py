@@ -164,6 +164,7 @@ COSTS: dict[str, tuple[Any, str]] = {
     "restart": ("never", "keep"),
     "on_error": ("skip", "update"),
     "park_topic": ("parked", "update"),
+    "start": ("earliest", "update"),
     "retain": (True, "update"),
     "labels": ({"owner": "traffic"}, "keep"),
     "sites": (("A", "D"), "keep"),

@@ -23,6 +23,7 @@ from tests.key_split.pipeline import Pipeline
 from tests.key_split.test_protocol import SLIDE, START, Scenario, batches_of, pipeline_of, run, scenarios
 
 
+@pytest.mark.slow("thousands of messages")
 @fault_test
 @given(scenario=scenarios(), lost=st.sampled_from([0.02, 0.2]))
 def test_frames_that_are_lost(scenario: Scenario, lost: float) -> None:
@@ -46,6 +47,7 @@ def test_frames_that_are_lost(scenario: Scenario, lost: float) -> None:
     assert counted <= len(dropped)  # the last ones of a worker are not missed yet
 
 
+@pytest.mark.slow("thousands of messages")
 @fault_test
 @given(scenario=scenarios(), grows=st.booleans(), behind=st.booleans())
 def test_a_router_that_lost_its_state(scenario: Scenario, grows: bool, behind: bool) -> None:

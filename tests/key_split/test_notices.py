@@ -166,6 +166,7 @@ def test_results_are_wrong_without_each_kind_of_notice(mutant: Change) -> None:
     assert _is_right(partitioner, seed, unchanged, grows)
 
 
+@pytest.mark.slow("eight runs of a split")
 def test_a_combiner_that_is_not_told_which_windows_are_out() -> None:
     """The reducer drops what it makes of them, and with nothing left out there is nothing to drop."""
     late = Counter[Change]()

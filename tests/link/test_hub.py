@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -242,3 +243,24 @@ def test_a_site_whose_agent_is_away_is_unknown(link: LinkBench) -> None:
     assert status.state is JobState.UNKNOWN
     assert "agent of site 'A'" in status.message
     link.agent = link.start_agent()
+
+
+def test_a_look_from_before_the_answer_to_a_change_is_dropped(hub: Hub, url: str) -> None:
+    look = {"look": {"engine": ENGINE, "settled": ["1"]}}
+    with dial(url) as agent, ThreadPoolExecutor(1) as caller:
+        greet(agent)
+        await_that(lambda: hub.presence("A") is not None)
+        for method, stays in (("stop", False), ("statuses", True)):
+            agent.send(json.dumps(look))
+            await_that(lambda: hub.look("A", ENGINE) is not None)
+            called = caller.submit(hub.call, "A", {"m": method}, PATIENCE, ENGINE)
+            number = json.loads(agent.recv(PATIENCE))["c"]
+            agent.send(json.dumps(look))  # of a look that began before
+            agent.send(json.dumps({"c": number, "r": None}))
+            called.result()
+            assert (hub.look("A", ENGINE) is not None) is stays
+        agent.send(json.dumps({"look": {"engine": "sc://another:1"}}))
+        answered = caller.submit(hub.call, "A", {"m": "statuses"}, PATIENCE, ENGINE)
+        answer(agent, None)
+        answered.result()
+        assert hub.look("A", "sc://another:1") is None

@@ -234,6 +234,19 @@ def test_the_error_of_one_job_leaves_the_others(bench: Bench) -> None:
     assert bench.found(flink_job("b")).fresh
 
 
+def test_the_age_of_a_rate_that_is_no_longer_fresh(bench: Bench) -> None:
+    bench.apply(flink_job("a"), flink_job("b"))
+    assert bench.measures.inputs().ages == {}  # never measured
+    bench.measure()
+    assert bench.measures.inputs().ages == {}
+    bench.profiled.failures["a"] = OutcomeUnknown("no answer")
+    bench.measure(90)
+    found = bench.measures.inputs()
+    assert found.fresh == {"b"}
+    assert 60 < found.ages["a"] <= 150
+    assert found.ages.keys() == {"a"}
+
+
 def test_an_engine_that_cannot_be_asked(bench: Bench) -> None:
     bench.apply(flink_job("a"))
     bench.profiled.counts = lambda name, engine_id, now: 1 / 0  # type: ignore[assignment,return-value]

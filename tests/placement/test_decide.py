@@ -225,6 +225,22 @@ def test_a_break_in_a_row_begins_it_anew() -> None:
     assert isinstance(decide(memory, SEEN, NOW)[0], Step)
 
 
+def test_late_samples_of_its_jobs_do_not_end_a_row() -> None:
+    late = replace(SEEN, candidates=(), gain=0.0, undecidable=GOOD.jobs, awaited=GOOD.jobs, stale="no rate")
+    answer, memory = decide(READY, late, NOW)
+    assert answer == Hold("no placement is better; no rate")
+    assert memory.streak == READY.streak
+    assert isinstance(decide(memory, SEEN, NOW)[0], Step)
+    _, memory = decide(READY, replace(late, awaited=()), NOW)  # they have been missing for long
+    assert memory.streak is None
+
+
+def test_the_jobs_without_a_fresh_rate_are_named_beside_the_objection() -> None:
+    narrow = replace(SEEN, candidates=(replace(GOOD, refused="no room"),), undecidable={"x"}, stale="no rate")
+    answer, _ = decide(READY, narrow, NOW)
+    assert answer == Hold("no room; no rate", narrow.candidates[0])
+
+
 # --- advice
 
 
@@ -377,6 +393,16 @@ def test_a_step_is_not_judged_without_fresh_figures() -> None:
     assert "cannot be evaluated yet: no fresh figures" in memory.entries[-1].reason
 
 
+def test_a_step_is_judged_by_the_rates_of_its_own_jobs_and_those_beside_them() -> None:
+    memory = AdaptationState(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=REALISED, stale="no rate")
+    for jobs, windows in ((("other",), 1), (GOOD.jobs[:1], 0)):
+        answer, after = decide(memory, replace(seen, undecidable=jobs), NOW + 20)
+        assert after.pending is not None
+        assert after.pending.windows == windows
+    assert answer == Hold("the step cannot be evaluated yet: no rate")
+
+
 @pytest.mark.parametrize(("catch_up", "seconds"), [(0.0, 30.0), (40.0, 80.0), (1000.0, 300.0)])
 def test_a_step_settles_before_it_is_judged(catch_up: float, seconds: float) -> None:
     _, memory = judged(REALISED, windows=0, catch_up=catch_up)
@@ -459,6 +485,7 @@ def test_the_same_decisions_are_one_entry() -> None:
     assert (entry.repeated, entry.since, entry.at) == (10, NOW, NOW + 540)
 
 
+@pytest.mark.slow("thousands of decisions")
 def test_the_memory_stays_small() -> None:
     names = tuple(f"a-job-with-a-long-name-{number}" for number in range(6))
     memory = AdaptationState(revision=3)

@@ -45,6 +45,8 @@ jobs:
    job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.CountByKey}}
 """
 REWIRED = JOBS.replace("_topic: capitals", "_topic: elsewhere")
+SPARK_AGAIN = JOBS.replace("entry_class: upper", "entry_class: upper, start: earliest")
+BOTH_AGAIN = SPARK_AGAIN.replace("CountByKey", "CountByKey, start: earliest")
 OVER_MQTT = JOBS.replace("_broker: C", "_broker: A").replace(
     "site: C, source_topic: raw,", "site: C, source_broker: A, source_topic: raw, sink_broker: A,"
 )
@@ -94,10 +96,10 @@ def coordinator_on(
             coordinator.close()
 
 
-def counts(friend: MqttFriend) -> Counter[str]:
-    """The last count of each word: a count only grows."""
+def counts(friend: MqttFriend, since: int = 0) -> Counter[str]:
+    """The last count of each word, of the messages from number ``since`` on: a count only grows."""
     latest: Counter[str] = Counter()
-    for _, value in list(friend.received):
+    for _, value in list(friend.received)[since:]:
         word, _, count = value.rpartition(",")
         latest[word] = max(latest[word], int(count))
     return latest
@@ -112,10 +114,10 @@ class Deployment:
     friend: MqttFriend
     apply: Callable[[str], Operation]
 
-    def assert_counted(self, sent: Counter[str]) -> None:
+    def assert_counted(self, sent: Counter[str], since: int = 0) -> None:
         """Each word is counted as often as it was sent, no more and no less."""
-        eventually(lambda: counts(self.friend).total(), lambda total: total >= sent.total())
-        assert counts(self.friend) == sent
+        eventually(lambda: counts(self.friend, since).total(), lambda total: total >= sent.total())
+        assert counts(self.friend, since) == sent
 
 
 @pytest.fixture(name="deployed")
@@ -155,6 +157,25 @@ def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, 
             assert deployed.apply(text).state == "succeeded"
     deployed.assert_counted(sent)
     assert deployed.apply(REWIRED).calls == {}
+
+
+@trial("tests/apply/test_replays.py, RecordDecoderTest and the contract of the Kafka binder")
+def test_a_job_that_reads_again_writes_under_new_names_and_counts_anew(deployed: Deployment) -> None:
+    with sending(deployed.friend) as sent:
+        eventually(lambda: counts(deployed.friend).total(), lambda total: total > 5000)
+    deployed.assert_counted(sent)
+    assert deployed.apply(SPARK_AGAIN).state == "succeeded"
+    deployed.spark.kill()
+    deployed.spark.start()
+    assert deployed.apply(SPARK_AGAIN).state == "succeeded"
+    with sending(deployed.friend) as more:
+        eventually(lambda: counts(deployed.friend).total(), lambda total: total > 2 * sent.total())
+    written = sent + sent + more
+    deployed.assert_counted(written)
+    since = len(deployed.friend.received)
+    assert deployed.apply(BOTH_AGAIN).state == "succeeded"
+    deployed.flink.kill_task_manager()
+    deployed.assert_counted(written, since)
 
 
 @trial("test_every_message_is_counted_once_whatever_is_killed")

@@ -148,6 +148,78 @@ def test_one_site_may_have_a_cut(root: Path) -> None:
     assert list(jobs(TEXT.replace("at: [A, B]", "at: B"), root)) == ["q5.bids-b", "q5.rest", "best"]
 
 
+JOIN = """name: q
+topics:
+  person/+:
+    as: persons
+    at: [A, B]
+    schema: {time: timestamp(ms) not null, id: bigint, state: string}
+    event_time: time
+    watermark: 1 s
+  auction/+:
+    as: auctions
+    at: B
+    format: csv
+    schema: {time: timestamp(ms) not null, seller: bigint not null}
+    event_time: time
+    watermark: 1 s
+jobs:
+- job_name: q3
+  engine: flink
+  cut: filter
+  rest: D
+  sql: |
+    SELECT p.id AS id, p.state AS state FROM persons AS p JOIN auctions AS a
+    ON p.id = a.seller AND a.time BETWEEN p.time AND p.time + INTERVAL '1' HOUR
+  sink_topic: results/q3
+"""
+
+
+def test_a_join_becomes_input_jobs_of_both_tables(root: Path) -> None:
+    found = jobs(JOIN, root)
+    assert list(found) == ["q3.persons-a", "q3.persons-b", "q3.auctions-b", "q3.rest"]
+    one, other, rest = (found[f"q3.{name}"] for name in ("persons-b", "auctions-b", "rest"))
+    assert (one.source_topic, other.source_topic) == ("person/+", "auction/+")
+    assert one.source_broker == other.source_broker == "tcp://b:1883"
+    # No row of an auction is left out by a condition, so its cut is an earlier one.
+    assert [program(each).sends.cut for each in (one, other) if program(each).sends] == ["filter", "columns"]
+    takes = program(rest).takes
+    assert takes is not None and takes.inputs == ("persons-a", "persons-b", "auctions-b")
+    again = jobs(JOIN.replace("cut: filter", "cut: columns"), root)
+    assert again["q3.rest"] == rest and again["q3.persons-a"] != found["q3.persons-a"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "part"),
+    [
+        (
+            ("  cut: filter\n", ""),
+            "cut is missing (expected columns, filter: the query reads tables 'persons' and",
+        ),
+        (("cut: filter", "cut: none"), "cut 'none' does not fit (expected columns, filter"),
+        (
+            ("cut: filter", "cut: partials"),
+            "cut 'partials' is no cut of this query (expected columns, filter)",
+        ),
+        (
+            ("cut: filter", "cut: {persons: columns, auctions: filter}"),
+            "cut.auctions 'filter' is no cut of this ",
+        ),
+        (("cut: filter", "cut: {persons: columns}"), "cut has none for auctions-b"),
+        (("    at: B\n", ""), "needs the site where table 'auctions' is published"),
+        (
+            ("engine: flink\n  cut: filter\n  rest: D", "cut: filter\n  rest: S"),
+            "does not run a join by time on",
+        ),
+    ],
+)
+def test_a_fault_of_a_join_names_what_is_right(edit: tuple[str, str], part: str, root: Path) -> None:
+    assert edit[0] in JOIN
+    with pytest.raises(InvalidInput) as caught:
+        load(JOIN.replace(*edit), root)
+    assert any(part in each.message for each in caught.value.faults), caught.value.faults
+
+
 FAULTS = {
     ("  cut: filter\n", ""): (11, "cut is missing (expected columns, filter, partials: table 'bids' is "),
     ("cut: filter", "cut: none"): (13, "cut 'none' does not fit (expected columns, filter, partials: "),
@@ -210,10 +282,9 @@ def test_partials_need_an_engine_with_panes(root: Path) -> None:
     assert jobs(text.replace("cut: filter", "cut: {bids-s: filter, bids-a: partials}"), root)
 
 
-def test_the_rest_needs_an_engine_with_panes(root: Path) -> None:
+def test_the_rest_runs_on_any_engine_that_runs_queries(root: Path) -> None:
     text = TEXT.replace("rest: D", "rest: S").replace("  engine: flink\n", "")
-    with pytest.raises(InvalidInput, match="rest 'S' does not run on engine 'spark'"):
-        load(text, root)
+    assert jobs(text, root)["q5.rest"].engine == "spark"
 
 
 def test_code_has_no_cut(root: Path) -> None:

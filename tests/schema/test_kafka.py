@@ -89,6 +89,17 @@ def test_other_addresses_are_refused(address: str, fault: str) -> None:
         ({"sink_topic": "a" * 250}, r"sink_topic 'a.*is no topic of Kafka"),
         ({"on_error": "park", "park_topic": "p/q"}, r"park_topic 'p/q' is no topic of Kafka"),
         ({"retain": "true"}, r"retain true does not fit broker kafka://k1:9092, which retains no messages"),
+        ({"start": "soon"}, r"start 'soon' is not a place in a topic"),
+        ({"start": "'2126-01-01T00:00Z'"}, r"start '2126.*' is in the future"),
+        ({"start": "'2026-01-01T00:00'"}, r"start '2026.*' has no time zone"),
+        (
+            {"start": "earliest", "source_broker": "A"},
+            r"start 'earliest' does not fit broker tcp://.* of mqtt",
+        ),
+        (
+            {"start": "earliest", "site": "any", "engine": "spark"},
+            r"start 'earliest' does not fit a source that SpecK places",
+        ),
         (
             {"site": "D", "sink_broker": "C"},
             r"sink_broker is kafka://k1:9092.*spark-standalone does not reach",
@@ -102,6 +113,14 @@ def test_other_addresses_are_refused(address: str, fault: str) -> None:
 def test_what_kafka_cannot_do_is_refused(fields: dict[str, str], fault: str, inventory: Inventory) -> None:
     with pytest.raises(InvalidInput, match=fault):
         jobs(inventory, **fields)
+
+
+def test_a_start_is_stored_in_utc(inventory: Inventory) -> None:
+    for given in ("'2026-01-01T01:00+01:00'", "'2026-01-01T00:00:00Z'"):
+        assert jobs(inventory, start=given)["a"].start == "2026-01-01T00:00:00Z"
+    assert jobs(inventory, start="earliest", sink_broker="A")["a"].start == "earliest"
+    assert jobs(inventory, start="latest", source_broker="A")["a"].start == "latest"
+    assert "start" not in jobs(inventory)["a"].to_dict()
 
 
 def test_the_same_is_accepted_at_an_mqtt_broker(inventory: Inventory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ PIPELINES = ROOT / "pipelines"
 FENCES = ("fences", "fences_edited")
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
+KAFKA = ("road_traffic_kafka", "road_traffic_kafka_edited")
 NEXMARK = {"q0": 2, "q1": 2, "q2": 2, "q3": 5, "q4": 6, "q5": 4, "q7": 3, "q8": 5, "q11": 3, "q12": 3}  # jobs
 FLINK_PROGRAMS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 
@@ -34,6 +36,9 @@ def inventory(name: str = "sites") -> Inventory:
 def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
     text = (PIPELINES / f"{name}.yaml").read_bytes()
     sites = inventory("sites_mixed" if name in MIXED else "sites")
+    if name in KAFKA:
+        cloud = replace(sites.sites["D"], broker_address="kafka://172.16.192.18:9092", broker_login=None)
+        sites = replace(sites, sites={**sites.sites, "D": cloud})
     loaded = load_composition(text, inventory=sites, registry=registry, root=root, default_name=name)
     return loaded.composition.jobs
 
@@ -49,8 +54,9 @@ def test_no_pipeline_is_left_out() -> None:
         "sites",
         "sites_mixed",
         "road_traffic_adapt",
+        "road_traffic_alone",
     }
-    assert found == {*FENCES, *TRAFFIC, *MIXED, *others}
+    assert found == {*FENCES, *TRAFFIC, *MIXED, *KAFKA, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
 
 
@@ -61,18 +67,36 @@ def test_every_composition_declares_its_edges() -> None:
             assert document.keys() >= {"sources", "sinks"}, path.name
 
 
-@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
-def test_the_adapted_road_traffic_may_move_the_statistics_of_three_sites() -> None:
-    text = (PIPELINES / "road_traffic_adapt.yaml").read_bytes()
+def jobs_on_flink(name: str) -> Mapping[str, Job]:
     sites = {
         each: one_site(each, f"http://{each.lower()}:8081/", f"tcp://{each.lower()}:1883") for each in "ABCD"
     }
+    text = (PIPELINES / f"{name}.yaml").read_bytes()
     loaded = load_composition(
-        text, inventory=Inventory(sites), registry=installed(), root=ROOT, default_name="adapt"
+        text, inventory=Inventory(sites), registry=installed(), root=ROOT, default_name=name
     )
-    movable = [name for name, job in loaded.composition.jobs.items() if job.movable]
+    return loaded.composition.jobs
+
+
+@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
+def test_the_adapted_road_traffic_may_move_the_statistics_of_three_sites() -> None:
+    jobs = jobs_on_flink("road_traffic_adapt")
+    movable = [name for name, job in jobs.items() if job.movable]
     assert movable == ["local-stats-a", "local-stats-b", "local-stats-c"]
-    assert len(loaded.composition.jobs) == 17
+    assert len(jobs) == 17
+
+
+@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
+def test_the_road_traffic_of_a_lone_site_has_its_jobs_and_its_edges_elsewhere() -> None:
+    jobs, adapted = jobs_on_flink("road_traffic_alone"), jobs_on_flink("road_traffic_adapt")
+    assert jobs.keys() == adapted.keys()
+    at_a = {name: job for name, job in jobs.items() if "a:8081" in job.spe_address}
+    of_a = {name: (job.source_broker, job.sink_broker) for name, job in at_a.items()}
+    a, b, d = (f"tcp://{each}:1883" for each in "abd")
+    assert of_a == {
+        **dict.fromkeys(("clean-a1", "clean-a2"), (b, a)),
+        **dict.fromkeys(("forward-a", "local-stats-a"), (a, d)),
+    }
 
 
 @pytest.mark.parametrize("query", NEXMARK)
@@ -127,8 +151,9 @@ def test_figures_of_the_paper(name: str, tmp_path: Path) -> None:
     assert len(load(name, double_kinds(World()), tmp_path)) == 4
 
 
-def test_edit_of_the_road_traffic_moves_one_removes_one_and_adds_one() -> None:
-    before, after = (load(name, installed(), ROOT) for name in ("road_traffic", "road_traffic_edited"))
+@pytest.mark.parametrize("names", [("road_traffic", "road_traffic_edited"), KAFKA])
+def test_edit_of_the_road_traffic_moves_one_removes_one_and_adds_one(names: tuple[str, str]) -> None:
+    before, after = (load(name, installed(), ROOT) for name in names)
     stored = {name: Deployed(job) for name, job in before.items()}
     plan = make_plan("road-traffic", 1, after, stored)
     assert plan.counts() == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
@@ -143,6 +168,14 @@ def test_the_mixed_road_traffic_takes_engines_of_three_kinds() -> None:
     plan = make_plan("road-traffic", 1, after, stored)
     assert plan.counts() == {"start": 1, "stop": 1, "update": 0, "move": 2, "keep": 14}
     assert stranded_state(after, stored) == []
+
+
+def test_the_cloud_of_the_road_traffic_with_kafka_exchanges_messages_there_alone() -> None:
+    jobs = load(KAFKA[0], installed(), ROOT).values()
+    assert len(jobs) == 17
+    through = Counter(job.source_topic for job in jobs if job.source_broker.startswith("kafka:"))
+    assert through == {"clean": 2, "readings": 1}
+    assert {job.sink_topic for job in jobs if job.sink_broker.startswith("kafka:")} == through.keys()
 
 
 @pytest.mark.parametrize("name", ["sites", "sites_mixed"])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from speck.placement.profile import Known, LinkProfile, Value
+from speck.server.api import live
 from speck.server.tokens import Owner, Role, Tokens, digest
+from speck.store.profiles import MeasuredLink
 from testbed.benches.decisions import BAN, GROUP, HOLDING, STEP, deciding_server
 from testbed.benches.placement import NOW
 from testbed.servers.rest import RestServer
@@ -91,11 +95,29 @@ def test_unknown_compositions_are_named(rest: RestServer) -> None:
 
 
 def test_the_live_view_has_the_last_decision_and_the_links(rest: RestServer) -> None:
+    found = followed(rest)
+    assert found["placement", "traffic"]["last"]["reason"] == HOLDING.reason
+    assert "entries" not in found["placement", "traffic"]
+    assert found["link", "A D"]["bandwidth"]["known"] == "declared"
+
+
+def test_the_live_view_of_many_sites_has_the_measured_links_alone(
+    rest: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a thousand sites there are a million."""
+    monkeypatch.setattr(live, "LINKED_SITES", 3)
+    load = Value(1000.0, Known.MEASURED, NOW, 3)
+    measured = LinkProfile(source="B", target="D", round_trip=load, bandwidth=load, load=load)
+    with rest.coordinator.deployments.store.transaction() as transaction:
+        transaction.put_link("B", "D", MeasuredLink(passive=measured))
+        transaction.put_link("B", "gone", MeasuredLink(passive=replace(measured, target="gone")))
+    assert [name for kind, name in followed(rest) if kind == "link"] == ["B D"]
+
+
+def followed(rest: RestServer) -> dict[tuple[str, str], Any]:
+    """The items of the first event of the live view, by kind and name."""
     headers = {"Authorization": "Bearer read"}
     with requests.get(rest.url + "/live", headers=headers, stream=True, timeout=30) as answer:
         lines = (line for line in answer.iter_lines() if line.startswith(b"data: "))
         items = json.loads(next(lines)[6:])["items"]
-    found = {(kind, name): data for kind, name, data in items}
-    assert found["placement", "traffic"]["last"]["reason"] == HOLDING.reason
-    assert "entries" not in found["placement", "traffic"]
-    assert found["link", "A D"]["bandwidth"]["known"] == "declared"
+    return {(kind, name): data for kind, name, data in items}

@@ -138,10 +138,10 @@ rows = st.lists(_row, max_size=12)
 _grouped_rows = st.lists(_row, min_size=6, max_size=20)
 
 
-def messages(found: list[dict[str, object]]) -> list[tuple[str, bytes]]:
+def messages(found: list[dict[str, object]], topic: str = "rows/in") -> list[tuple[str, bytes]]:
     """The rows as messages, in the order of their times."""
     ordered = sorted(found, key=lambda each: str(each["t"]))
-    return [("rows/in", json.dumps(each).encode()) for each in ordered]
+    return [(topic, json.dumps(each).encode()) for each in ordered]
 
 
 @dataclass(frozen=True)
@@ -246,4 +246,134 @@ ranked = st.builds(
         max_size=2,
     ),
     st.integers(1, 2),
+)
+
+
+# --- sessions
+
+
+def _sessions(gap: int, key: str, total: str, found: list[dict[str, object]]) -> Case:
+    """Sessions of a key, which DuckDB has by the time since the row before."""
+    spread = [{**each, "t": int(str(each["t"])) // 500 * 500} for each in found]
+    own = (
+        f"SELECT EPOCH_MS(window_start) AS w, EPOCH_MS(window_end) AS e, {key} AS g, COUNT(*) AS n, "
+        f"{total} AS m FROM SESSION(rows, t, INTERVAL '{gap}' MILLISECOND) "
+        f"GROUP BY window_start, window_end, {key}"
+    )
+    before = f"LAG(epoch_ms(t)) OVER (PARTITION BY {key} ORDER BY t)"
+    begins = f"SELECT *, COALESCE(epoch_ms(t) - {before} >= {gap}, true)::INTEGER AS begins FROM rows"
+    numbered = (
+        f"SELECT *, SUM(begins) OVER (PARTITION BY {key} ORDER BY t ROWS UNBOUNDED PRECEDING) AS number "
+        f"FROM ({begins})"
+    )
+    duck = (
+        f"SELECT MIN(epoch_ms(t)) AS w, MAX(epoch_ms(t)) + {gap} AS e, {key} AS g, COUNT(*) AS n, "
+        f"{total} AS m FROM ({numbered}) GROUP BY {key}, number"
+    )
+    return Case(own, duck, spread)
+
+
+sessions = st.builds(
+    _sessions,
+    st.sampled_from((500, 1500, 2000)),
+    st.sampled_from(("k", "f")),
+    st.sampled_from(("SUM(b)", "MIN(s)", "MAX(d)")),
+    _grouped_rows,
+)
+
+# --- joins
+
+OTHER_TYPES = {"t": "timestamp(ms) not null", "i": "int", "k": "string not null", "x": "double"}
+OTHER = Contract(
+    "others/in",
+    "others",
+    "json",
+    tuple(column_of(name, type) for name, type in OTHER_TYPES.items()),
+    "t",
+    1000,
+)
+_other_row = st.fixed_dictionaries(
+    {
+        "t": st.integers(0, 20_000).map(lambda ms: BEGIN + ms),
+        "i": st.none() | st.integers(-5, 5),
+        "k": _values["k"],
+        "x": _values["d"],
+    }
+)
+
+
+@dataclass(frozen=True)
+class JoinCase(Case):
+    """A query over two tables; ``others`` are the rows of the second one."""
+
+    others: list[dict[str, object]]
+
+
+_ON = (
+    ("r.k = o.k", "r.k = o.k"),
+    ("r.b = o.i", "r.b = o.i"),
+    ("r.k = o.k AND r.b = o.i", "r.k = o.k AND r.b = o.i"),
+    ("r.d = o.i", "r.d = o.i"),
+    ("UPPER(r.k) = o.k", "UPPER(r.k) = o.k"),
+)
+_ALSO = ("r.b > 0", "o.x < 1.5", "r.a < o.i", "(r.f OR o.x IS NULL)", "o.t >= r.t")
+
+
+def _joined(
+    on: tuple[str, str],
+    also: list[str],
+    window: tuple[int, int] | None,
+    bounds: tuple[int, int],
+    distinct: bool,
+    found: list[dict[str, object]],
+    others: list[dict[str, object]],
+) -> JoinCase:
+    conditions = "".join(f" AND {each}" for each in also)
+    columns = "r.k AS k, r.s AS s, o.x AS x, r.b + o.i AS sum"
+    if window is None:
+        low, high = bounds
+        own = (
+            f"SELECT {columns}, EPOCH_MS(o.t) - EPOCH_MS(r.t) AS later FROM rows AS r JOIN others AS o "
+            f"ON {on[0]} AND o.t BETWEEN r.t - INTERVAL '{low}' MILLISECOND "
+            f"AND r.t + INTERVAL '{high}' MILLISECOND{conditions}"
+        )
+        times = "epoch_ms(o.t) - epoch_ms(r.t)"
+        duck = (
+            f"SELECT {columns}, {times} AS later FROM rows AS r JOIN others AS o "
+            f"ON {on[1]} AND {times} BETWEEN {-low} AND {high}{conditions}"
+        )
+        return JoinCase(own, duck, found, others)
+    size, slide = window
+    tables = [
+        f"HOP({each}, t, INTERVAL '{slide}' MILLISECOND, INTERVAL '{size}' MILLISECOND)"
+        for each in ("rows", "others")
+    ]
+    starts = f"epoch_ms(t) // {slide} * {slide}"
+    windows = (
+        f"(SELECT *, unnest(generate_series({starts} - {size - slide}, {starts}, {slide})) AS w FROM {{}})"
+    )
+    if distinct:
+        columns = "r.k AS k, o.x AS x"
+    own = (
+        f"SELECT {'DISTINCT ' if distinct else ''}r.window_start, r.window_end, {columns} "
+        f"FROM {tables[0]} AS r JOIN {tables[1]} AS o ON {on[0]} AND r.window_start = o.window_start "
+        f"AND r.window_end = o.window_end WHERE 1 = 1{conditions}"
+    )
+    duck = (
+        f"SELECT {'DISTINCT ' if distinct else ''}r.w AS window_start, r.w + {size} AS window_end, {columns} "
+        f"FROM {windows.format('rows')} AS r JOIN {windows.format('others')} AS o ON {on[1]} AND r.w = o.w"
+        f"{conditions}"
+    )
+    return JoinCase(own, duck, found, others)
+
+
+joins = st.builds(
+    _joined,
+    st.sampled_from(_ON),
+    st.lists(st.sampled_from(_ALSO), max_size=2, unique=True),
+    st.none() | st.sampled_from(_WINDOWS),
+    st.tuples(st.sampled_from((0, 2000)), st.sampled_from((0, 1000, 5000))),
+    st.booleans(),
+    st.lists(_row, min_size=4, max_size=16),
+    st.lists(_other_row, min_size=4, max_size=16),
 )

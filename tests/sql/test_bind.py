@@ -29,8 +29,18 @@ TABLES = {
         1000,
     ),
     "untimed": Contract("plain", "untimed", "json", (column_of("n", "bigint"),)),
+    "works": Contract(
+        "works/+",
+        "works",
+        "json",
+        (column_of("since", "timestamp not null"), column_of("town", "string"), column_of("cost", "int")),
+        "since",
+        0,
+    ),
 }
 TUMBLE = "TUMBLE(readings, time, INTERVAL '10' SECOND)"
+WORKS = "TUMBLE(works, since, INTERVAL '10' SECOND) AS w"
+EQUAL = "r.window_start = w.window_start AND r.window_end = w.window_end"
 BOUNDS = "GROUP BY window_start, window_end"
 PARTITION = "PARTITION BY window_start, window_end"
 
@@ -58,8 +68,49 @@ REFUSED = {
     "SELECT town FROM reading": "did you mean 'readings'?",
     "SELECT twon FROM readings": "did you mean 'town'?",
     "SELECT x.town FROM readings": "'x' is no table here",
-    "SELECT town FROM readings, untimed": "joins are not offered",
-    "SELECT town FROM readings JOIN untimed ON n = lanes": "joins are not offered",
+    "SELECT speed FROM readings, works": "the join has no key (expected ON with an equality of columns",
+    "SELECT speed FROM readings CROSS JOIN works": "the join has no key",
+    "SELECT speed FROM readings JOIN works ON cost > lanes": "the join has no key",
+    "SELECT speed FROM readings JOIN works ON cost = lanes": "the time between the rows of the join has no b",
+    "SELECT speed FROM readings JOIN works ON cost = lanes AND since > time": "the time between the rows of",
+    "SELECT n FROM readings JOIN untimed ON n = lanes": "table 'untimed' has no event_time",
+    "SELECT r.town FROM readings r LEFT JOIN works w ON r.town = w.town": "outer joins are not offered",
+    "SELECT speed FROM readings JOIN works USING (town)": "USING is not offered",
+    "SELECT speed FROM readings NATURAL JOIN works": "NATURAL JOIN is not offered",
+    "SELECT town FROM readings JOIN works ON cost = lanes": (
+        "column 'town' is in both tables (expected readings.town or works.town)"
+    ),
+    "SELECT w.speed FROM readings r JOIN works w ON r.town = w.town": "column 'speed' is not known",
+    "SELECT x.speed FROM readings r JOIN works w ON r.town = w.town": "expected 'r' or 'w'",
+    "SELECT speed FROM readings r JOIN works w ON r.town = w.cost": "the operands of = do not fit",
+    "SELECT a.speed FROM readings a JOIN readings b ON a.town = b.town": "a table is joined with itself",
+    "SELECT speed FROM readings r JOIN works w ON r.town = w.town JOIN untimed ON n = cost": "a second join",
+    "SELECT speed FROM readings r JOIN (SELECT town FROM works) w ON r.town = w.town": "a SELECT is joined",
+    "SELECT speed FROM (SELECT r.speed FROM readings r JOIN works w ON r.town = w.town)": (
+        "a join is inside of FROM (SELECT ...)"
+    ),
+    f"SELECT speed FROM {TUMBLE} r JOIN works w ON r.town = w.town": "the windows of both tables differ",
+    f"SELECT speed FROM {TUMBLE} r JOIN {WORKS} ON r.town = w.town": (
+        "the join has no equality of window_start and of window_end"
+    ),
+    f"SELECT COUNT(*) AS n FROM {TUMBLE} r JOIN {WORKS} ON r.town = w.town AND {EQUAL}": (
+        "the rows of a join are aggregated (expected a second job"
+    ),
+    f"SELECT DISTINCT r.town FROM {TUMBLE} r JOIN {WORKS} ON r.town = w.town AND {EQUAL}": (
+        "SELECT DISTINCT has no window_start"
+    ),
+    f"SELECT r.town, RANK() OVER (PARTITION BY r.window_start ORDER BY cost) AS n FROM {TUMBLE} r "
+    f"JOIN {WORKS} ON r.town = w.town AND {EQUAL}": "the rows of a join are ranked",
+    "SELECT speed FROM readings r JOIN works w ON r.town = w.town AND since BETWEEN time + INTERVAL '2' DAY "
+    "AND time + INTERVAL '1' DAY": "the bounds of the time exclude each other",
+    "SELECT speed FROM readings r JOIN works w ON r.town = w.town AND since BETWEEN time "
+    "AND time + INTERVAL '400' DAY": "longer than 366 days",
+    f"SELECT COUNT(*) AS n FROM SESSION(readings, time, INTERVAL '1' DAY) {BOUNDS}": (
+        "the sessions have no key"
+    ),
+    "SELECT town FROM SESSION(readings, time)": "SESSION does not have this form (expected SESSION(table",
+    f"SELECT RANK() OVER ({PARTITION} ORDER BY COUNT(*)) AS n "
+    f"FROM SESSION(readings, time, INTERVAL '1' DAY) {BOUNDS}, town": "RANK is of the rows of a session",
     "SELECT town FROM readings ORDER BY town": "ORDER BY is offered in OVER only",
     "SELECT town FROM readings LIMIT 3": "LIMIT is not offered",
     "WITH x AS (SELECT 1) SELECT * FROM x": "WITH is not offered",
@@ -170,6 +221,44 @@ def test_columns_that_are_not_used_do_not_count() -> None:
     assert used.input.positions == (1, 5)
 
 
+def test_a_join_reads_the_columns_of_each_table_that_it_needs() -> None:
+    found = program(
+        f"SELECT r.speed, cost FROM {TUMBLE} r JOIN {WORKS} ON r.town = w.town AND {EQUAL} "
+        "WHERE wet AND cost > 3 AND cost > lanes"
+    )
+    assert found.join is not None
+    left, right = found.join.sides
+    assert [each.name for each in left.input.columns] == ["time", "town", "speed", "lanes", "wet"]
+    assert [each.name for each in right.input.columns] == ["since", "town", "cost"]
+    assert left.where is not None and right.where is not None and found.having is not None
+    assert Program.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("conditions", "bounds"),
+    [
+        ("since BETWEEN time AND time + INTERVAL '1' HOUR", (0, 3_600_000)),
+        ("time <= since + INTERVAL '1' HOUR AND since < time", (-3_600_000, -1)),
+        ("time > since - INTERVAL '1' SECOND AND since > time - INTERVAL '2' SECOND", (-1999, 999)),
+        ("since = time", (0, 0)),
+        ("since - INTERVAL '1' SECOND = time", (1000, 1000)),
+        (
+            "since >= time AND since >= time + INTERVAL '1' SECOND AND since <= time + INTERVAL '1' DAY",
+            (1000, 86_400_000),
+        ),
+    ],
+)
+def test_bounds_of_the_time_may_be_written_in_any_way(conditions: str, bounds: tuple[int, int]) -> None:
+    found = program(f"SELECT speed FROM readings r JOIN works w ON r.town = w.town AND {conditions}")
+    assert found.join is not None and found.join.bounds == bounds and found.having is None
+
+
+def test_programs_of_before_joins_keep_their_form() -> None:
+    form = program(f"SELECT town, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town").to_dict()
+    assert form["version"] == 1 and "join" not in form
+    assert form["windows"].keys() == {"size_ms", "slide_ms", "keys", "merges"}
+
+
 def test_a_stored_program_is_read_again() -> None:
     query = f"SELECT window_end, town, AVG(speed) AS s FROM {TUMBLE} {BOUNDS}, town HAVING COUNT(*) > :n"
     found = program(query, n=3)
@@ -177,8 +266,8 @@ def test_a_stored_program_is_read_again() -> None:
 
 
 def test_a_program_of_a_later_version_is_refused() -> None:
-    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":3')
-    with pytest.raises(ValueError, match="version 3 "):
+    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":4')
+    with pytest.raises(ValueError, match="version 4 "):
         Program.from_json(text)
 
 

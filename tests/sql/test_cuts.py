@@ -12,11 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speck.sql.bind import bind
-from speck.sql.cuts import cuts_of, form_of, input_of, rest_of
-from speck.sql.evaluate import evaluate
+from speck.sql.cuts import cuts_by_table, cuts_of, form_of, input_of, rest_of
+from speck.sql.evaluate import evaluate, evaluate_tables
 from speck.sql.program import Program
 from speck.sql.types import PARTIALS
-from tests.sql.random_queries import CONTRACT, Case, conditions, ranked, windowed
+from tests.sql.random_queries import (
+    CONTRACT,
+    OTHER,
+    Case,
+    JoinCase,
+    conditions,
+    joins,
+    messages,
+    ranked,
+    sessions,
+    windowed,
+)
 from tests.support.properties import tries
 
 LAG = CONTRACT.watermark_ms or 0
@@ -43,15 +54,18 @@ class Input:
     program: Program
     found: list[Message]
     dice: random.Random
+    table: int = 0
 
     def frames(self) -> list[str]:
-        if self.dice.random() < 0.3:
+        offered = cuts_by_table(self.program)[self.table]
+        if PARTIALS in offered and self.dice.random() < 0.3:
             return evaluate(input_of(self.program, PARTIALS), self.found).messages
         sent, rest = list[str](), self.found
-        cuts = [each for each in cuts_of(self.program) if each != PARTIALS]
+        cuts = [each for each in offered if each != PARTIALS]
         while rest:
             count = self.dice.randint(1, len(rest))
-            sent += evaluate(input_of(self.program, self.dice.choice(cuts)), rest[:count]).messages
+            part = input_of(self.program, self.dice.choice(cuts), self.table)
+            sent += evaluate(part, rest[:count]).messages
             rest = rest[count:]
         return sent
 
@@ -90,6 +104,36 @@ def test_ranks_are_those_of_the_whole_query(case: Case, seed: int) -> None:
     program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
     whole = evaluate(program, in_disorder(case.rows, dice))
     assert run_in_parts(program, case.rows, dice) == sorted(whole.messages)
+
+
+@tries(60)
+@given(case=sessions, seed=st.integers(0, 2**32))
+def test_sessions_are_those_of_the_whole_query(case: Case, seed: int) -> None:
+    program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
+    whole = evaluate(program, in_disorder(case.rows, dice))
+    assert not whole.late
+    assert run_in_parts(program, case.rows, dice) == sorted(whole.messages)
+
+
+@tries(100)
+@given(case=joins, seed=st.integers(0, 2**32))
+def test_joins_do_not_depend_on_cuts_and_on_the_order_of_inputs(case: JoinCase, seed: int) -> None:
+    program, dice = bind(case.own, {"rows": CONTRACT, "others": OTHER}).program, random.Random(seed)
+    whole = evaluate_tables(program, [messages(case.rows), messages(case.others, "others/in")])
+    inputs = {f"{table}-{at}": number for number, table in enumerate(("rows", "others")) for at in "ab"}
+    parts: dict[str, list[dict[str, object]]] = {name: [] for name in inputs}
+    for table, found in enumerate((case.rows, case.others)):
+        for each in found:
+            parts[dice.choice([name for name in inputs if inputs[name] == table])].append(each)
+    sent = {
+        name: Input(program, in_disorder(found, dice), dice, inputs[name]).frames()
+        for name, found in parts.items()
+    }
+    rest = rest_of(program, *([name for name in inputs if inputs[name] == table] for table in range(2)))
+    assert Program.from_json(rest.to_json()) == rest
+    outcome = evaluate(rest, interleaved(sent, dice))
+    assert not outcome.unparsable and not outcome.late
+    assert sorted(outcome.messages) == sorted(whole.messages)
 
 
 @tries(60)
@@ -192,3 +236,53 @@ def test_the_form_depends_on_what_frames_have() -> None:
     assert form(COUNT) == form(COUNT.replace("b > 0", "b > 1"))
     assert form(COUNT) != form(COUNT.replace("b > 0", "b > 0 AND s IS NULL"))
     assert form(COUNT) != form(COUNT.replace("MIN(a)", "MIN(d)"))
+
+
+# --- joins by time, whose rows come at once
+
+
+BY_TIME = (
+    "SELECT r.a AS a, o.x AS x FROM rows AS r JOIN others AS o ON r.k = o.k "
+    "AND o.t BETWEEN r.t - INTERVAL '1' SECOND AND r.t + INTERVAL '2' SECOND"
+)
+
+
+def joined(*found: tuple[str, list[object]]) -> list[str]:
+    """The results of frames ``[cut, progress, value...]`` of the inputs."""
+    program = bind(BY_TIME, {"rows": CONTRACT, "others": OTHER}).program
+    frames = [(f"speck/sql/q/0/{name}", json.dumps([1, *frame]).encode()) for name, frame in found]
+    return evaluate(rest_of(program, ["rows-a"], ["others-a"]), frames, end=False).messages
+
+
+def left(at: int, progress: int) -> tuple[str, list[object]]:
+    return "rows-a", [1, START + progress, START + at, at, "x"]
+
+
+def right(at: int, progress: int) -> tuple[str, list[object]]:
+    return "others-a", [1, START + progress, START + at, "x", at]
+
+
+@pytest.mark.parametrize(("later", "found"), [(-1001, 0), (-1000, 1), (2000, 1), (2001, 0)])
+def test_rows_are_joined_up_to_the_bounds_of_the_time(later: int, found: int) -> None:
+    frames = [left(5000, 0), right(5000 + later, 0)]
+    assert len(joined(*frames)) == len(joined(*reversed(frames))) == found
+
+
+def test_a_row_is_dropped_once_no_other_one_can_come() -> None:
+    behind = [left(9000, 9000), right(9000, 9000)]
+    assert joined(left(5000, 0), *behind, right(7000, 9000)) == joined(*behind)
+    assert len(joined(left(5000, 0), right(6000, 6000), right(7000, 7000))) == 2
+
+
+def test_a_late_row_is_not_joined_with_those_that_are_kept() -> None:
+    in_time = [left(9000, 9000), right(9000, 9000)]
+    assert joined(*in_time, right(8999, 9000)) == joined(*in_time)
+    assert len(joined(*in_time, right(9000, 9000))) == 2
+
+
+def test_frames_of_a_third_table_are_none_of_the_query() -> None:
+    program = bind(BY_TIME, {"rows": CONTRACT, "others": OTHER}).program
+    found = evaluate(rest_of(program, ["rows-a"], ["others-a"]), [("speck/sql/q/0/more-a", b"[1,0,5]")])
+    assert found.unparsable == [(0, "it is no frame of this query")]
+    left_out = evaluate(rest_of(program, ["rows-a"], ["others-a"]), [("speck/sql/q/0/rows-c", b"[1,0,5]")])
+    assert not left_out.unparsable

@@ -14,9 +14,10 @@ from speck.coordinator import Services, build
 from speck.core.inventory import Inventory
 from speck.core.plan import Plan
 from speck.core.settings import Settings
+from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition
 from speck.schema.queries import queries_of
-from speck.sql.evaluate import Outcome, evaluate
+from speck.sql.evaluate import Outcome, evaluate, evaluate_tables
 from speck.sql.program import Program
 from speck.store import Store
 from speck.testing.waiting import eventually
@@ -26,6 +27,7 @@ from testbed.benches.spark import MqttFriend
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
 PATIENCE = 90.0
 
@@ -62,6 +64,9 @@ QUERIES_OF_TEST = {
     "RANK() OVER (PARTITION BY window_start, window_end ORDER BY COUNT(*) DESC, SUM(price)) AS place "
     "FROM HOP(bids, time, INTERVAL '2' SECOND, INTERVAL '4' SECOND) "
     "GROUP BY window_start, window_end, auction) WHERE place <= 2",
+    "visits": "SELECT window_start, window_end, auction, COUNT(*) AS n, MAX(note) AS last "
+    "FROM SESSION(bids, time, INTERVAL '1' SECOND) WHERE MOD(price, 2) = 0 "
+    "GROUP BY window_start, window_end, auction",
     "all": "SELECT window_end, COUNT(*) FILTER (WHERE price > 3) AS n "
     "FROM TUMBLE(bids, time, INTERVAL '5' SECOND) GROUP BY window_start, window_end",
 }
@@ -196,8 +201,19 @@ topics:
       note: string
     event_time: time
     watermark: 1 s
+  cut/ask/+:
+    as: asks
+    at: S
+    schema: {asked: timestamp(ms) not null, lot: bigint, most: bigint}
+    event_time: asked
+    watermark: 1 s
 jobs:
 """
+NEAR = (
+    "SELECT a.lot AS lot, o.price AS price, EPOCH_MS(o.time) - EPOCH_MS(asked) AS later "
+    "FROM asks AS a JOIN offers AS o ON lot = auction AND o.price >= a.most "
+    "AND o.time BETWEEN asked - INTERVAL '500' MILLISECOND AND asked + INTERVAL '1' SECOND WHERE note <> 'b'"
+)
 COUNTED = (
     "SELECT * FROM (SELECT window_end, UPPER(note) AS note, COUNT(*) AS n, SUM(price) AS total, "
     "MIN(rate) AS low, AVG(rate) AS mean, "
@@ -216,8 +232,9 @@ def cut_composition(counted: str, **highest: str) -> str:
     return (
         f"{CUT_TOPICS}"
         f'- {{job_name: counted, rest: F, cut: {counted}, sink_topic: out/cut/counted, sql: "{COUNTED}"}}\n'
-        f"- {{job_name: highest, rest: F, cut: {{offers-s: filter, offers-g: partials}}, "
+        f"- {{job_name: highest, rest: S, cut: {{offers-s: filter, offers-g: partials}}, "
         f'sink_topic: out/cut/highest, sql: "{HIGHEST}"{others}}}\n'
+        f'- {{job_name: near, rest: F, cut: filter, sink_topic: out/cut/near, sql: "{NEAR}"}}\n'
     )
 
 
@@ -237,20 +254,34 @@ def offers(start: int, count: int) -> list[str]:
     ]
 
 
+def asks(start: int, count: int) -> list[str]:
+    return [
+        json.dumps({"asked": 1_700_000_000_000 + 250 * each, "lot": each % 3, "most": each % 7})
+        for each in range(start, start + count)
+    ]
+
+
+LAST_ASK = json.dumps({"asked": 4_000_000_000_000, "lot": 9, "most": 0})
 LAST_OFFER = json.dumps({"time": 4_000_000_000_000, "auction": 3, "price": 0})
 
 
 def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_cuts(bench: Bench) -> None:
-    """Input jobs on Spark and on Flink; one query is cut elsewhere, one is restarted."""
+    """Input jobs on Spark and on Flink, a rest on each; one query is cut elsewhere, one is restarted."""
     before = cut_composition("columns")
     after = cut_composition("{offers-s: rows, offers-g: filter}", on_error="skip")
     queries = queries_of(before.encode(), ())
     topic = "cut/bid/x"
     senders = (bench.friend, bench.other)
     sent: list[tuple[str, bytes]] = []
+    asked: list[tuple[str, bytes]] = []
+
+    def ask(found: list[str]) -> None:
+        bench.friend.send("cut/ask/x", found)
+        asked.extend(("cut/ask/x", each.encode()) for each in found)
 
     def send(start: int) -> None:
         """Interleaved, so that the rows of both sites come within the watermark."""
+        ask(asks(start, 40))
         found = offers(start, 40)
         for side, sender in enumerate(senders):
             sender.send(topic, found[side::2])
@@ -262,11 +293,13 @@ def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_c
     assert actions["counted.rest"] == "keep" and actions["counted.offers-s"] == "update"
     assert actions["highest.rest"] == actions["highest.offers-g"] == "update"
     send(40)
+    ask([LAST_ASK])
     for sender in senders:
         sender.send(topic, [LAST_OFFER])
     sent.append((topic, LAST_OFFER.encode()))
     for name, query in queries.items():
-        expected = evaluate(query.program, sent)
+        tables = [asked, sent] if query.program.join else [sent]
+        expected = evaluate_tables(query.program, tables)
         assert len(expected.messages) > 3 and not expected.late
         got = eventually(
             lambda topic=f"out/cut/{name}": sorted(bench.received(topic)),
@@ -274,3 +307,62 @@ def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_c
             PATIENCE,
         )
         assert got == sorted(expected.messages), name
+
+
+# --- edits of queries with windows that are open
+
+EDITED = """
+name: sql-edits
+topics:
+  edit/bid/+:
+    as: calls
+    schema: {{time: timestamp(ms) not null, lot: bigint not null, price: bigint}}
+    event_time: time
+    watermark: 1 s
+jobs:
+- {{job_name: edited-spark, site: S, format: {form}, sink_topic: edit/out/spark, sql: "{text}"}}
+- {{job_name: edited-flink, site: F, format: {form}, sink_topic: edit/out/flink, sql: "{text}"}}
+"""
+COUNT = "SELECT lot, COUNT(*) AS n FROM TUMBLE(calls, time, INTERVAL '10' SECOND)"
+GROUPED = "GROUP BY window_start, window_end, lot"
+KEPT = {  # an edit, and what becomes of the jobs
+    f"/* calls */ {COUNT} AS c {GROUPED}": "keep",
+    f"{COUNT} {GROUPED} HAVING COUNT(*) > 1": "update",
+    f"{COUNT.replace(' AS n', ' AS n, COUNT(*) * 2 AS twice')} {GROUPED}": "update",
+    f"{COUNT} WHERE price >= 0 {GROUPED}": "update",
+}
+LOST = {
+    f"{COUNT.replace('lot,', 'lot + 1 AS lot,')} {GROUPED.replace('lot', 'lot + 1')}": "the keys change",
+    f"{COUNT.replace('COUNT(*)', 'SUM(price)')} {GROUPED}": "the totals change",
+    f"{COUNT.replace(' AS n', ' AS n, MAX(price) AS most')} {GROUPED}": "the totals change",
+    f"{COUNT.replace('10', '20')} {GROUPED}": "the windows change",
+    f"{COUNT.replace('TUMBLE', 'SESSION')} {GROUPED}": "the windows change",
+}
+
+
+@trial("test_both_engines_give_the_rows_of_the_reference_and_park_what_does_not_fit")
+def test_open_windows_outlive_the_edits_that_the_plan_accepts(bench: Bench) -> None:
+    def call(at: int) -> str:
+        return json.dumps({"time": 1_700_000_000_000 + at, "lot": at % 2, "price": at})
+
+    def edited(text: str, form: str = "json") -> dict[str, str]:
+        return bench.change(EDITED.format(text=text, form=form))
+
+    edited(f"{COUNT} {GROUPED}")
+    sent = 0
+    for text, action in [*KEPT.items(), (f"{COUNT} {GROUPED}", "update")]:
+        bench.friend.send("edit/bid/x", [call(each) for each in range(sent, sent + 10)])
+        sent += 10
+        for refused, reason in LOST.items():
+            with pytest.raises(InvalidInput, match=reason):
+                edited(refused)
+        assert set(edited(text).values()) == {action}, text
+    assert set(edited(f"{COUNT} {GROUPED}", "csv").values()) == {"update"}
+    bench.friend.send("edit/bid/x", [call(100_000)])
+    for engine in ("spark", "flink"):
+        got = eventually(
+            lambda topic=f"edit/out/{engine}": sorted(bench.received(topic)),
+            lambda found: len(found) >= 2,
+            PATIENCE,
+        )
+        assert got == [f"0,{sent // 2}", f"1,{sent // 2}"], engine

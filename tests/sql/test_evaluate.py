@@ -9,9 +9,21 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 
+from speck.sql import times
 from speck.sql.bind import bind
-from speck.sql.evaluate import evaluate
-from tests.sql.random_queries import CONTRACT, Case, messages, ranked, stateless, windowed
+from speck.sql.evaluate import evaluate, evaluate_tables
+from tests.sql.random_queries import (
+    CONTRACT,
+    OTHER,
+    Case,
+    JoinCase,
+    joins,
+    messages,
+    ranked,
+    sessions,
+    stateless,
+    windowed,
+)
 from tests.support.properties import tries
 
 duckdb = pytest.importorskip("duckdb")
@@ -59,6 +71,32 @@ def test_rows_are_those_of_duckdb(duck: object, case: Case) -> None:
 @given(case=windowed)
 def test_windows_are_those_of_duckdb(duck: object, case: Case) -> None:
     compare(duck, case)
+
+
+@tries(60)
+@given(case=sessions)
+def test_sessions_are_those_of_duckdb(duck: object, case: Case) -> None:
+    compare(duck, case)
+
+
+@tries(80)
+@given(case=joins)
+def test_joins_are_those_of_duckdb(duck: object, case: JoinCase) -> None:
+    program = bind(case.own, {"rows": CONTRACT, "others": OTHER}).program
+    outcome = evaluate_tables(program, [messages(case.rows), messages(case.others, "others/in")])
+    assert not outcome.unparsable and not outcome.late
+    own = [tuple(map(as_in_duckdb, json.loads(each).values())) for each in outcome.messages]
+    duck.execute("CREATE OR REPLACE TABLE others (t TIMESTAMP, i INTEGER, k VARCHAR, x DOUBLE)")  # type: ignore[attr-defined]
+    for each in case.others:
+        values = [each[name] for name in ("t", "i", "k", "x")]
+        duck.execute("INSERT INTO others VALUES (make_timestamp_ms(?), ?, ?, ?)", values)  # type: ignore[attr-defined]
+    assert sorted(own, key=repr) == sorted(results_of_duckdb(duck, case), key=repr)
+
+
+def as_in_duckdb(value: object) -> object:
+    """A value, of a window's bound the number."""
+    time = times.time_of(value) if isinstance(value, str) and value.startswith("20") else None
+    return plain(value) if time is None else time
 
 
 @tries(60)

@@ -15,12 +15,25 @@ from hypothesis import strategies as st
 
 from binders.common.java import java
 from speck.sql.bind import bind
-from speck.sql.cuts import cuts_of, input_of, rest_of
+from speck.sql.cuts import cuts_by_table, cuts_of, input_of, rest_of
 from speck.sql.evaluate import evaluate
 from speck.sql.program import Program
 from speck.sql.types import Contract, column_of
 from testbed import ROOT
-from tests.sql.random_queries import CONTRACT, Case, Text, conditions, messages, ranked, stateless, windowed
+from tests.sql.random_queries import (
+    CONTRACT,
+    OTHER,
+    Case,
+    JoinCase,
+    Text,
+    conditions,
+    joins,
+    messages,
+    ranked,
+    sessions,
+    stateless,
+    windowed,
+)
 from tests.support.properties import tries
 
 CLASSES = ROOT / "jars_and_apps" / "connectors" / "sql-core" / "target"
@@ -84,6 +97,26 @@ def test_windows_are_those_of_the_reference(runner: Java, case: Case) -> None:
 @given(case=ranked)
 def test_ranks_are_those_of_the_reference(runner: Java, case: Case) -> None:
     compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
+
+
+@tries(40)
+@given(case=sessions)
+def test_sessions_are_those_of_the_reference(runner: Java, case: Case) -> None:
+    compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
+
+
+@tries(80)
+@given(case=joins)
+def test_joins_are_those_of_the_reference(runner: Java, case: JoinCase) -> None:
+    program = bind(case.own, {"rows": CONTRACT, "others": OTHER}).program
+    found = (messages(case.rows), messages(case.others, "others/in"))
+    frames, inputs = [], []
+    for table, name in enumerate(("rows", "others")):
+        inputs.append([f"{name}-{cut}" for cut in cuts_by_table(program)[table]])
+        for cut in cuts_by_table(program)[table]:
+            sent = evaluate(input_of(program, cut, table), found[table]).messages
+            frames += [(f"speck/sql/q/0/{name}-{cut}", each.encode()) for each in sent]
+    compare(runner, rest_of(program, *inputs), frames)
 
 
 @tries(60)

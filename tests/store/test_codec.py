@@ -46,7 +46,8 @@ def test_names_of_sessions_come_back() -> None:
         "speck-a.other",
         "x",
     ):
-        job = JobRecord("a", "c", sessions=(SessionRecord("tcp://b:1883", name, "t"),))
+        sessions = tuple(SessionRecord("tcp://b:1883", name, "t", *start) for start in ((), ("earliest",)))
+        job = JobRecord("a", "c", sessions=sessions, unread=name)
         assert codec.decode_job("a", codec.encode_job(job)) == job
         attempt = AttemptRecord(Attempt(id=ID.hex, job_name="a", number=1, session=name), 1)
         assert codec.decode_attempt("a/1", codec.encode_attempt(attempt)) == attempt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from speck.core.runtime import Attempt, State
 from speck.errors import StoreError
 from speck.store import AttemptRecord, JobRecord, Store
+from speck.store.isolation import Isolation
 from testbed.doubles.delayed_store import DelayedStore
 from tests.support.properties import tries
 
@@ -102,6 +104,35 @@ def test_after_a_change_that_failed_the_record_is_the_one_on_disk(store: Delayed
         store.error = ""
         threads.submit(count_up, store).result(30)
     assert store.job("a") == JobRecord("a", "traffic", attempts=2, incarnation=2)
+
+
+@tries(50)
+@given(st.lists(st.text("ab/", min_size=1).map(str.encode), max_size=8), st.data())
+def test_a_prefix_is_pending_as_long_as_a_key_under_it_is(keys: list[bytes], data: st.DataObject) -> None:
+    isolation = Isolation()
+    for key in keys:
+        isolation.announce([key])
+    for key in data.draw(st.permutations(keys)):
+        for prefix in (b"a/", b"b/", b"a/b/", b"/", b"a//"):
+            assert (prefix in isolation._pending) == any(each.startswith(prefix) for each in keys)
+        isolation.complete([key])
+        keys = [*keys[: keys.index(key)], *keys[keys.index(key) + 1 :]]
+    assert not isolation._pending
+
+
+def test_a_read_looks_at_no_change_of_another_record() -> None:
+    """An operation on many jobs has hundreds of changes on their way to disk, and reads as often."""
+
+    class Unlisted(Counter[bytes]):
+        def __iter__(self) -> Iterator[bytes]:
+            raise AssertionError("all changes were looked at")
+
+    isolation = Isolation(_pending=Unlisted())
+    isolation.announce([b"job/a", b"attempt/a/0000000001"])
+    with isolation.block():
+        isolation.await_prefix(b"attempt/b/")
+        isolation.await_key(b"job/b")
+    isolation.complete([b"job/a", b"attempt/a/0000000001"])
 
 
 @tries(30)

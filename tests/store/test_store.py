@@ -63,7 +63,9 @@ def test_everything_written_is_read_again_after_reopening(tmp_path: Path) -> Non
     head = Head("traffic", 3, deleting=True, left_behind=("sc://e", "tcp://b"), give_up=True)
     job = make_job("a", arguments={"window": "1 minute", "k": 3}, labels={"team": "ö"}, code_hash="ab" * 32)
     sessions = (SessionRecord("tcp://b", "speck-a", "t"),)
-    record = JobRecord("a", "traffic", 7, sessions, State("k", "l"), "bad", state_source="00" * 16)
+    record = JobRecord(
+        "a", "traffic", 7, sessions, State("k", "l"), "bad", state_source="00" * 16, unmade_sessions=sessions
+    )
     running = AttemptRecord(attempt(7), 3, "running", Handle("sc://e", "id", {"run": "x"}))
     intended = AttemptRecord(attempt(8), 3)
     event = Event(1.5, "started", "said", "traffic", "a", "op")

@@ -12,7 +12,10 @@ SHARE = float(os.environ.get("SPECK_EXAMPLES", "1"))
 
 
 # A busy machine must not fail a test: each example may take any time, also of a property without `tries`.
-settings.register_profile("speck", deadline=None, max_examples=max(1, round(100 * SHARE)))
+# The suite, which takes a share, takes the same examples each time: the change at hand broke what fails.
+settings.register_profile(
+    "speck", deadline=None, max_examples=max(1, round(100 * SHARE)), derandomize=SHARE < 1
+)
 settings.load_profile("speck")
 
 

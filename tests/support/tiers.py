@@ -9,6 +9,10 @@ A module with such a mark in ``pytestmark`` is not even imported by ``make quick
 
 ``pytest.mark.slow(REASON)`` is for a test that needs seconds of processor time for what it proves: load,
 chance, a whole site.  It runs in ``make test`` only.
+
+``make test`` runs a test with engines that failed once more, and reports it as RERUN: on a busy machine,
+engines fail now and then.  Tests of :data:`NEVER_AGAIN` are not repeated: what is lost or doubled once in a
+while is a fault.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ PROGRAMS = frozenset(
 # The tests of ``make quick``.
 QUICK = "not engine and not slow"
 
+# The folder of the tests whose failure counts at once.
+NEVER_AGAIN = "promises"
+
 # The statement of a module that marks all of its tests; a blank line follows it.
 _MARKS_OF_MODULE = re.compile(r"^pytestmark = (.+?)\n(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _OTHER_TIERS = re.compile(r"\bmark\.(?:engine|slow)\b")
@@ -68,6 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and not FIXTURES.isdisjoint(item.fixturenames):
             item.add_marker(pytest.mark.engine)
+        if NEVER_AGAIN in item.path.parts:
+            item.add_marker(pytest.mark.flaky(reruns=0))
     _check_reasons(items)
     _sort_files(items)
 

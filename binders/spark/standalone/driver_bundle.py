@@ -19,6 +19,7 @@ _MODULES = (
     "speck.core.job",
     "speck.core.placement",
     "speck.core.runtime",
+    "speck.core.start",
     "speck.core.timezone",
     "speck.core.trigger",
     "speck.core.units",

@@ -17,8 +17,10 @@ from types import FrameType
 from rich.console import Console
 
 from speck.cli.demo.adapted import AdaptedDemo
+from speck.cli.demo.alone import AloneDemo
 from speck.cli.demo.fences import FencesDemo
 from speck.cli.demo.hot import HotDemo
+from speck.cli.demo.kafka import KafkaDemo
 from speck.cli.demo.placed import PlacedDemo
 from speck.cli.demo.stages import INTERRUPTED, Counts, Demo, DemoOptions
 
@@ -51,6 +53,10 @@ def _kind(options: DemoOptions) -> type[Demo]:
         return HotDemo
     if options.fences:
         return FencesDemo
+    if options.alone:
+        return AloneDemo
+    if options.kafka:
+        return KafkaDemo
     return AdaptedDemo if options.adapt else PlacedDemo if options.place else Demo
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from speck.cli.demo.placed import PlacedDemo
@@ -26,7 +26,8 @@ Data = Mapping[str, Any]
 class AdaptedDemo(PlacedDemo):
     """Everything begins in the cloud; then the link of a site gets worse, and the loop acts."""
 
-    _sensors = 800  # as many as send for nearly four minutes; they end with the verdict
+    # As many as send for ten minutes: four are enough on a quiet machine.  They end with the verdict.
+    _sensors = 2000
     _wan: Network
     _shown = (0.0, 0)  # the last decision shown: its first time, and how often in a row
     _asked = 0.0
@@ -55,14 +56,20 @@ class AdaptedDemo(PlacedDemo):
         with self._view:
             self._feed("feeder", 1.0)
             calm = time.monotonic() + _CALM
-            self._until("data flows", lambda: self._observe() or self._is_calm() or time.monotonic() > calm)
+            self._until(
+                self._noted("data flows"),
+                lambda: self._observe() or self._is_calm() or time.monotonic() > calm,
+            )
             self._worsen()
-            worse = f"the link of {SLOWED} is worse"
-            self._until(worse, lambda: self._observe() or self._all_sent())
+            self._until(
+                self._noted(f"the link of {SLOWED} is worse"), lambda: self._observe() or self._all_sent()
+            )
             if not self._steps:
-                raise SpeckError("the loop made no step while data flowed; speck adapt has its reasons")
+                raise SpeckError(f"the loop made no step while data flowed: {self._reason()}")
             self._follow_step(self._steps[0])
-            self._until("the step is being evaluated", lambda: self._is_judged() or self._all_sent())
+            self._until(
+                self._noted("the step is being evaluated"), lambda: self._is_judged() or self._all_sent()
+            )
             self._view.phase("The verdict")
             for step in reversed(self._steps):
                 self._view.step(step)
@@ -85,6 +92,14 @@ class AdaptedDemo(PlacedDemo):
                     self._shown = (entry["since"], entry["repeated"])
                     self._view.decision(entry)
         return bool(self._steps)
+
+    def _noted(self, state: str) -> Callable[[], str]:
+        """The note of a progress line: a state, and the reason of the loop's last decision."""
+        return lambda: f"{state}; the loop: {self._reason()}"
+
+    def _reason(self) -> str:
+        """The reason why the loop has not moved anything, as its last decision has it."""
+        return "no decision yet" if self._latest is None else str(self._latest["reason"])
 
     def _is_calm(self) -> bool:
         """True if the loop has held on figures of all jobs: no step gains enough."""

@@ -9,7 +9,16 @@ from typing import Any
 
 from speck.cli import render
 from speck.cli.demo.programs import PIPELINES
-from speck.cli.demo.stages import CLOUD, COMPOSITION, MEASURABLE_RATE, POLL, Demo, by_kind, refuse_failed
+from speck.cli.demo.stages import (
+    CLOUD,
+    COMPOSITION,
+    MEASURABLE_RATE,
+    POLL,
+    Demo,
+    by_kind,
+    in_the_cloud,
+    refuse_failed,
+)
 from speck.client import RequestRefused
 
 PROPOSALS = 5  # that may be stale in a row
@@ -22,9 +31,7 @@ class PlacedDemo(Demo):
     _sensors = 600  # as many as send for six minutes; they end when the moved jobs are measured as well
 
     def _statistics(self) -> Mapping[str, str]:
-        """The statistics of all sites are at the cloud's broker, each in a topic of its own."""
-        cloud = self._brokers[CLOUD]
-        return {site: f"{cloud}/local-stats/{site.lower()}" for site in self._brokers}
+        return in_the_cloud(self._brokers)
 
     def _deploy(self) -> None:
         text = (PIPELINES / self._options.scenario.first).read_bytes()

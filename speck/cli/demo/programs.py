@@ -71,6 +71,11 @@ class Program:
             if pipe is not None:
                 pipe.close()
 
+    def kill(self) -> None:
+        """End the program by SIGKILL, as a loss of power does."""
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+
     def _signal(self, number: signal.Signals) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, number)

@@ -35,11 +35,16 @@ WATCHABLE_RATE = 1500.0
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two compositions, the second the first one edited, and the kinds of engines of the sites."""
+    """Two compositions, the second the first one edited, and the kinds of the sites' engines and brokers.
+
+    ``agents``: each site has an agent.
+    """
 
     first: str
     edited: str
     engines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    agents: bool = False
+    brokers: Mapping[str, str] = field(default_factory=dict)
 
 
 SPARK = Scenario("road_traffic.yaml", "road_traffic_edited.yaml")
@@ -47,11 +52,18 @@ PLACED = Scenario("road_traffic_any.yaml", "road_traffic_any.yaml")
 ADAPTED = Scenario(
     "road_traffic_adapt.yaml", "road_traffic_adapt.yaml", dict.fromkeys(("A", "B", "C", "D"), ("flink",))
 )
+ALONE = Scenario(
+    "road_traffic_alone.yaml",
+    "road_traffic_alone.yaml",
+    dict.fromkeys(("A", "B", "C", "D"), ("flink-small",)),
+    agents=True,
+)
 MIXED = Scenario(
     "road_traffic_mixed.yaml",
     "road_traffic_mixed_edited.yaml",
     {"C": ("flink",), "D": ("spark-standalone", "flink")},
 )
+KAFKA = Scenario("road_traffic_kafka.yaml", "road_traffic_kafka_edited.yaml", brokers={CLOUD: "kafka"})
 
 # Sensors that send as many malformed lines as readings: worth cleaning where they are.
 NOISY = 0.5
@@ -71,9 +83,11 @@ class DemoOptions:
     ``speedup`` a factor to the recorded speed (0: no bound).
     ``malformed`` is the share of malformed lines mixed in (``None``: 0.02, with ``place`` :data:`NOISY`),
     ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
-    in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, measures them for ``measure``
-    seconds, and follows the advice; ``adapt`` takes sites on Flink, joined by links of bounded bandwidth, and
-    leaves the moves to the loop; ``hot`` splits hot towns over the sites; ``fences`` is geofencing instead.
+    in place of four on Spark Connect; ``kafka`` gives the cloud a Kafka broker; ``place`` deploys all jobs in
+    the cloud, measures them for ``measure`` seconds, and follows the advice; ``adapt`` takes sites on Flink,
+    joined by links of bounded bandwidth, and leaves the moves to the loop; ``hot`` splits hot towns over the
+    sites; ``fences`` is geofencing instead; in ``alone`` a site on Flink loses power while the server is
+    stopped.
     """
 
     data: Path | None = None
@@ -85,10 +99,12 @@ class DemoOptions:
     seed: int = 1
     heap: str = local.DEFAULT_HEAP
     mixed: bool = False
+    kafka: bool = False
     place: bool = False
     adapt: bool = False
     hot: bool = False
     fences: bool = False
+    alone: bool = False
     measure: float = 60.0
     keep: bool = False
     as_json: bool = False
@@ -96,9 +112,8 @@ class DemoOptions:
     @property
     def scenario(self) -> Scenario:
         """The sites and the compositions."""
-        if self.adapt:
-            return ADAPTED
-        return MIXED if self.mixed else PLACED if self.place else SPARK
+        named = {"adapt": ADAPTED, "alone": ALONE, "kafka": KAFKA, "mixed": MIXED, "place": PLACED}
+        return next((named[name] for name in named if getattr(self, name)), SPARK)
 
     @property
     def share_malformed(self) -> float:
@@ -174,13 +189,17 @@ class Demo:
         """The broker of each site's statistics."""
         return self._brokers
 
+    def _inputs(self) -> Mapping[str, str]:
+        """The broker to which each site's sensors report."""
+        return self._brokers
+
     def _network(self) -> Network | None:
         """The network of the sites; ``None``: they share this machine's loopback."""
         return None
 
     def _server_options(self) -> Sequence[object]:
         """Further options of the server."""
-        return ()
+        return self._sites.agent_options
 
     # --- the stages
 
@@ -201,20 +220,23 @@ class Demo:
 
     def _start_sites(self) -> local.LocalSites:
         directory = self._directory / "sites"
-        with self._stage("sites", "Four sites on this machine: an engine and a broker each"):
+        scenario = self._options.scenario
+        parts = "an engine, a broker and an agent" if scenario.agents else "an engine and a broker"
+        with self._stage("sites", f"Four sites on this machine: {parts} each"):
             self._cleanup.callback(local.down, directory)
-            engines = self._options.scenario.engines
             return local.up(
                 directory,
                 4,
-                engines=engines,
+                engines=scenario.engines,
+                with_agents=scenario.agents,
+                brokers=scenario.brokers,
                 heap=self._options.heap,
                 network=self._network(),
                 progress=self._view.line,
             )
 
-    def _start_server(self) -> Server:
-        with self._stage("server", "The SpecK server"):
+    def _start_server(self, title: str = "The SpecK server") -> Server:
+        with self._stage("server", title):
             server = Server(self._sites.inventory, self._directory, *self._server_options())
             self._cleanup.callback(server.stop)
             self._url = server.url()
@@ -253,7 +275,7 @@ class Demo:
         """Replay some streams in the background, at their share of the rate."""
         options = self._options
         rate = options.rate if options.rate is not None else self._default_rate()
-        common: list[object] = [f"--broker={site}={address}" for site, address in self._brokers.items()]
+        common: list[object] = [f"--broker={site}={address}" for site, address in self._inputs().items()]
         common += ["--rate", rate * share, "--speedup", options.speedup]
         common += ["--malformed", options.share_malformed, "--seed", options.seed]
         common += ["--limit", options.limit] if options.limit is not None else []
@@ -326,7 +348,10 @@ class Demo:
         with self._view:
             self._until(target, lambda: self._is_final(progressed))
         counts.seconds["feed"] = round(self._watcher.changed - self._fed, 2)
-        counts.jobs = sum(job["wanted"] == "running" for job in self._client.jobs())
+        counts.jobs = self._running_jobs()
+
+    def _running_jobs(self) -> int:
+        return sum(job["wanted"] == "running" for job in self._client.jobs())
 
     def _is_final(self, since: float) -> bool:
         """True if all is counted and no more counts come, or none have come for too long."""
@@ -336,15 +361,18 @@ class Demo:
         quiet = time.monotonic() - max(since, self._watcher.changed)
         return quiet > (_STUCK if self._counts.differences() else _QUIET)
 
-    def _until(self, note: str, reached: Callable[[], bool]) -> None:
-        """Wait for a condition; show the statistics and check the programs meanwhile."""
+    def _until(self, note: str | Callable[[], str], reached: Callable[[], bool]) -> None:
+        """Wait for a condition; show the statistics with a note, and check the programs meanwhile."""
         while not reached():
             self._watcher.check()
             for feeder in self._feeders:
                 feeder.check()
-            self._server.check()
-            self._view.statistics(self._watcher.totals, note)
+            self._check_server()
+            self._view.statistics(self._watcher.totals, note if isinstance(note, str) else note())
             time.sleep(POLL)
+
+    def _check_server(self) -> None:
+        self._server.check()
 
     # --- the end
 
@@ -393,6 +421,11 @@ class Demo:
         down = f"{command} local down --directory {self._directory / 'sites'}"
         self._view.line(f"to end it:  kill {pid}; {down}")
         self._view.line(f"its files, to be removed after that:  {self._directory}")
+
+
+def in_the_cloud(brokers: Mapping[str, str]) -> Mapping[str, str]:
+    """The topic of each site's statistics where all of them are at the cloud's broker."""
+    return {site: f"{brokers[CLOUD]}/local-stats/{site.lower()}" for site in brokers}
 
 
 def by_kind(operation: Mapping[str, Any]) -> dict[str, int]:

@@ -257,8 +257,9 @@ def _agent_text(agent: Data | None) -> str:
     if agent is None:
         return "none"
     since = f" since {clock(agent['since'])}" if agent["since"] else ""
+    restarts = agent.get("restarts", 0)  # servers before 0.3 have none
     if agent["connected"]:
-        return f"connected{since}"
+        return f"connected{since}" + (f", {restarts} restarts" if restarts else "")
     return "revoked" if agent["revoked"] else f"away{since}"
 
 

@@ -33,8 +33,9 @@ from speck.observe.pace import FRESH, LEAST, fresh_for
 from speck.observe.sampler import Sampler
 from speck.placement.adaptation import limits, verdict
 from speck.placement.adaptation.decide import Choice, Revert, Step, decide, with_hold, with_last
+from speck.placement.adaptation.knowledge import undecidable
 from speck.placement.adaptation.situation import Progress, Realised, Situation
-from speck.placement.profile import Known, SiteProfile, Value
+from speck.placement.profile import Inputs, Known, SiteProfile, Value
 from speck.store import Event, Head, Store
 from speck.store.deployments import Deployments
 
@@ -278,7 +279,7 @@ class Adaptation:
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
         memory, head, now = self._memory(name), self.deployments.head(name), self.clock()
         options, figures, observed = self._options(head), present.figures, self._observations_of(name)
-        hold = self._obstacle(name, present)
+        hold, waiting = self._obstacle(name), undecidable(present.model, present.inputs)
         pending = memory.pending
         seen = Situation(
             revision=head.revision,
@@ -296,12 +297,17 @@ class Adaptation:
             lag_grows=bool(observed.lagging),
             draining=observed.draining,
             interval=present.inputs.interval,
+            undecidable=waiting.keys(),
+            awaited=[job for job, cause in waiting.items() if _was_fresh(present.inputs, cause)],
+            stale=_stale_text(present),
             progress=None if pending is None else self._progress(name, pending, head),
             realised=None if pending is None or hold else self._realised(pending, present, observed),
         )
-        if pending is not None or hold or seen.silent or memory.paused > now:
+        decidable = set(present.model.jobs) - waiting.keys()
+        if pending is not None or hold or seen.silent or memory.paused > now or not decidable:
             return seen
-        advised = self.mover.advise(name, limits.forbidden(memory, now), options.min_gain)
+        forbidden = limits.forbidden(memory, now)
+        advised = self.mover.advise(name, forbidden, options.min_gain, waiting.keys())
         observed.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
         return replace(
             seen,
@@ -311,22 +317,18 @@ class Adaptation:
             rewires=advised.rewires,
         )
 
-    def _obstacle(self, name: str, present: Present) -> str:
+    def _obstacle(self, name: str) -> str:
         """The reason why nothing of a composition may be moved now; empty if it may."""
         jobs, since_heal = self._jobs(name), self.steady() - self._healed.get(name, -math.inf)
-        stale = sorted(jobs.keys() - present.inputs.fresh)
         drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
         waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
         used = {job.spe_address for job in jobs.values()}
-        span = fresh_for(present.inputs.interval)
-        fresh = "minute" if span == FRESH else f"{span:.0f} s"
         reasons = {
             "an operation is in progress": not self.operations.is_idle(name),
             f"job {_few(drifted)} is not in its desired state": bool(drifted),
             f"job {_few(waiting)} waits for its next attempt": bool(waiting),
             "the server started, or a job was repaired, within the last minute": since_heal < AFTER_HEAL,
             "an engine of its jobs does not respond": bool(used & self._silent.keys()),
-            f"the rate of job {_few(stale)} is not of the last {fresh}": bool(stale),
         }
         return next((reason for reason, applies in reasons.items() if applies), "")
 
@@ -474,6 +476,19 @@ class Adaptation:
             judged = each.outcome is not StepOutcome.PENDING and not each.back
             if former is not None and each.at == former.at and judged:
                 self.metrics.step_ended(each.outcome)
+
+
+def _stale_text(present: Present) -> str:
+    """The jobs without a fresh rate in words; empty if there are none."""
+    stale = sorted(set(present.model.jobs) - present.inputs.fresh)
+    span = fresh_for(present.inputs.interval)
+    fresh = "minute" if span == FRESH else f"{span:.0f} s"
+    return f"the rate of job {_few(stale)} is not of the last {fresh}" if stale else ""
+
+
+def _was_fresh(inputs: Inputs, job: str) -> bool:
+    """True if the rate of a job was fresh a moment ago, so that it will probably be again."""
+    return inputs.ages.get(job, math.inf) <= 2 * fresh_for(inputs.interval)
 
 
 def _few(names: list[str]) -> str:

@@ -52,10 +52,17 @@ class Mover(Protocol):
     def present(self, name: str) -> Present:
         """A composition as it runs; no engine is asked."""
 
-    def advise(self, name: str, forbidden: Mapping[str, Collection[str]], least: float) -> Advised:
+    def advise(
+        self,
+        name: str,
+        forbidden: Mapping[str, Collection[str]],
+        least: float,
+        pins: Collection[str] = (),
+    ) -> Advised:
         """The advice for a composition, from which ``forbidden`` sites are left out, by job.
 
-        Where it gains less than ``least``, advice that moves topics is looked for, too.
+        The jobs of ``pins`` stay.  Where it gains less than ``least``, advice that moves topics is looked
+        for, too.
         """
 
     def move(

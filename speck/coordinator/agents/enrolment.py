@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,10 +18,11 @@ from speck.core.inventory import Inventory
 from speck.core.lifecycle import EventKind
 from speck.core.live_inventory import LiveInventory
 from speck.core.placement import ANY
-from speck.errors import Fault, InvalidInput, NotFound
+from speck.errors import Conflict, Fault, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello, Joined, JoinRequest, identity_fault
+from speck.link.journal import JournalEntry, at_least, site_time
 from speck.schema.inventory import check_joining, with_site
 from speck.schema.schemas import check_name
 from speck.store import Event, Store
@@ -29,6 +30,7 @@ from speck.store.agents import AgentRecord, CodeRecord, CodeState
 from speck.store.deployments import nearest
 
 LIFETIME = 900.0  # s, of a code
+_SHOWN = 10  # jobs that a refusal names
 KEPT = 86_400.0  # s, for which a code is kept after its end, so that a late use of it is named
 
 
@@ -68,8 +70,8 @@ class Enrolment:
     """Safe to use from several threads.
 
     ``fingerprint`` returns the SHA-256 of the server's certificate, empty without TLS.  ``taken`` returns the
-    addresses of jobs, which a site may not claim by joining.  The listeners of ``on_joined`` get the
-    addresses of a site that joined.
+    addresses of jobs, which a site may not claim by joining; ``jobs_at`` the names of those that use given
+    addresses.  The listeners of ``on_changed`` get the addresses of a site that joined or was removed.
     """
 
     store: Store
@@ -79,7 +81,8 @@ class Enrolment:
     listed: ListedTokens = field(default_factory=NoTokens)
     fingerprint: Callable[[], bytes] = bytes
     taken: Callable[[], Set[str]] = frozenset
-    on_joined: list[Callable[[Collection[str]], object]] = field(default_factory=list)
+    jobs_at: Callable[[Collection[str]], Sequence[str]] = lambda _: ()
+    on_changed: list[Callable[[Collection[str]], object]] = field(default_factory=list)
     _own: Inventory = field(default_factory=Inventory, init=False)  # without the sites that joined
     _records: dict[str, AgentRecord] = field(default_factory=dict, init=False)
     _sites: dict[str, str] = field(default_factory=dict, init=False)  # by the hash of their token
@@ -122,6 +125,29 @@ class Enrolment:
             for record in records:
                 self._keep(record)
 
+    def note_journal(self, site: str, entries: Sequence[JournalEntry], mark: str) -> None:
+        """Write the entries of an agent's journal, which had this mark before they were read, as events."""
+        last = max((each.number for each in entries), default=0)
+        with self._lock:
+            known = self.record(site)
+            started = sum(each.started for each in entries)
+            read = at_least(mark, last)
+            record = replace(known, journal=read, restarts=known.restarts + started)
+            with self.store.transaction() as transaction:
+                for each in entries:
+                    transaction.add_event(self._event(site, each))
+                transaction.put_agent(record)
+            self._keep(record)
+
+    def _event(self, site: str, entry: JournalEntry) -> Event:
+        done = "was started again" if entry.started else "is not started again"
+        where = f"at site {site!r}, {site_time(entry)} by its clock"
+        text = f"job {entry.job!r}, attempt {entry.attempt}: {done} {where}: {entry.text}"
+        kind = EventKind.RESTARTED if entry.started else EventKind.NOT_RESTARTED
+        job = self.store.job(entry.job)
+        composition, name = (job.composition, job.name) if job is not None else ("", "")
+        return Event(self.clock(), kind, text, composition=composition, job=name, automatic=True)
+
     # --- requests of users
 
     def invite(self, site: str, author: str = "") -> Invitation:
@@ -151,19 +177,57 @@ class Enrolment:
         known = self._known(site)
         if site not in known:
             raise NotFound(f"site {site!r} has no agent{nearest(site, known)}")
-        now = self.clock()
         with self._lock:
-            record = self.record(site)
-            tokens = {*record.revoked, record.sha256, *self.listed.hashes_of(site)} - {""}
-            revoked = replace(record, sha256="", revoked=tuple(sorted(tokens)))
-            with self.store.transaction() as transaction:
-                for each in self.store.join_codes():
-                    if each.site == site and each.state is CodeState.OPEN:
-                        transaction.put_join_code(replace(each, state=CodeState.REVOKED))
-                transaction.put_agent(revoked)
-                text = f"site {site!r}: its agent was revoked"
-                transaction.add_event(Event(now, EventKind.REVOKED, text, author=author))
-            self._keep(revoked)
+            self._refuse(
+                self.record(site), EventKind.REVOKED, f"site {site!r}: its agent was revoked", author
+            )
+
+    def remove(self, site: str, author: str = "") -> None:
+        """Remove a site that joined from the inventory, and refuse its agent and its open codes.
+
+        Raises :class:`~speck.errors.NotFound` for an unknown site, :class:`~speck.errors.InvalidInput` for
+        one of the server's own inventory, and :class:`~speck.errors.Conflict` while jobs use it.
+        """
+        with self._lock:
+            addresses = self._unused(site)
+            known = self.record(site)
+            record = AgentRecord(site=site, sha256=known.sha256, revoked=known.revoked)
+            text = f"site {site!r} was removed from the inventory"
+            self._refuse(record, EventKind.REMOVED, text, author)
+            sites = {name: each for name, each in self.inventory.sites.items() if name != site}
+            self.inventory.replace(Inventory(sites, self.inventory.brokers, self.inventory.links))
+        for listener in self.on_changed:
+            listener(addresses)
+
+    def _unused(self, site: str) -> set[str]:
+        """The addresses of a site that joined, which no job uses."""
+        if site in self._own.sites:
+            raise _wrong(
+                f"site {site!r} is in the server's own inventory (remove it there, and restart the server)"
+            )
+        if site not in self.inventory.sites:
+            joined = set(self.inventory.sites) - set(self._own.sites)
+            raise NotFound(f"there is no site {site!r} that joined{nearest(site, joined)}")
+        addresses = _addresses(self.inventory, site)
+        if jobs := self.jobs_at(addresses):
+            more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
+            raise Conflict(
+                f"site {site!r} is used by {', '.join(jobs[:_SHOWN])}{more} (expected no job there: move or "
+                "delete them; speck left-behind lists those that were abandoned)"
+            )
+        return addresses
+
+    def _refuse(self, record: AgentRecord, kind: EventKind, text: str, author: str) -> None:
+        """Refuse the tokens of a site, and its open codes, from now on; an event says so."""
+        tokens = {*record.revoked, record.sha256, *self.listed.hashes_of(record.site)} - {""}
+        revoked = replace(record, sha256="", revoked=tuple(sorted(tokens)))
+        with self.store.transaction() as transaction:
+            for each in self.store.join_codes():
+                if each.site == record.site and each.state is CodeState.OPEN:
+                    transaction.put_join_code(replace(each, state=CodeState.REVOKED))
+            transaction.put_agent(revoked)
+            transaction.add_event(Event(self.clock(), kind, text, author=author))
+        self._keep(revoked)
 
     def _known(self, site: str) -> set[str]:
         agents = {name for name, each in self.inventory.sites.items() if each.agent}
@@ -214,7 +278,7 @@ class Enrolment:
                 transaction.add_event(Event(now, EventKind.JOINED, text))
             self._keep(record)
             self.inventory.replace(inventory)
-        for listener in self.on_joined:
+        for listener in self.on_changed:
             listener(_addresses(inventory, code.site))
         site = inventory.sites[code.site]
         engines = tuple(replace(each, scale=None) for each in site.engines)

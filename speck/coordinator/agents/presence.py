@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from speck.binder.asking import ask
 from speck.coordinator.agents.enrolment import Enrolment, Invitation
 from speck.core.lifecycle import EventKind
 from speck.errors import Conflict, StoreError
 from speck.link.hello import Hello
+from speck.link.journal import JournalEntry, number_in
 from speck.loop import Loop
 from speck.store import Event
 
 LOOK = 2.0  # s between two looks at the connections
+_READING = 5.0  # s, for the journals of all agents
 GRACE = 30.0  # s without a connection before an event says so: an uplink may break for moments
 
 
@@ -35,6 +38,12 @@ class Connections(Protocol):
 
     def presence(self, site: str) -> Present | None:
         """The agent of a site that is connected now."""
+
+    def journal(self, site: str) -> str:
+        """The mark of the journal of the site's agent; empty without one."""
+
+    def read_journal(self, site: str, after: int, seconds: float) -> Sequence[JournalEntry]:
+        """The entries after this one.  Raises :class:`~speck.errors.SpeckError`."""
 
     def recheck(self) -> None:
         """End the connections whose tokens are no longer valid."""
@@ -82,6 +91,15 @@ class Agents:
         if self.connections is not None:
             self.connections.recheck()
 
+    def remove(self, site: str, author: str = "") -> None:
+        """See :meth:`Enrolment.remove`; the agent's connection ends."""
+        self.enrolment.remove(site, author)
+        for known in (self._last, self._away, self._second):
+            known.pop(site, None)
+        self._reported.discard(site)
+        if self.connections is not None:
+            self.connections.recheck()
+
     # --- contact
 
     def note_second(self, site: str, first: str, second: str) -> None:
@@ -103,6 +121,7 @@ class Agents:
         while self._unwritten:
             self._write_second(self._unwritten[0])
             del self._unwritten[0]
+        self._read_journals()
         return LOOK
 
     def close(self) -> None:
@@ -129,6 +148,20 @@ class Agents:
             self.enrolment.note([hello], seen)
         self._write(EventKind.AGENT_AWAY, f"site {site!r}: its agent is away; the jobs there continue")
         self._reported.add(site)
+
+    def _read_journals(self) -> None:
+        """Read the journals that have new entries, and write these as events."""
+        wires = self.connections
+        if wires is None:
+            return
+        known = {site: self.enrolment.record(site).journal for site in self._sites()}
+        marks = {site: mark for site in known if (mark := wires.journal(site)) not in ("", known[site])}
+        read = {site: number_in(known[site], mark) for site, mark in marks.items()}
+        asked = ask(
+            read, lambda site: wires.read_journal(site, read[site], _READING), _READING, name="journal"
+        )
+        for site, entries in asked.answers.items():
+            self.enrolment.note_journal(site, entries, marks[site])
 
     def _write_second(self, found: SecondAgent) -> None:
         site = found.site
@@ -166,6 +199,7 @@ class Agents:
             "version": version,
             "machine": machine,
             "revoked": bool(record.revoked) and not record.sha256 and present is None,
+            "restarts": record.restarts,
         }
 
     def all(self) -> Iterator[tuple[str, dict[str, Any]]]:

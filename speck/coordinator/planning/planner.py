@@ -20,6 +20,7 @@ from speck.coordinator.planning.cycles import cycle_notes
 from speck.coordinator.planning.message_sizes import size_notes, written
 from speck.coordinator.planning.query_edits import query_notes, refused_queries
 from speck.coordinator.planning.reachability import Reachability
+from speck.coordinator.planning.replays import Replays, reading_notes, refused_starts, skipped_messages
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
@@ -78,7 +79,7 @@ class Planner:
         snapshot = self.deployments.snapshot(head)
         stored = snapshot.stored()
         faults = stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored)
-        faults += self._refused_queries(composition, stored)
+        faults += self._refused_queries(composition, stored) + refused_starts(composition.jobs, stored)
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
@@ -110,7 +111,9 @@ class Planner:
         if changes := list(plan.basis.changes(Basis(snapshot.stored(), observed))):
             raise StalePlan(name, changes)
         undrained = UndrainedSessions(self.pool, self.settings.drain, request.leave_behind, request.give_up)
-        plan = replace(plan, leaves=undrained.of(plan, snapshot, planned.desired, observed))
+        skipped = skipped_messages(Replays(self.pool, request.leave_behind).of(plan, snapshot))
+        leaves = (*undrained.of(plan, snapshot, planned.desired, observed), *skipped)
+        plan = replace(plan, leaves=leaves)
         if not planned.deletes:
             refuse_loss(name, plan.leaves, request.give_up)
         return replace(planned, plan=replace(plan, foreign=self._foreign(plan, request.leave_behind)))
@@ -138,9 +141,11 @@ class Planner:
         """
         plan, observed = self._compared(snapshot, desired, left_behind, elsewhere)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
-        leaves = undrained.of(plan, snapshot, desired, observed)
+        readings = Replays(self.pool, left_behind).of(plan, snapshot)
+        leaves = (*undrained.of(plan, snapshot, desired, observed), *skipped_messages(readings))
         notes = (
             place_notes(plan),
+            reading_notes(readings),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
             query_notes(desired, snapshot.stored()),

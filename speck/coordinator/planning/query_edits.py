@@ -63,8 +63,8 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
         change = "becomes a query" if before is None else "becomes code"
         yield Fault(f"the job {change}: it cannot read the state that it has ({right})", job.job_name, "sql")
         return
-    if deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine and after.windows:
-        yield Fault(f"the windows cannot move between engines ({right})", job.job_name, "engine")
+    if deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine and after.stateful:
+        yield Fault(f"the state cannot move between engines ({right})", job.job_name, "engine")
     for fault in state_faults(before, after):
         yield Fault(f"{fault}: the state does not fit it ({right})", job.job_name, "sql")
 
@@ -89,7 +89,7 @@ def _is_rest(job: Job) -> bool:
 
 def _is_stateful(deployed: Deployed) -> bool:
     program = program_of(deployed.job)
-    return deployed.started and program is not None and program.windows is not None
+    return deployed.started and program is not None and program.stateful
 
 
 def _contract_faults(desired: Mapping[str, Job], others: Sequence[Job]) -> Iterator[Fault]:

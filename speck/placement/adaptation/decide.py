@@ -171,8 +171,10 @@ def _judge_window(
     # Each window has samples of its own.
     if now < step.looked + max(verdict.WINDOW, seen.interval):
         return Hold("the step is settling" if now < step.due else "the step is being evaluated"), memory
-    if seen.hold or seen.realised is None:
-        return Hold(f"the step cannot be evaluated yet: {seen.hold or 'no fresh figures'}"), memory
+    stale = seen.stale if set(step.jobs) & set(seen.undecidable) else ""
+    if seen.hold or stale or seen.realised is None:
+        why = seen.hold or stale or "no fresh figures"
+        return Hold(f"the step cannot be evaluated yet: {why}"), memory
     missing = verdict.shortfall(step, seen.realised)
     step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
     if step.windows < verdict.WINDOWS:
@@ -226,11 +228,12 @@ def _choose(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choic
     found = next((each for each in permitted if _is_same(memory.streak, each)), None)
     found = found or next(iter(permitted), None)
     if found is None:
-        memory = replace(memory, streak=None)
+        memory = replace(memory, streak=memory.streak if _is_awaited(memory.streak, seen) else None)
         if seen.rewires >= seen.options.min_gain:
             return Advise(REWIRED), memory
         about = seen.candidates[0] if seen.candidates else None
-        return Hold(objections[0][1] if objections else "no placement is better", about), memory
+        reasons = [objections[0][1] if objections else "no placement is better", seen.stale]
+        return Hold("; ".join(filter(None, reasons)), about), memory
     memory = _with_streak(memory, found)
     if memory.advise_only_until > now:
         return Advise("the limit of steps of this hour or day is reached: speck advise", found), memory
@@ -261,6 +264,14 @@ def _objection(memory: AdaptationState, step: Candidate, seen: Situation, now: f
 
 def _is_same(streak: Streak | None, step: Candidate) -> bool:
     return streak is not None and (streak.jobs, streak.target) == (step.jobs, step.target)
+
+
+def _is_awaited(streak: Streak | None, seen: Situation) -> bool:
+    """True if the step that was the best before cannot be decided on for the moment.
+
+    On a busy machine samples are late: a row of decisions does not end with one that lacks them.
+    """
+    return streak is not None and bool(set(streak.jobs) & set(seen.awaited))
 
 
 def _with_streak(memory: AdaptationState, step: Candidate) -> AdaptationState:

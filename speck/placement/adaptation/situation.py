@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from speck.core.adaptation import Trigger
@@ -21,6 +21,9 @@ class Candidate:
     are those after it; ``utilisation`` is the share of the target's cores in use then, for which assumed
     costs count tenfold.  ``pays_after``, ``standstill`` and ``catch_up`` are s; ``state`` is bytes.
     ``costs`` are processor times of a message by job, s.  ``refused`` is the reason why it may not be taken.
+
+    Where rates are not fresh, ``gain``, ``multiplier``, ``utilisation`` and ``pays_after`` are the worst
+    within the bounds of these rates; the other figures are those at the last rates.
     """
 
     jobs: tuple[str, ...]
@@ -92,6 +95,9 @@ class Situation:
     topics, which is a user's to accept.  ``progress`` is that of the pending step's operation (``None``:
     there is none), ``realised`` its effect (``None``: not measured).  ``interval`` is the time between two
     samples of a job, s.
+
+    ``undecidable`` are the jobs that are not moved, since their own rate or that of a job beside them is not
+    fresh, for the reason ``stale``; ``awaited`` are those of them whose rates were fresh until lately.
     """
 
     revision: int
@@ -115,3 +121,6 @@ class Situation:
     progress: Progress | None = None
     realised: Realised | None = None
     interval: float = 0.0
+    undecidable: Collection[str] = ()
+    awaited: Collection[str] = ()
+    stale: str = ""

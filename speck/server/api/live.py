@@ -26,6 +26,7 @@ MOST = 32  # followers at once
 BEAT = 10.0  # s; a follower gets an event at least so often
 CHECK = 1.0  # s; a token that is withdrawn, or gets another role, ends its stream so soon
 EVENTS = 200  # last lines of the audit log
+LINKED_SITES = 50  # of which all links are in the view; of more, the measured ones
 OPERATIONS = 8  # last operations that have their actions in the view; the others are at /operations/ID
 _SHARE = 10  # a part that took a second is read again after so many seconds
 _FIRST = 10.0  # s, that the first follower waits for the first items
@@ -217,9 +218,14 @@ def _workers(sites: SiteQueries) -> Items:
 
 
 def _links(services: Services) -> Items:
-    """The links as they are known, without having jobs sampled for that."""
-    links = services.profiles.measures.links().items()
-    return {"link": {f"{source} {target}": asdict(each) for (source, target), each in links}}
+    """The links as they are known, without having jobs sampled for that; of many sites the measured ones.
+
+    There is a link for each two sites: a million of a thousand.
+    """
+    measures = services.profiles.measures
+    few = len(services.queries.inventory.places()) <= LINKED_SITES
+    links = measures.links() if few else measures.measured_links()
+    return {"link": {f"{source} {target}": asdict(each) for (source, target), each in links.items()}}
 
 
 def _compositions(queries: Queries) -> Items:

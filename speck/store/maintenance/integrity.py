@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speck.core.attempt_number import HIGHEST
+from speck.core.job import Job
 from speck.store.codec import FORMAT, FORMAT_KEY, key_of
 from speck.store.maintenance.contents import Contents
 from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
@@ -100,6 +101,11 @@ def _numbers(contents: Contents) -> Iterator[Finding]:
                 yield Finding(f"job {name!r}", message, remedy, _changes(("put_job", lowered)))
 
 
+def _session(form: Job, name: str) -> SessionRecord:
+    """The session of this name through which a job in this form reads."""
+    return SessionRecord(form.source_broker, name, form.source_topic, form.start)
+
+
 def _attempts(contents: Contents) -> Iterator[Finding]:
     for record in contents.attempts:
         attempt = record.attempt
@@ -115,12 +121,12 @@ def _attempts(contents: Contents) -> Iterator[Finding]:
                 _changes(("delete_attempt", attempt), *_raised(contents, record)),
             )
         elif job is None:
-            session = SessionRecord(form[1].source_broker, attempt.session, form[1].source_topic)
+            session = _session(form[1], attempt.session)
             number = attempt.number + LEAP
             found = JobRecord(attempt.job_name, form[0], number, (session,), renumbers=True)
             yield Finding(what, "nothing is known of its job", "taken up", _changes(("put_job", found)))
         elif attempt.session not in [each.name for each in job.sessions]:
-            session = SessionRecord(form[1].source_broker, attempt.session, form[1].source_topic)
+            session = _session(form[1], attempt.session)
             put = replace(job, sessions=(*job.sessions, session))
             yield Finding(
                 what, f"its session {attempt.session!r} is not known", "noted", _changes(("put_job", put))

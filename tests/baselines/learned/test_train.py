@@ -54,6 +54,7 @@ def test_the_shipped_models_have_a_manifest_and_no_path_of_a_machine() -> None:
     assert sum(each.stat().st_size for each in MODELS.iterdir()) < 2_200_000
 
 
+@pytest.mark.slow("imports the libraries of the models")
 def test_too_few_data_are_refused_and_nothing_is_written(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

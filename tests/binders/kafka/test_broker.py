@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pytest
 
 from binders.kafka import KafkaBroker
-from speck.binder import Backlog, BrokerBinder
+from speck.binder import Backlog, BrokerBinder, CountFrom
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput, Rejected, Unreachable
 from speck.testing.brokers import BrokerContract
@@ -127,6 +129,29 @@ def test_what_is_sent_to_an_absent_session_waits(cleared: KafkaServer, opened: O
     assert broker.waiting(SESSION) == 500
     broker.ensure_session(SESSION, "in")  # its place stays
     assert broker.waiting(SESSION) == 500
+
+
+def test_a_session_begins_where_it_is_to_and_its_messages_are_counted_before(
+    cleared: KafkaServer, opened: Opened
+) -> None:
+    broker = opened(cleared.address)
+    assert broker.count_from("in", "earliest") == CountFrom(0)
+    broker.ensure_topic("in")
+    cleared.publish("in", [b"old"] * 500)
+    time.sleep(0.01)  # the times of records are whole milliseconds
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    cleared.publish("in", [b"new"] * 300)
+    broker.ensure_session(SESSION, "in")
+    cleared.publish("in", [b"newest"] * 20)
+    for start, messages in (("earliest", 820), ("2026-01-01T00:00:00Z", 820), (moment, 320), ("latest", 0)):
+        assert broker.count_from("in", start, SESSION) == CountFrom(messages, 20 if start == "latest" else 0)
+        broker.begin_session(f"{SESSION}-{messages}", "in", start)
+        assert broker.waiting(f"{SESSION}-{messages}") == messages
+    committed(cleared, f"{SESSION}-320", "in", 700, "{}")
+    broker.begin_session(f"{SESSION}-320", "in", moment)  # its place stays
+    assert broker.waiting(f"{SESSION}-320") == 120
+    assert broker.count_from("in", moment, f"{SESSION}-820") == CountFrom(320, skipped=500)
+    assert broker.waiting(SESSION) == 20
 
 
 def test_the_backlog_is_exact_also_of_what_was_deleted_meanwhile(

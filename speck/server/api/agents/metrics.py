@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from speck.coordinator.agents import Agents
 
@@ -19,9 +19,15 @@ def agent_metrics(agents: Agents) -> Iterator[Metric]:
         "When the agent of a site was connected last, in Unix time",
         labels=("site",),
     )
+    restarts = CounterMetricFamily(
+        "speck_agent_restarts_total",
+        "Jobs that the agent of a site has started again, as far as it has reported it",
+        labels=("site",),
+    )
     now = agents.enrolment.clock()
     for site, found in agents.all():
         connected.add_metric((site,), float(found["connected"]))
         if found["connected"] or found["since"] is not None:
             last.add_metric((site,), now if found["connected"] else found["since"])
-    yield from (connected, last)
+        restarts.add_metric((site,), found["restarts"])
+    yield from (connected, last, restarts)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from speck.server.api import schemas
-from speck.server.api.agents.schemas import InvitationSchema, RevocationSchema
+from speck.server.api.agents.schemas import InvitationSchema, RemovalSchema, RevocationSchema
 from speck.server.api.changes import services
 from speck.server.api.routes import blueprint
 from speck.server.middleware.authentication import author
@@ -28,3 +28,14 @@ def revoke_site(name: str) -> Any:
     """Refuse the agent of a site from now on; its connection ends within a second"""
     services().agents.revoke(name, author(""))
     return {"site": name, "brokers": services().sites.brokers_of_jobs(name)}
+
+
+@blueprint.route("/sites/<name>", methods=["DELETE"])
+@blueprint.response(200, RemovalSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="jobs use it")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="it is in the server's own inventory")
+def remove_site(name: str) -> Any:
+    """Remove a site that joined from the inventory, and refuse its agent from now on"""
+    services().agents.remove(name, author(""))
+    return {"site": name}

@@ -22,3 +22,9 @@ class RevocationSchema(Schema):
     brokers = fields.List(
         fields.String(), metadata={"description": "brokers whose logins the site has from its jobs"}
     )
+
+
+class RemovalSchema(Schema):
+    """A site that was removed from the inventory."""
+
+    site = text("the site's name")

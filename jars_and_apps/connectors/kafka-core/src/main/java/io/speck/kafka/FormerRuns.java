@@ -38,7 +38,7 @@ final class FormerRuns implements FormerBatch {
             if (!opening.topicId().equals(batch.topicId())) {
                 throw new DataLossException(settings.session() + ": topic '" + batch.topic() + "' was made anew");
             }
-            opening.readAgain(batch, new RecordDecoder()).forEach(each -> each.addTo(found.buffer));
+            opening.readAgain(batch, new RecordDecoder(batch.session())).forEach(each -> each.addTo(found.buffer));
         } catch (KafkaException e) {
             throw Clients.translated(login, "topic '" + batch.topic() + "'", e);
         }

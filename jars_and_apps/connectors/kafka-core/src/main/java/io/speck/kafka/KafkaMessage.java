@@ -11,10 +11,22 @@ final class KafkaMessage extends Message {
     final int partition;
     /** Its offset in the partition. */
     final long position;
+    /** The identity under which a replay reads it; null for none, and where no replay reads it. */
+    private Stamp again;
 
     KafkaMessage(int partition, long position, int hash, String topic, byte[] payload, long millis, Stamp stamp) {
         super(ACKNOWLEDGED, hash, topic, payload, millis, stamp);
         this.partition = partition;
         this.position = position;
+    }
+
+    /** Has outputs derive from this identity of the message. */
+    void readAgainAs(Stamp identity) {
+        again = identity;
+    }
+
+    @Override
+    public Stamp stamp() {
+        return again == null || super.stamp() == null ? super.stamp() : again;
     }
 }

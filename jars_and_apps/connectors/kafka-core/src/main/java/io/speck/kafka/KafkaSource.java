@@ -82,7 +82,7 @@ final class KafkaSource extends BufferedSource {
         }
         buffer.restore(committed, again.seen());
         repetitions.restore(again.writers());
-        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder());
+        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder(settings.clientId()));
         messages.forEach(each -> each.addTo(buffer));
         counts.addRedelivered(messages.size());
         recordedPlace = again.after().copy();

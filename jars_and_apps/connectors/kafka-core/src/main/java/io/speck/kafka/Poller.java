@@ -82,7 +82,7 @@ final class Poller implements AutoCloseable {
     private final Collection<TopicPartition> data;
     private final TopicPartition control;
     private final Thread thread;
-    private final RecordDecoder decoder = new RecordDecoder();
+    private final RecordDecoder decoder;
     private final Map<String, Long> askedNanos = new HashMap<>();
     private volatile boolean closing;
     private volatile boolean connected = true;
@@ -101,6 +101,7 @@ final class Poller implements AutoCloseable {
         this.reader = reader;
         this.data = data;
         this.control = control;
+        this.decoder = new RecordDecoder(settings.clientId());
         this.commitAfterNanos = System.nanoTime();
         this.thread = new Thread(this::run, "kafka-" + settings.clientId());
         thread.setDaemon(true);

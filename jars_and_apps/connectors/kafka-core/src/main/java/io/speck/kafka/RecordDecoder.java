@@ -5,6 +5,7 @@ import io.speck.mqtt.stamp.Stamp;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -18,8 +19,19 @@ final class RecordDecoder {
 
     private static final byte[] NOTHING = new byte[0];
 
+    /** Ends the name of the session of a replay: a job reads again what it has read. */
+    private static final Pattern REPLAY = Pattern.compile(".*:r\\d+");
+
+    private final String replay;
     private String lastTopic = "";
     private byte[] lastTopicBytes = NOTHING;
+    private String lastRun = "";
+    private String lastRunAgain;
+
+    /** Creates a decoder for the reader of a session. */
+    RecordDecoder(String session) {
+        this.replay = REPLAY.matcher(session).matches() ? session : null;
+    }
 
     /** A null content reads as an empty one; headers that are no text are no stamp. */
     KafkaMessage decode(ConsumerRecord<byte[], byte[]> record) {
@@ -37,8 +49,20 @@ final class RecordDecoder {
                 Stamp.parse(job, sequence));
         message.key = record.key() == null ? null : new String(record.key(), StandardCharsets.UTF_8);
         message.badStamp = message.stamp == null && (jobHeader != null || sequenceHeader != null);
+        if (replay != null && message.stamp != null) {
+            message.readAgainAs(again(message.stamp));
+        }
         message.textBytes = bytes(message.key) + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
         return message;
+    }
+
+    private Stamp again(Stamp stamp) {
+        if (lastRunAgain == null || !stamp.run().equals(lastRun)) {
+            lastRun = stamp.run();
+            lastRunAgain = stamp.readAgain(replay).run();
+        }
+        return new Stamp(stamp.job(), lastRunAgain, stamp.partition(), stamp.epoch(), stamp.index(), stamp.path(),
+                stamp.fingerprint());
     }
 
     /** Adds a stamp to the headers of a record. */

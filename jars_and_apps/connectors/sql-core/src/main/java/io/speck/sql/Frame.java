@@ -6,8 +6,9 @@ package io.speck.sql;
  * @param input the last level of its topic, which names the input
  * @param progress a time in milliseconds: no later row of the input belongs to a window that ends before it
  * @param row the time, the keys, and a total for each merge; null for a message without a row
+ * @param side the number of its table, of a join
  */
-public record Frame(String input, long progress, Object[] row) {
+public record Frame(String input, long progress, Object[] row, int side) {
     static final int VERSION = 1;
     /** The number of a frame without a row, and those of the cuts. */
     static final int NO_CUT = 0;
@@ -15,6 +16,15 @@ public record Frame(String input, long progress, Object[] row) {
     static final int FILTER = 2;
     static final int ROWS = 3;
     static final int PARTIALS = 4;
+
+    Frame(String input, long progress, Object[] row) {
+        this(input, progress, row, 0);
+    }
+
+    /** Returns the name of the input that writes a topic: its last level. */
+    static String input(String topic) {
+        return topic.substring(topic.lastIndexOf('/') + 1);
+    }
 
     static int number(String cut) {
         return switch (cut) {

@@ -6,7 +6,7 @@ import java.util.Map;
 
 /** Reads the frames of any cut as rows before the windows, for the rest of a query. */
 final class FrameReader {
-    private static final String NO_FRAME = "it is no frame of this query";
+    static final String NO_FRAME = "it is no frame of this query";
     private static final int HEAD = 3; // version, cut and progress
     private static final RowDecoder JSON = new RowDecoder("json", List.of());
     static final Column WHOLE = new Column("", "bigint", true, "", 0);
@@ -48,7 +48,7 @@ final class FrameReader {
             throw new UnparsableMessageException(NO_FRAME);
         }
         long[] head = head(data);
-        String input = topic.substring(topic.lastIndexOf('/') + 1);
+        String input = Frame.input(topic);
         List<?> written = data.subList(HEAD, data.size());
         if (head[1] == Frame.NO_CUT && written.isEmpty()) {
             return new Frame(input, head[2], null);

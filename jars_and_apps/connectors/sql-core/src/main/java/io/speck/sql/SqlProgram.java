@@ -14,7 +14,9 @@ import java.util.Map;
 public final class SqlProgram {
     private static final String VERSION = "1";
     private static final String PART_VERSION = "2";
+    private static final String LATEST_VERSION = "3";
     private static final int CACHED = 64;
+    private static final int JOINED = 4; // of a row for a join; see Join.tagged
     /** The programs of this process, by their texts: rows name theirs. */
     private static final Map<String, SqlProgram> PROGRAMS = Collections.synchronizedMap(
             new LinkedHashMap<>(CACHED, 0.75f, true) {
@@ -44,22 +46,25 @@ public final class SqlProgram {
     private final Expression keep;
     /** The columns behind the windows. */
     private final List<Column> behind;
+    /** Null for a query of one table. */
+    private final Join join;
 
     /**
      * An aggregation in windows of event time. The rows before it are the time, the keys, and an argument of each
-     * merge; those behind it are start and end of the window, the keys, and the totals.
+     * merge; those behind it are start and end of the window, the keys, and the totals. The windows of a {@code session}
+     * are those of the rows of a key that are less than their size apart; their slide is the step of the progress.
      */
     public record Windows(long sizeMillis, long slideMillis, long watermarkMillis, List<String> keys,
-            List<Merge> merges) {}
+            List<Merge> merges, boolean session) {}
 
     /** The number of a cut, the index of the event time, and the step in which progress is sent without a row. */
     private record Sends(int cut, int time, long stepMillis) {}
 
-    private SqlProgram(Map<?, ?> data) {
+    SqlProgram(Map<?, ?> data) {
         String version = number(data.get("version"));
-        if (!VERSION.equals(version) && !PART_VERSION.equals(version)) {
+        if (!List.of(VERSION, PART_VERSION, LATEST_VERSION).contains(version)) {
             throw new IllegalArgumentException("the query has version " + version + ", and this connector knows "
-                    + PART_VERSION + " (expected a connector of the server's version)");
+                    + LATEST_VERSION + " (expected a connector of the server's version)");
         }
         Map<?, ?> input = (Map<?, ?>) data.get("input");
         List<Column> read = Column.list(input.get("columns"));
@@ -72,8 +77,9 @@ public final class SqlProgram {
         having = Expression.of(data.get("having"));
         select = expressions(data.get("select"));
         encoder = new RowEncoder((String) data.get("format"), Column.list(data.get("output")));
+        join = data.get("join") instanceof Map<?, ?> found ? new Join(this, found) : null;
         sends = data.get("sends") instanceof Map<?, ?> found ? sends(found) : null;
-        frames = data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
+        frames = join == null && data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
         ranks = data.get("rank") instanceof Map<?, ?> found ? new Ranks(found) : null;
         keep = Expression.of(data.get("keep"));
         behind = windows == null ? List.of() : behind(windows);
@@ -112,7 +118,7 @@ public final class SqlProgram {
         return known;
     }
 
-    private static String number(Object value) {
+    static String number(Object value) {
         return value instanceof JsonParser.Number number ? number.text() : String.valueOf(value);
     }
 
@@ -135,7 +141,7 @@ public final class SqlProgram {
             merges.add(new Merge((String) merge.get("kind"), (String) merge.get("type")));
         }
         return new Windows(Long.parseLong(number(data.get("size_ms"))), Long.parseLong(number(data.get("slide_ms"))),
-                watermark, keys, merges);
+                watermark, keys, merges, Boolean.TRUE.equals(data.get("session")));
     }
 
     /** Returns the windows; null for a query without an aggregation. */
@@ -145,12 +151,22 @@ public final class SqlProgram {
 
     /** True for a part of a query, whose windows are over totals in the place of values. */
     public boolean isPart() {
-        return sends != null || frames != null;
+        return sends != null || frames != null || join != null;
     }
 
     /** True for a part of a query that sends frames. */
     public boolean sendsFrames() {
         return sends != null;
+    }
+
+    /** Returns the join; null for a query of one table. */
+    public Join join() {
+        return join;
+    }
+
+    /** Returns the number of columns before the state: those of a row for the windows, or for the join. */
+    public int width() {
+        return join == null ? windows.keys().size() + windows.merges().size() + 1 : JOINED;
     }
 
     /** Returns the names of the inputs of the rest of a query; none for another program. */
@@ -194,16 +210,23 @@ public final class SqlProgram {
 
     /** Returns what a part of a query knows of the progress of its inputs; a part that sends has one, without a name. */
     public Watermarks watermarks() {
-        return new Watermarks(frames == null ? List.of("") : inputs,
-                windows == null ? (sends == null ? 1 : sends.stepMillis) : windows.slideMillis());
+        return new Watermarks(inputs.isEmpty() ? List.of("") : inputs, step());
+    }
+
+    private long step() {
+        Windows steps = join == null ? windows : join.windows();
+        return steps != null ? steps.slideMillis() : sends == null ? 1 : sends.stepMillis;
     }
 
     /**
-     * Returns the row of a message for the windows of a part of a query.
+     * Returns the row of a message for the windows, or the join, of a part of a query.
      *
      * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
      */
     public Frame frame(String topic, byte[] content) {
+        if (join != null) {
+            return join.frame(topic, content);
+        }
         if (frames != null) {
             return frames.frame(topic, content);
         }
@@ -248,10 +271,10 @@ public final class SqlProgram {
     /** Returns the reason why a message does not fit the contract of its topic; null for one that does. */
     public String fault(String topic, byte[] content) {
         try {
-            if (frames == null) {
+            if (join == null && frames == null) {
                 decoder.row(topic, content);
             } else {
-                frames.frame(topic, content);
+                frame(topic, content);
             }
             return null;
         } catch (UnparsableMessageException e) {
@@ -291,10 +314,14 @@ public final class SqlProgram {
 
     /** Returns the row behind the windows that {@link #kept} has made a text of. */
     public Object[] row(String kept) {
+        return row(kept, behind);
+    }
+
+    static Object[] row(String kept, List<Column> columns) {
         List<?> values = (List<?>) JsonParser.parse(kept);
-        Object[] row = new Object[behind.size()];
+        Object[] row = new Object[columns.size()];
         for (int at = 0; at < row.length; at++) {
-            row[at] = FrameReader.value(behind.get(at), values.get(at));
+            row[at] = FrameReader.value(columns.get(at), values.get(at));
         }
         return row;
     }

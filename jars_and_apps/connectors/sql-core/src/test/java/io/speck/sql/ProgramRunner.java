@@ -8,9 +8,12 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.TreeSet;
 
 /**
  * Runs programs for the comparison with {@code speck.sql.evaluate}, which starts it from Python. A line of input is
@@ -30,6 +33,7 @@ public final class ProgramRunner {
 
     private static String run(Map<?, ?> order) {
         SqlProgram program = SqlProgram.of((String) order.get("program"));
+        List<List<Object[]>> joined = List.of(new ArrayList<>(), new ArrayList<>());
         List<Object[]> rows = new ArrayList<>();
         List<String> found = new ArrayList<>();
         List<String> reasons = new ArrayList<>();
@@ -40,7 +44,12 @@ public final class ProgramRunner {
             try {
                 String topic = (String) message.get(0);
                 byte[] content = Base64.getDecoder().decode((String) message.get(1));
-                if (program.windows() == null) {
+                if (program.join() != null) {
+                    Frame frame = program.frame(topic, content);
+                    if (frame.row() != null) {
+                        joined.get(frame.side()).add(program.join().tagged(frame));
+                    }
+                } else if (program.windows() == null) {
                     add(program.text(topic, content, watermarks), found);
                 } else {
                     Object[] row = program.isPart() ? timed(program, topic, content, watermarks, found)
@@ -55,7 +64,9 @@ public final class ProgramRunner {
             index++;
         }
         List<Object[]> behind = program.windows() == null ? List.of() : windowed(program, rows);
-        if (program.ranks()) {
+        if (program.join() != null) {
+            addJoined(program.join(), joined, found);
+        } else if (program.ranks()) {
             addRanked(program, behind, found);
         } else {
             behind.forEach(each -> add(program.result(each), found));
@@ -71,6 +82,70 @@ public final class ProgramRunner {
             add(SqlProgram.progressText(watermarks.mark()), found);
         }
         return frame.row();
+    }
+
+    /** Adds the results of a join, of the rows of both tables. */
+    private static void addJoined(Join join, List<List<Object[]>> rows, List<String> found) {
+        Map<String, List<List<String>>> windows = new TreeMap<>();
+        for (int side = 0; side < rows.size(); side++) {
+            for (Object[] row : rows.get(side)) {
+                for (long start : join.byTime() ? List.of(0L) : starts(join.windows(), (Long) row[0])) {
+                    windows.computeIfAbsent(start + " " + row[2],
+                            any -> List.of(new ArrayList<>(), new ArrayList<>())).get(side).add((String) row[3]);
+                }
+            }
+        }
+        Collection<String> results = join.distinct() ? new TreeSet<>() : new ArrayList<>();
+        windows.forEach((window, texts) -> {
+            if (join.byTime()) {
+                addPairs(join, texts, results);
+            } else {
+                long start = Long.parseLong(window.substring(0, window.indexOf(' ')));
+                results.addAll(join.results(start, start + join.windows().sizeMillis(), texts.get(0), texts.get(1)));
+            }
+        });
+        results.forEach(each -> add(each, found));
+    }
+
+    private static void addPairs(Join join, List<List<String>> texts, Collection<String> results) {
+        for (String left : texts.get(0)) {
+            for (String right : texts.get(1)) {
+                long one = time(left);
+                long other = time(right);
+                long later = Math.max(one, other);
+                String result = join.joins(one, other) ? join.result(later, later, left, right) : null;
+                if (result != null) {
+                    results.add(result);
+                }
+            }
+        }
+    }
+
+    private static long time(String row) {
+        return Long.parseLong(SqlProgram.number(((List<?>) JsonParser.parse(row)).get(0)));
+    }
+
+    private static List<Long> starts(SqlProgram.Windows windows, long time) {
+        List<Long> found = new ArrayList<>();
+        long last = Math.floorDiv(time, windows.slideMillis()) * windows.slideMillis();
+        for (long start = last; start > last - windows.sizeMillis(); start -= windows.slideMillis()) {
+            found.add(start);
+        }
+        return found;
+    }
+
+    /** Returns the sessions of rows that have one key. */
+    private static List<List<Object[]>> sessions(SqlProgram.Windows windows, List<Object[]> rows) {
+        List<List<Object[]>> found = new ArrayList<>();
+        long last = Long.MIN_VALUE;
+        for (Object[] row : rows.stream().sorted(Comparator.comparingLong(each -> (Long) each[0])).toList()) {
+            if (found.isEmpty() || (Long) row[0] >= last + windows.sizeMillis()) {
+                found.add(new ArrayList<>());
+            }
+            found.get(found.size() - 1).add(row);
+            last = (Long) row[0];
+        }
+        return found;
     }
 
     /** Adds the results of a query with ranks, of rows that are in the order of their windows. */
@@ -94,11 +169,10 @@ public final class ProgramRunner {
         Map<Object[], Object[]> groups = new TreeMap<>(ProgramRunner::compare);
         int keys = windows.keys().size();
         for (Object[] row : rows) {
-            long last = Math.floorDiv((Long) row[0], windows.slideMillis()) * windows.slideMillis();
-            for (long start = last; start > last - windows.sizeMillis(); start -= windows.slideMillis()) {
+            for (long[] bounds : bounds(windows, rows, row)) {
                 Object[] group = new Object[keys + 2];
-                group[0] = start;
-                group[1] = start + windows.sizeMillis();
+                group[0] = bounds[0];
+                group[1] = bounds[1];
                 System.arraycopy(row, 1, group, 2, keys);
                 Object[] totals = groups.computeIfAbsent(group,
                         any -> windows.merges().stream().map(Merge::begin).toArray());
@@ -116,6 +190,20 @@ public final class ProgramRunner {
             found.add(row);
         });
         return found;
+    }
+
+    /** Returns start and end of the windows of a row. */
+    private static List<long[]> bounds(SqlProgram.Windows windows, List<Object[]> rows, Object[] row) {
+        if (!windows.session()) {
+            return starts(windows, (Long) row[0]).stream()
+                    .map(start -> new long[] {start, start + windows.sizeMillis()}).toList();
+        }
+        int keys = windows.keys().size();
+        List<Object[]> equal = rows.stream().filter(each -> Arrays.equals(each, 1, keys + 1, row, 1, keys + 1)).toList();
+        List<Object[]> session = sessions(windows, equal).stream().filter(each -> each.contains(row)).findFirst()
+                .orElseThrow();
+        long last = (Long) session.get(session.size() - 1)[0];
+        return List.of(new long[] {(Long) session.get(0)[0], last + windows.sizeMillis()});
     }
 
     /** Compares keys; null comes first. */

@@ -18,7 +18,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.types.Row;
 
 /**
- * The rows of messages before the windows of a part of a query, and the watermarks between them. These follow from the
+ * The rows of messages before the windows, or the join, of a part of a query, and the watermarks between them. These follow from the
  * messages alone, by no clock, so that a message which is read again moves them at the same place.
  *
  * <p>A generator of watermarks in Flink's API does not distinguish inputs, and forgets over a restart how far each one was.
@@ -65,7 +65,8 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
             emitWatermark();
         }
         if (frame.row() != null) {
-            output.collect(new StreamRecord<>(Row.of(frame.row()), (Long) frame.row()[0]));
+            Object[] row = program.join() == null ? frame.row() : program.join().tagged(frame);
+            output.collect(new StreamRecord<>(Row.of(row), (Long) row[0]));
         }
         if (watermarks.advance(frame.input(), frame.progress())) {
             emitWatermark();

@@ -22,7 +22,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * order that changes with a restart, and the sink counts its messages: the n-th has to be the same again. A part of a
  * query sends the watermark behind them.
  *
- * <p>Of a query with ranks the texts are the rows of a window, which is complete here: windows that end at one time are
+ * <p>Of a join with DISTINCT equal results of a window are one. Of a query with ranks the texts are the rows of a window, which is complete here: windows that end at one time are
  * one window.
  */
 final class Ordered extends AbstractStreamOperator<String> implements OneInputStreamOperator<String, String> {
@@ -78,7 +78,9 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
     }
 
     private void add(long time, String text) {
-        waiting.computeIfAbsent(time, any -> new TreeMap<>()).merge(text, 1, Integer::sum);
+        boolean distinct = program.join() != null && program.join().distinct();
+        waiting.computeIfAbsent(time, any -> new TreeMap<>())
+                .merge(text, 1, (copies, more) -> distinct ? 1 : copies + more);
     }
 
     @Override

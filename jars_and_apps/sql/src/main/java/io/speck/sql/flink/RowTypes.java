@@ -20,6 +20,24 @@ final class RowTypes {
         return row(found);
     }
 
+    /** The types of rows before a join: time, number of the table, key, and the row as a text. */
+    static TypeInformation<Row> tagged() {
+        return row(List.of(Types.LONG, Types.LONG, Types.STRING, Types.STRING));
+    }
+
+    /** Returns the number of the table of a row before a join. */
+    static int side(Row row) {
+        return ((Long) row.getField(1)).intValue();
+    }
+
+    static String key(Row row) {
+        return (String) row.getField(2);
+    }
+
+    static String joined(Row row) {
+        return (String) row.getField(3);
+    }
+
     static TypeInformation<Row> keys(SqlProgram.Windows windows) {
         List<TypeInformation<?>> found = new ArrayList<>();
         windows.keys().forEach(each -> found.add(of(each)));

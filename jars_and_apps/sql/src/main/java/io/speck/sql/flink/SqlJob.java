@@ -1,11 +1,15 @@
 package io.speck.sql.flink;
 
 import io.speck.flink.mqtt.MqttJob;
+import io.speck.sql.Join;
 import io.speck.sql.SqlProgram;
 import java.time.Duration;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
 import org.apache.flink.types.Row;
 
@@ -17,7 +21,10 @@ public final class SqlJob {
         MqttJob job = MqttJob.of(arguments);
         String text = job.argument("program", "");
         SqlProgram program = SqlProgram.of(text);
-        if (program.windows() == null) {
+        if (program.join() != null) {
+            job.onlySourceChainFails();
+            job.write(joined(job, text, program.join()));
+        } else if (program.windows() == null) {
             job.write(job.messages().flatMap(new DecodeToText(text)).returns(Types.STRING).name("query").uid("query"));
         } else {
             job.onlySourceChainFails();
@@ -31,8 +38,7 @@ public final class SqlJob {
         SqlProgram.Windows windows = program.windows();
         return (program.isPart() ? part(job, text, windows) : whole(job, text, windows))
                 .keyBy(new Keys(windows.keys().size()), RowTypes.keys(windows))
-                .window(SlidingEventTimeWindows.of(Duration.ofMillis(windows.sizeMillis()),
-                        Duration.ofMillis(windows.slideMillis())))
+                .window(windows.session() ? new SessionWindows(windows.sizeMillis()) : sliding(windows))
                 .aggregate(new Totals(text), new WindowRows(!windows.keys().isEmpty()), RowTypes.totals(windows),
                         RowTypes.totals(windows), RowTypes.behind(windows))
                 .name("windows").uid("windows").setParallelism(job.parallelism())
@@ -53,7 +59,26 @@ public final class SqlJob {
 
     /** The rows of a part of a query, whose watermark follows the progress of its inputs. */
     private static DataStream<Row> part(MqttJob job, String text, SqlProgram.Windows windows) {
-        return job.messages().transform("decode", RowTypes.before(windows, true), new DecodeTimed(text))
-                .uid("decode-timed").setParallelism(1);
+        return decoded(job, text, RowTypes.before(windows, true));
+    }
+
+    private static DataStream<Row> decoded(MqttJob job, String text, TypeInformation<Row> types) {
+        return job.messages().transform("decode", types, new DecodeTimed(text)).uid("decode-timed").setParallelism(1);
+    }
+
+    private static SlidingEventTimeWindows sliding(SqlProgram.Windows windows) {
+        return SlidingEventTimeWindows.of(Duration.ofMillis(windows.sizeMillis()),
+                Duration.ofMillis(windows.slideMillis()));
+    }
+
+    /** The results of a join, whose state has the same names for all columns. */
+    private static DataStream<String> joined(MqttJob job, String text, Join join) {
+        KeyedStream<Row, String> rows = decoded(job, text, RowTypes.tagged()).keyBy(RowTypes::key, Types.STRING);
+        SingleOutputStreamOperator<String> results = join.byTime()
+                ? rows.transform("join", Types.STRING, new JoinByTime(text)).uid("join-by-time")
+                : rows.window(sliding(join.windows())).process(new JoinWindow(text), Types.STRING)
+                        .name("join").uid("join-windows");
+        return results.setParallelism(job.parallelism())
+                .transform("order", Types.STRING, new Ordered(text)).uid("order").setParallelism(1);
     }
 }

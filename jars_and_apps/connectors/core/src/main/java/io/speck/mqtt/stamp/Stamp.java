@@ -93,7 +93,22 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
      */
     String derivedRun(int source) {
         String way = String.join("\n", job, run, Integer.toString(source), foldedPath());
-        return "d" + new BigInteger(1, Arrays.copyOf(sha256(way), Long.BYTES)).toString(Character.MAX_RADIX);
+        return "d" + hash(way);
+    }
+
+    /** Returns 64 bits of a hash. */
+    private static String hash(String text) {
+        return new BigInteger(1, Arrays.copyOf(sha256(text), Long.BYTES)).toString(Character.MAX_RADIX);
+    }
+
+    /**
+     * Returns the identity of the message for a reader that reads it again on purpose: what derives from it then has other
+     * names than what derived from it before.
+     *
+     * @param reading identifies that reading
+     */
+    public Stamp readAgain(String reading) {
+        return new Stamp(job, "r" + hash(String.join("\n", run, reading)), partition, epoch, index, path, fingerprint);
     }
 
     /** True if the other stamp differs in nothing but epoch and index. */

@@ -1,0 +1,111 @@
+package io.speck.sql;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+
+/** A join of the rows of two tables. Engines keep the rows as texts, whose form does not depend on the columns. */
+public final class Join {
+    private static final String NO_BOUNDS = "the join has no bounds of time (expected one without windows)";
+
+    private final SqlProgram program;
+    /** The names of the inputs begin with those of their tables. */
+    private final List<String> tables = new ArrayList<>();
+    private final List<SqlProgram> sides = new ArrayList<>();
+    private final List<List<Column>> columns = new ArrayList<>();
+    private final int keys;
+    /** Null for a join in windows. */
+    private final long[] bounds;
+    private final boolean distinct;
+
+    Join(SqlProgram program, Map<?, ?> data) {
+        this.program = program;
+        ((List<?>) data.get("tables")).forEach(each -> tables.add((String) each));
+        for (Object each : (List<?>) data.get("sides")) {
+            SqlProgram side = new SqlProgram((Map<?, ?>) each);
+            List<Column> found = new ArrayList<>(List.of(FrameReader.WHOLE));
+            side.windows().keys().forEach(type -> found.add(FrameReader.column(type)));
+            sides.add(side);
+            columns.add(found);
+        }
+        keys = Integer.parseInt(SqlProgram.number(data.get("keys")));
+        bounds = data.get("bounds") instanceof List<?> found
+                ? found.stream().mapToLong(each -> Long.parseLong(SqlProgram.number(each))).toArray() : null;
+        distinct = Boolean.TRUE.equals(data.get("distinct"));
+    }
+
+    /** @throws UnparsableMessageException if the message is no frame of a table */
+    Frame frame(String topic, byte[] content) {
+        String input = Frame.input(topic);
+        int end = input.indexOf('-');
+        int side = tables.indexOf(end < 0 ? input : input.substring(0, end));
+        if (side < 0) {
+            throw new UnparsableMessageException(FrameReader.NO_FRAME);
+        }
+        Frame frame = sides.get(side).frame(topic, content);
+        return new Frame(frame.input(), frame.progress(), frame.row(), side);
+    }
+
+    /** Returns the windows; of a join by time the steps of the progress. */
+    public SqlProgram.Windows windows() {
+        return sides.get(0).windows();
+    }
+
+    /** True for a join of rows whose times differ by no more than bounds; false for one in windows. */
+    public boolean byTime() {
+        return bounds != null;
+    }
+
+    /** True if equal results of a window are one. */
+    public boolean distinct() {
+        return distinct;
+    }
+
+    /** Returns the row of a frame for an engine: its time, the number of its table, its key, and all of it. */
+    public Object[] tagged(Frame frame) {
+        Object[] key = Arrays.copyOfRange(frame.row(), 1, keys + 1);
+        return new Object[] {frame.row()[0], (long) frame.side(), Frame.array(key), SqlProgram.kept(frame.row())};
+    }
+
+    /** Returns the results of the rows of one key in a window. */
+    public List<String> results(long start, long end, List<String> left, List<String> right) {
+        Collection<String> found = distinct ? new LinkedHashSet<>() : new ArrayList<>();
+        for (String one : left) {
+            for (String other : right) {
+                String result = result(start, end, one, other);
+                if (result != null) {
+                    found.add(result);
+                }
+            }
+        }
+        return List.copyOf(found);
+    }
+
+    /** Returns the result of two rows, whose window has these bounds; null if the condition leaves it out. */
+    public String result(long start, long end, String left, String right) {
+        List<Object> row = new ArrayList<>(List.of(start, end));
+        row.addAll(Arrays.asList(SqlProgram.row(left, columns.get(0))));
+        row.addAll(Arrays.asList(SqlProgram.row(right, columns.get(1))));
+        return program.result(row.toArray());
+    }
+
+    /** True if rows of these times are joined. */
+    public boolean joins(long left, long right) {
+        return right - left >= bound(0) && right - left <= bound(1);
+    }
+
+    /** Returns the last time of rows of the other table that a row of this time and table is joined with. */
+    public long lastOther(int side, long time) {
+        return side == 0 ? time + bound(1) : time - bound(0);
+    }
+
+    private long bound(int at) {
+        if (bounds == null) {
+            throw new IllegalStateException(NO_BOUNDS);
+        }
+        return bounds[at];
+    }
+}

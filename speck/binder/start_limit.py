@@ -1,0 +1,91 @@
+"""A limit of the tasks that lanes begin at a time, which holds up none behind those that are slow.
+
+Each engine and each broker has a lane with a bound of its own, so that an operation at a thousand sites has
+thousands of tasks that may run.  Threads that wait for the interpreter cost processor time: with 1,200 of
+them the start of a job took twice as much of it as with 20.  So a few tasks run at a time, as long as they
+keep the processor busy.  While they wait for engines, others begin.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from speck.binder.asking import begin
+
+MOST = 64  # tasks at a time
+LOOK = 0.2  # s between two looks at those that run, while others wait
+BUSY = 0.7  # share of a core used by this process, above which its tasks wait for the interpreter
+LONGEST = 2.0  # s, after which a task counts as slow however busy the process is
+
+_Task = tuple[Callable[[], None], str]  # with the name of its thread
+
+
+def call_later(seconds: float, call: Callable[[], None]) -> None:
+    """Make a call after so many seconds, in a thread of its own."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+
+
+@dataclass
+class StartLimit:
+    """Begins tasks in threads, in their order, at most ``most`` at a time besides those that are slow.
+
+    Safe to use from several threads.  ``clock`` is steady, ``processor`` the time that this process has used
+    (both s); ``later`` makes a call after a time.
+    """
+
+    most: int = MOST
+    clock: Callable[[], float] = time.monotonic
+    processor: Callable[[], float] = time.process_time
+    later: Callable[[float, Callable[[], None]], None] = call_later
+    _waiting: deque[_Task] = field(default_factory=deque, init=False)
+    _running: dict[int, float] = field(
+        default_factory=dict, init=False
+    )  # since when, by number, but slow ones
+    _number: int = field(default=0, init=False)
+    _looked: tuple[float, float] | None = field(default=None, init=False)  # both times; None: no look is due
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def begin(self, work: Callable[[], None], name: str) -> None:
+        """Begin a task in a thread of this name, as soon as it may."""
+        with self._lock:
+            self._waiting.append((work, name))
+            self._begin_due()
+
+    def look(self) -> None:
+        """Begin tasks behind those that are slow."""
+        with self._lock:
+            self._leave_out_slow()
+            self._looked = None
+            self._begin_due()
+
+    def _begin_due(self) -> None:
+        while self._waiting and len(self._running) < self.most:
+            work, name = self._waiting.popleft()
+            self._number += 1
+            self._running[self._number] = self.clock()
+            begin(partial(self._run, self._number, work), name)
+        if self._waiting and self._looked is None:
+            self._looked = self.clock(), self.processor()
+            self.later(LOOK, self.look)
+
+    def _leave_out_slow(self) -> None:
+        now = self.clock()
+        since, used = self._looked or (now, self.processor())
+        is_busy = self.processor() - used > BUSY * (now - since)
+        oldest = now - (LONGEST if is_busy else LOOK)
+        self._running = {number: begun for number, begun in self._running.items() if begun > oldest}
+
+    def _run(self, number: int, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            with self._lock:
+                self._running.pop(number, None)
+                self._begin_due()

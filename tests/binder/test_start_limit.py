@@ -1,0 +1,100 @@
+"""The limit of tasks that begin at a time: it bounds threads, and holds up nobody behind a silent engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from speck.binder.lane import Lane
+from speck.binder.start_limit import LONGEST, LOOK, StartLimit
+from speck.testing.waiting import eventually
+
+
+class Bench:
+    """A limit of two tasks, on clocks that a test sets; tasks run until they are released."""
+
+    def __init__(self) -> None:
+        self.now, self.used = 0.0, 0.0
+        self.begun: list[str] = []
+        self.looks: list[Callable[[], None]] = []
+        self.gates: dict[str, threading.Event] = {}
+        self.limit = StartLimit(
+            2, lambda: self.now, lambda: self.used, lambda _, look: self.looks.append(look)
+        )
+
+    def begin(self, *names: str) -> None:
+        for name in names:
+            self.gates[name] = threading.Event()
+            self.limit.begin(lambda name=name: self.task(name), name)  # type: ignore[misc]
+
+    def task(self, name: str) -> None:
+        self.begun.append(name)
+        assert self.gates[name].wait(60)
+
+    def pass_time(self, seconds: float, used: float) -> None:
+        """Let time pass, of which this process has ``used`` a part of a core; then the limit looks."""
+        self.now, self.used = self.now + seconds, self.used + used
+        [look], self.looks = self.looks, []
+        look()
+
+    def has_begun(self, *names: str) -> None:
+        assert eventually(lambda: sorted(self.begun), lambda found: len(found) >= len(names)) == sorted(names)
+
+    def end(self) -> None:
+        for gate in self.gates.values():
+            gate.set()
+
+
+def test_a_few_tasks_run_at_a_time_and_each_end_begins_the_next() -> None:
+    bench = Bench()
+    bench.begin("a", "b", "c", "d")
+    bench.has_begun("a", "b")
+    bench.gates["b"].set()
+    bench.has_begun("a", "b", "c")
+    bench.gates["a"].set()
+    bench.has_begun("a", "b", "c", "d")
+    bench.end()
+
+
+def test_tasks_that_wait_for_an_engine_hold_up_no_others() -> None:
+    bench = Bench()
+    bench.begin("a", "b", "c", "d", "e")
+    bench.pass_time(LOOK / 2, used=0.0)
+    bench.has_begun("a", "b")
+    bench.pass_time(2 * LOOK, used=0.0)
+    bench.has_begun("a", "b", "c", "d")
+    bench.pass_time(2 * LOOK, used=0.0)
+    bench.has_begun("a", "b", "c", "d", "e")
+    assert bench.looks == []  # nothing waits
+    bench.end()
+
+
+def test_tasks_that_wait_for_the_interpreter_do() -> None:
+    bench = Bench()
+    bench.begin("a", "b", "c")
+    for _ in range(5):
+        bench.pass_time(LOOK, used=0.9 * LOOK)
+        bench.has_begun("a", "b")
+    bench.pass_time(LONGEST, used=LONGEST)  # but not for long
+    bench.has_begun("a", "b", "c")
+    bench.end()
+
+
+def test_a_task_that_fails_leaves_its_place() -> None:
+    bench = Bench()
+    lane = Lane("x", 10, starts=bench.limit)
+    failed = [lane.submit("user", lambda: 1 / 0) for _ in range(3)]
+    assert [type(each.exception(60)) for each in failed] == [ZeroDivisionError] * 3
+    assert lane.submit("user", lambda: 7).result(60) == 7
+
+
+def test_the_lanes_of_silent_engines_hold_up_no_other_lane() -> None:
+    limit, silent = StartLimit(2), threading.Event()
+    lanes = [Lane(f"silent-{number}", 4, starts=limit) for number in range(2)]
+    for lane in lanes:
+        for _ in range(4):
+            lane.submit("user", lambda: silent.wait(60))
+    assert Lane("quick", 4, starts=limit).submit("user", lambda: 7).result(60) == 7
+    silent.set()
+    for lane in lanes:
+        lane.close()
