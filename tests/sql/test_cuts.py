@@ -188,6 +188,7 @@ def test_frames_of_one_row_are_read_beside_those_of_several() -> None:
     one = [("rows-a", [1, 4, START, START, key, 1, 1, 1.5]) for key in "xy"]
     both: tuple[str, list[object]]
     both = ("rows-a", [2, 4, START, [START, "x", 1, 1, 1.5], [START, "y", 1, 1, 1.5]])
+    assert len(results(*one, *ends)) == 4
     assert results(*one, *ends) == results(both, *ends)
     former = bind(COUNT, {"rows": CONTRACT}).program
     sent = json.loads(input_of(former, PARTIALS).to_json())
