@@ -176,7 +176,7 @@ NOT_RUN = [
     ("editors.md", "Completion and checks in an editor", 2),
     ("faults.md", "Moving off a site that does not answer", 1),
     ("flink.md", "Flink", 1),
-    ("geofencing.md", "Run it", 7),
+    ("geofencing.md", "Run it", 8),
     ("history.md", "History: revisions, rollback, the audit log", 2),
     ("kafka.md", "On this machine", 1),
     ("key-splitting.md", "When a split pays off", 1),
