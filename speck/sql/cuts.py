@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from speck.sql.frames import MOST_ROWS, ROWS_VERSION
 from speck.sql.program import FRAME, Input, Program, Sends, Takes, Windows, columns_in
 from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
 
@@ -81,6 +82,7 @@ def input_of(program: Program, cut: str, table: int = 0) -> Program:
     totals = [Type.BIGINT if each.kind == "count" else each.type for each in windows.merges]
     return replace(
         part,
+        sends=replace(sends, rows=MOST_ROWS),
         windows=replace(windows, size_ms=windows.slide_ms),
         select=tuple(("col", each) for each in (0, *behind)),
         output=_values(windows, totals),
@@ -97,7 +99,8 @@ def _form(program: Program) -> list[object]:
     windows = _windows(program)
     read = [str(each.type) for each in program.input.columns]
     merges = [[each.kind, each.type] for each in windows.merges]
-    return [read, _kept(program), _computed(program), windows.keys, merges]
+    version = [] if PARTIALS not in _cuts(program) else [ROWS_VERSION]
+    return [read, _kept(program), _computed(program), windows.keys, merges, *version]
 
 
 def _windows(program: Program) -> Windows:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, TypeVar
 
 from speck.sql.cuts import input_of, rest_of
-from speck.sql.frames import Steps, Tracker, reader, text_of, totals_of
+from speck.sql.frames import Steps, Tracker, reader, text_of, texts_of, totals_of
 from speck.sql.groups import Groups, Sessions, groups_of
 from speck.sql.messages import UnparsableMessage, decoder, encoder
 from speck.sql.operators import Row, Value, compiled, finite
@@ -93,7 +94,8 @@ def _timed(program: Program, messages: Messages, outcome: Outcome) -> Iterator[_
 def _taken(program: Program, takes: Takes, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:
     tracker = Tracker(takes)
     for frame in _decoded(reader(program), messages, outcome):
-        yield frame.row, tracker.advance(frame.input, frame.progress)
+        yield from ((row, None) for row in frame.rows)
+        yield None, tracker.advance(frame.input, frame.progress)
 
 
 def _joined(program: Program, join: Join, messages: Messages, outcome: Outcome, end: bool) -> Iterator[Row]:
@@ -109,8 +111,8 @@ def _joined(program: Program, join: Join, messages: Messages, outcome: Outcome, 
                 yield row
 
     for frame in _decoded(reader(program), messages, outcome):
-        if frame.row is not None:
-            yield from results(pairs.add(frame.side, frame.row))
+        for row in frame.rows:
+            yield from results(pairs.add(frame.side, row))
         if (mark := tracker.advance(frame.input, frame.progress)) is not None:
             yield from results(pairs.advance(mark))
     outcome.late = pairs.late
@@ -170,8 +172,8 @@ def _partials(
         for row, read in _rows(program, messages, outcome)
     )
     for mark, closed in _closed(Groups(windows, totals=True), timed, outcome, end):
-        for row in _selected(program, closed):
-            yield text_of(PARTIALS, row[0], row)
+        for start, rows in groupby(_selected(program, closed), lambda row: row[0]):
+            yield from texts_of(PARTIALS, start, rows, sends.rows)
         if mark is not None:
             yield text_of(None, mark)
 

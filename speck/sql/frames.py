@@ -1,17 +1,18 @@
 """Frames: the messages between the parts of a query.
 
 A frame is an array of JSON: version, number of the cut (its place in ``CUTS``, from 1), progress, and the
-values of one row.  The progress is a time (ms since 1970): no later row of the input belongs to a window that
-ends before it.  The cut 0 has no row: the frame is for the progress alone.  A later version may have several
-rows.
+values of one row, or in version 2 an array for each of several rows.  The progress is a time (ms since 1970):
+no later row of the input belongs to a window that ends before it.  The cut 0 has no row: the frame is for the
+progress alone.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from speck.sql import times
 from speck.sql.groups import added, begin
@@ -20,21 +21,23 @@ from speck.sql.operators import Row, Value, compiled
 from speck.sql.program import Join, Program, Takes, Windows
 from speck.sql.types import CUTS, Type
 
-VERSION = 1
+VERSION, ROWS_VERSION = 1, 2
+MOST_ROWS = 64  # of a frame
+MOST_BYTES = 8 * 1024  # of a frame with several rows
 _HEAD = 3  # version, cut and progress
 _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame as the rest of a query takes it: ``row`` has the time, the keys, and a total for each merge.
+    """A frame as the rest of a query takes it: a row has the time, the keys, and a total for each merge.
 
     ``side`` is the number of the table of a join.
     """
 
     input: str
     progress: int
-    row: Row | None
+    rows: tuple[Row, ...]
     side: int = 0
 
 
@@ -44,6 +47,31 @@ def text_of(cut: str | None, progress: int, row: Sequence[Value] = ()) -> str:
     return json.dumps(
         [VERSION, number, max(progress, 0), *map(_written, row)], ensure_ascii=False, separators=(",", ":")
     )
+
+
+def texts_of(cut: str, progress: int, rows: Iterable[Row], most: int) -> Iterator[str]:
+    """The texts of frames of up to ``most`` rows each, in an order that the rows alone decide."""
+    texts = sorted((text_of(cut, progress, each) for each in rows), key=lambda text: text.encode("utf-16-be"))
+    if most == 1:
+        yield from texts
+        return
+    head = text_of(cut, progress)[:-1]
+    waiting, size = list[str](), 0
+    for text in texts:
+        row = f"[{text[len(head) + 1 :]}"
+        length = len(row.encode())
+        if waiting and (len(waiting) == most or size + length > MOST_BYTES):
+            yield _of_rows(head, waiting)
+            waiting, size = [], 0
+        waiting.append(row)
+        size += length
+    if waiting:
+        yield _of_rows(head, waiting)
+
+
+def _of_rows(head: str, rows: Sequence[str]) -> str:
+    version = head.replace(f"[{VERSION},", f"[{ROWS_VERSION},", 1)
+    return f"{version},{','.join(rows)}]"
 
 
 def _written(value: Value) -> Value:
@@ -60,17 +88,26 @@ def reader(program: Program) -> Callable[[str, bytes], Frame]:
     forms = _forms(program)
 
     def read(topic: str, content: bytes) -> Frame:
-        number, progress, values = _parsed(content)
-        if number == 0 and not values:
-            return Frame(topic.rpartition("/")[2], progress, None)
-        if not 0 < number <= len(CUTS) or len(values) != len(forms[number - 1].types):
+        number, progress, rows = _parsed(content)
+        if number == 0 and rows == [[]]:
+            return Frame(topic.rpartition("/")[2], progress, ())
+        if not 0 < number <= len(CUTS):
             raise UnparsableMessage(_NO_FRAME)
-        row = forms[number - 1].row(values)
-        if row is not None and row[0] is None:
-            raise UnparsableMessage(_NO_FRAME)
-        return Frame(topic.rpartition("/")[2], progress, row)
+        found = [_row(forms[number - 1], each) for each in rows]
+        kept = tuple(each for each in found if each is not None)
+        return Frame(topic.rpartition("/")[2], progress, kept)
 
     return read
+
+
+def _row(form: _Form, values: object) -> Row | None:
+    """The row before the windows that is written so; ``None`` for one that the condition leaves out."""
+    if not isinstance(values, list) or len(values) != len(form.types):
+        raise UnparsableMessage(_NO_FRAME)
+    row = form.row(values)
+    if row is not None and row[0] is None:
+        raise UnparsableMessage(_NO_FRAME)
+    return row
 
 
 def _reader_of_sides(join: Join) -> Callable[[str, bytes], Frame]:
@@ -90,17 +127,17 @@ def _reader_of_sides(join: Join) -> Callable[[str, bytes], Frame]:
 _NO_FRAME = "it is no frame of this query"
 
 
-def _parsed(content: bytes) -> tuple[int, int, list[object]]:
-    """Number of the cut, progress, and the values."""
+def _parsed(content: bytes) -> tuple[int, int, list[Any]]:
+    """Number of the cut, progress, and the values of each row."""
     data = json_of(content)
     if not isinstance(data, list) or len(data) < _HEAD:
         raise UnparsableMessage(_NO_FRAME)
     version, number, progress = (scalar(Type.BIGINT, each) for each in data[:_HEAD])
     if version is None or number is None or progress is None or not 0 <= progress <= times.HIGHEST:
         raise UnparsableMessage(_NO_FRAME)
-    if version != VERSION:
-        raise UnparsableMessage(f"the frame has version {version} (expected {VERSION})")
-    return number, progress, data[_HEAD:]
+    if version not in (VERSION, ROWS_VERSION):
+        raise UnparsableMessage(f"the frame has version {version} (expected at most {ROWS_VERSION})")
+    return number, progress, data[_HEAD:] if version == ROWS_VERSION else [data[_HEAD:]]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from speck.sql.types import Column, Type, Unit
 
 VERSION = 1
 PART_VERSION = 2  # of a query in parts or with ranks, of which an older connector would miss some
-LATEST_VERSION = 3  # of a query with a join or with sessions
+LATEST_VERSION = 3  # of a query with a join or with sessions, or with frames of several rows
 FRAME = "frame"  # the format of the messages between the parts of a query
 Expression = tuple[Any, ...]
 
@@ -86,12 +86,13 @@ class Sends:
     """The frames that an input job of a query writes, behind the operators of its ``cut``.
 
     ``time`` is the index of the event time among the columns of the input; ``step_ms`` the slide of the
-    query's windows, in which the progress is sent without a row.
+    query's windows, in which the progress is sent without a row.  A frame has at most so many ``rows``.
     """
 
     cut: str
     time: int
     step_ms: int
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +174,12 @@ class Program:
         """The program as plain data."""
         windows = None if self.windows is None else _windows_dict(self.windows)
         latest = self.join is not None or (self.windows is not None and self.windows.session)
+        latest |= self.sends is not None and self.sends.rows > 1
         later: dict[str, Any] = {
             name: dataclasses.asdict(part) for name in _LATER if (part := getattr(self, name))
         }
+        if self.sends is not None and self.sends.rows == 1:
+            del later["sends"]["rows"]
         later |= {} if self.rank is None else {"keep": self.keep}
         if self.join is not None:
             later["join"] = _join(self.join)

@@ -1,15 +1,21 @@
 package io.speck.sql;
 
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+
 /**
  * A message to the windows of a part of a query.
  *
  * @param input the last level of its topic, which names the input
  * @param progress a time in milliseconds: no later row of the input belongs to a window that ends before it
- * @param row the time, the keys, and a total for each merge; null for a message without a row
+ * @param rows the time, the keys, and a total for each merge, of each row
  * @param side the number of its table, of a join
  */
-public record Frame(String input, long progress, Object[] row, int side) {
+public record Frame(String input, long progress, List<Object[]> rows, int side) {
     static final int VERSION = 1;
+    static final int ROWS_VERSION = 2;
+    private static final int MOST_BYTES = 8 * 1024; // of a frame with several rows
     /** The number of a frame without a row, and those of the cuts. */
     static final int NO_CUT = 0;
     static final int COLUMNS = 1;
@@ -17,8 +23,8 @@ public record Frame(String input, long progress, Object[] row, int side) {
     static final int ROWS = 3;
     static final int PARTIALS = 4;
 
-    Frame(String input, long progress, Object[] row) {
-        this(input, progress, row, 0);
+    Frame(String input, long progress, List<Object[]> rows) {
+        this(input, progress, rows, 0);
     }
 
     /** Returns the name of the input that writes a topic: its last level. */
@@ -45,6 +51,39 @@ public record Frame(String input, long progress, Object[] row, int side) {
         all[2] = Math.max(progress, 0);
         System.arraycopy(values, 0, all, 3, values.length);
         return array(all);
+    }
+
+    /** Returns frames of up to so many rows each, for those of one cut and progress that have one row, in order. */
+    static List<String> joined(List<String> frames, int most) {
+        List<String> found = new ArrayList<>();
+        StringBuilder text = new StringBuilder();
+        int rows = 0;
+        int bytes = 0;
+        for (String frame : frames) {
+            int head = head(frame);
+            String row = "[" + frame.substring(head + 1);
+            int length = row.getBytes(StandardCharsets.UTF_8).length;
+            if (rows > 0 && (rows == most || bytes + length > MOST_BYTES)) {
+                found.add(text.append(']').toString());
+                rows = 0;
+                bytes = 0;
+            }
+            if (rows == 0) {
+                text = new StringBuilder("[" + ROWS_VERSION).append(frame, frame.indexOf(','), head);
+            }
+            text.append(',').append(row);
+            rows++;
+            bytes += length;
+        }
+        if (rows > 0) {
+            found.add(text.append(']').toString());
+        }
+        return found;
+    }
+
+    /** Returns the place of the comma behind version, cut and progress. */
+    private static int head(String frame) {
+        return frame.indexOf(',', frame.indexOf(',', frame.indexOf(',') + 1) + 1);
     }
 
     /** Returns values as an array of JSON. */

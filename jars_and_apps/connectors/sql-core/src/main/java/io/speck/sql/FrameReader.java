@@ -50,14 +50,23 @@ final class FrameReader {
         long[] head = head(data);
         String input = Frame.input(topic);
         List<?> written = data.subList(HEAD, data.size());
-        if (head[1] == Frame.NO_CUT && written.isEmpty()) {
-            return new Frame(input, head[2], null);
+        if (head[0] == Frame.VERSION && head[1] == Frame.NO_CUT && written.isEmpty()) {
+            return new Frame(input, head[2], List.of());
         }
-        Object[] row = row(head[1], written);
-        if (row != null && row[0] == null) {
-            throw new UnparsableMessageException(NO_FRAME);
+        List<Object[]> rows = new ArrayList<>();
+        for (Object each : head[0] == Frame.VERSION ? List.of(written) : written) {
+            if (!(each instanceof List<?> values)) {
+                throw new UnparsableMessageException(NO_FRAME);
+            }
+            Object[] row = row(head[1], values);
+            if (row != null && row[0] == null) {
+                throw new UnparsableMessageException(NO_FRAME);
+            }
+            if (row != null) {
+                rows.add(row);
+            }
         }
-        return new Frame(input, head[2], row);
+        return new Frame(input, head[2], rows);
     }
 
     private static long[] head(List<?> data) {
@@ -71,9 +80,12 @@ final class FrameReader {
         if (head[2] < 0 || head[2] > Times.HIGHEST) {
             throw new UnparsableMessageException(NO_FRAME);
         }
-        if (head[0] != Frame.VERSION) {
-            throw new UnparsableMessageException("the frame has version " + head[0] + " (expected " + Frame.VERSION
-                    + ")");
+        if (head[0] != Frame.VERSION && head[0] != Frame.ROWS_VERSION) {
+            throw new UnparsableMessageException("the frame has version " + head[0] + " (expected at most "
+                    + Frame.ROWS_VERSION + ")");
+        }
+        if (head[1] < Frame.NO_CUT || head[1] > Frame.PARTIALS || head[0] != Frame.VERSION && head[1] == Frame.NO_CUT) {
+            throw new UnparsableMessageException(NO_FRAME);
         }
         return head;
     }

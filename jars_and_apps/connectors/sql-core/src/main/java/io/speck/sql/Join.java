@@ -46,7 +46,7 @@ public final class Join {
             throw new UnparsableMessageException(FrameReader.NO_FRAME);
         }
         Frame frame = sides.get(side).frame(topic, content);
-        return new Frame(frame.input(), frame.progress(), frame.row(), side);
+        return new Frame(frame.input(), frame.progress(), frame.rows(), side);
     }
 
     /** Returns the windows; of a join by time the steps of the progress. */
@@ -64,10 +64,10 @@ public final class Join {
         return distinct;
     }
 
-    /** Returns the row of a frame for an engine: its time, the number of its table, its key, and all of it. */
-    public Object[] tagged(Frame frame) {
-        Object[] key = Arrays.copyOfRange(frame.row(), 1, keys + 1);
-        return new Object[] {frame.row()[0], (long) frame.side(), Frame.array(key), SqlProgram.kept(frame.row())};
+    /** Returns the row of a table for an engine: its time, the number of the table, its key, and all of it. */
+    Object[] tagged(int side, Object[] row) {
+        Object[] key = Arrays.copyOfRange(row, 1, keys + 1);
+        return new Object[] {row[0], (long) side, Frame.array(key), SqlProgram.kept(row)};
     }
 
     /** Returns the results of the rows of one key in a window. */

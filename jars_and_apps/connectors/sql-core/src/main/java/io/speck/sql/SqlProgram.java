@@ -57,8 +57,8 @@ public final class SqlProgram {
     public record Windows(long sizeMillis, long slideMillis, long watermarkMillis, List<String> keys,
             List<Merge> merges, boolean session) {}
 
-    /** The number of a cut, the index of the event time, and the step in which progress is sent without a row. */
-    private record Sends(int cut, int time, long stepMillis) {}
+    /** The number of a cut, the index of the event time, the step of progress without a row, and the rows of a frame. */
+    private record Sends(int cut, int time, long stepMillis, int rows) {}
 
     SqlProgram(Map<?, ?> data) {
         String version = number(data.get("version"));
@@ -97,7 +97,8 @@ public final class SqlProgram {
 
     private static Sends sends(Map<?, ?> data) {
         return new Sends(Frame.number((String) data.get("cut")), Integer.parseInt(number(data.get("time"))),
-                Long.parseLong(number(data.get("step_ms"))));
+                Long.parseLong(number(data.get("step_ms"))),
+                data.get("rows") == null ? 1 : Integer.parseInt(number(data.get("rows"))));
     }
 
     static int[] indexes(Object data) {
@@ -231,7 +232,13 @@ public final class SqlProgram {
             return frames.frame(topic, content);
         }
         Object[] row = decoder.row(topic, content);
-        return new Frame("", progress(row), totals(row));
+        Object[] totals = totals(row);
+        return new Frame("", progress(row), totals == null ? List.of() : List.<Object[]>of(totals));
+    }
+
+    /** Returns the rows of a message for the windows of a part of a query, or for a join: {@link Join#tagged}. */
+    public List<Object[]> rows(Frame frame) {
+        return join == null ? frame.rows() : frame.rows().stream().map(each -> join.tagged(frame.side(), each)).toList();
     }
 
     /** Returns the row before the windows with the totals of one that is read; null if the condition leaves it out. */
@@ -261,6 +268,11 @@ public final class SqlProgram {
             row[at] = constant ? columns[at].of(row) : null;
         }
         return row;
+    }
+
+    /** Returns frames with several rows, for the {@link #result results} of a time in their order. */
+    public List<String> framed(List<String> results) {
+        return sends == null || sends.rows == 1 ? results : Frame.joined(results, sends.rows);
     }
 
     /** Returns the message of a progress without a row. */

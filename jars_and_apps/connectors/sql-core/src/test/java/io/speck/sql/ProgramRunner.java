@@ -9,11 +9,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Stream;
 
 /**
  * Runs programs for the comparison with {@code speck.sql.evaluate}, which starts it from Python. A line of input is
@@ -46,17 +48,12 @@ public final class ProgramRunner {
                 byte[] content = Base64.getDecoder().decode((String) message.get(1));
                 if (program.join() != null) {
                     Frame frame = program.frame(topic, content);
-                    if (frame.row() != null) {
-                        joined.get(frame.side()).add(program.join().tagged(frame));
-                    }
+                    joined.get(frame.side()).addAll(program.rows(frame));
                 } else if (program.windows() == null) {
                     add(program.text(topic, content, watermarks), found);
                 } else {
-                    Object[] row = program.isPart() ? timed(program, topic, content, watermarks, found)
-                            : program.row(topic, content);
-                    if (row != null) {
-                        rows.add(row);
-                    }
+                    rows.addAll(program.isPart() ? timed(program, topic, content, watermarks, found)
+                            : Stream.ofNullable(program.row(topic, content)).toList());
                 }
             } catch (UnparsableMessageException e) {
                 reasons.add("[" + index + "," + text(e.getMessage()) + "]");
@@ -69,19 +66,33 @@ public final class ProgramRunner {
         } else if (program.ranks()) {
             addRanked(program, behind, found);
         } else {
-            behind.forEach(each -> add(program.result(each), found));
+            addResults(program, behind, found);
         }
         return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons) + "]}";
     }
 
-    /** Returns the row of a part of a query, and adds the progress that it sends. */
-    private static Object[] timed(SqlProgram program, String topic, byte[] content, Watermarks watermarks,
+    /** Returns the rows of a part of a query, and adds the progress that it sends. */
+    private static List<Object[]> timed(SqlProgram program, String topic, byte[] content, Watermarks watermarks,
             List<String> found) {
         Frame frame = program.frame(topic, content);
         if (watermarks.advance(frame.input(), frame.progress()) && program.sendsFrames()) {
             add(SqlProgram.progressText(watermarks.mark()), found);
         }
-        return frame.row();
+        return frame.rows();
+    }
+
+    /** Adds the results of rows behind windows, of a part in frames. */
+    private static void addResults(SqlProgram program, List<Object[]> behind, List<String> found) {
+        Map<Object, List<String>> results = new TreeMap<>();
+        for (Object[] row : behind) {
+            Object start = row[0];
+            Stream.ofNullable(program.result(row)).forEach(
+                    each -> results.computeIfAbsent(start, any -> new ArrayList<>()).add(each));
+        }
+        results.values().forEach(each -> {
+            Collections.sort(each);
+            program.framed(each).forEach(text -> add(text, found));
+        });
     }
 
     /** Adds the results of a join, of the rows of both tables. */

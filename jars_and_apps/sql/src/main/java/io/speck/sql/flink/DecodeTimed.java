@@ -64,8 +64,7 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
         if (!announced && watermarks.mark() != Watermarks.NONE) {
             emitWatermark();
         }
-        if (frame.row() != null) {
-            Object[] row = program.join() == null ? frame.row() : program.join().tagged(frame);
+        for (Object[] row : program.rows(frame)) {
             output.collect(new StreamRecord<>(Row.of(row), (Long) row[0]));
         }
         if (watermarks.advance(frame.input(), frame.progress())) {

@@ -100,7 +100,7 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
         List<String> found = new ArrayList<>();
         texts.forEach((text, copies) -> found.addAll(Collections.nCopies(copies, text)));
         if (!program.ranks()) {
-            return found;
+            return program.framed(found);
         }
         List<String> ranked = new ArrayList<>(program.ranked(found.stream().map(program::row).toList()));
         Collections.sort(ranked);

@@ -3,6 +3,7 @@ package io.speck.spark.mqtt.sql;
 import io.speck.sql.Frame;
 import io.speck.sql.SqlProgram;
 import io.speck.sql.Watermarks;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -12,7 +13,7 @@ import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.api.java.UDF4;
 
 /**
- * The row of a frame before the windows, or the join, of the rest of a query, behind the watermark: the least progress of the inputs,
+ * The rows of a frame before the windows, or the join, of the rest of a query, behind the watermark: the least progress of the inputs,
  * as far as this process has read them. A frame without a row gives one that is marked as not present. It has a time all the
  * same: windows drop the rows without one, and Spark does so ahead of its watermark, which would miss their progress.
  *
@@ -40,17 +41,27 @@ public final class DecodeFrame implements UDF4<String, byte[], String, String, L
         SqlProgram query = SqlProgram.of(program);
         Frame frame = query.frame(topic, value);
         Watermarks watermarks = RUNS.computeIfAbsent(run, any -> query.watermarks());
-        Object[] row = new Object[HEAD + query.width()];
+        long mark;
         synchronized (watermarks) { // tasks run side by side
             watermarks.advance(frame.input(), frame.progress());
-            row[0] = Math.max(0, watermarks.mark());
+            mark = Math.max(0, watermarks.mark());
         }
-        row[1] = frame.row() != null;
-        row[HEAD] = row[0];
-        if (frame.row() != null) {
-            Object[] found = query.join() == null ? frame.row() : query.join().tagged(frame);
+        List<Row> rows = new ArrayList<>();
+        for (Object[] found : query.rows(frame)) {
+            Object[] row = new Object[HEAD + found.length];
+            row[0] = mark;
+            row[1] = true;
             System.arraycopy(found, 0, row, HEAD, found.length);
+            rows.add(RowFactory.create(row));
         }
-        return List.of(RowFactory.create(row));
+        return rows.isEmpty() ? List.of(progress(mark, query.width())) : rows;
+    }
+
+    private static Row progress(long mark, int width) {
+        Object[] row = new Object[HEAD + width];
+        row[0] = mark;
+        row[1] = false;
+        row[HEAD] = mark;
+        return RowFactory.create(row);
     }
 }
