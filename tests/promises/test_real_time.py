@@ -27,8 +27,8 @@ from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trial
 
-ROOT = PROJECT / "testbed" / "programs"
 PATIENCE = 180.0  # s, for a server that starts on a busy machine
 RATE = float(os.environ.get("SPECK_RATE", "300"))
 
@@ -48,21 +48,46 @@ jobs:
   source_broker: {near}
   source_topic: chain/in
   sink_broker: {far}
-  sink_topic: chain/middle
+  sink_topic: {middle}
   entry_class: {entry}
-  job_path: spark/multiplied.py
+  job_path: testbed/programs/spark/multiplied.py
   {trigger}
 - job_name: second
   site: A
   source_broker: {far}
-  source_topic: chain/middle
+  source_topic: {middle}
   sink_broker: {near}
   sink_topic: chain/out
   entry_class: passed
-  job_path: spark/multiplied.py
+  job_path: testbed/programs/spark/multiplied.py
   trigger: real-time
 """
 REAL_TIME = "trigger: real-time"
+
+# The first two jobs of a site of the road traffic.
+TRAFFIC = """
+name: chain
+jobs:
+- job_name: clean
+  site: {site}
+  source_broker: {near}
+  source_topic: chain/in
+  sink_broker: {near}
+  sink_topic: {middle}
+  entry_class: clean
+  job_path: jars_and_apps/road_traffic/jobs.py
+  {trigger}
+- job_name: forward
+  site: {site}
+  source_broker: {near}
+  source_topic: {middle}
+  sink_broker: {near}
+  sink_topic: chain/out
+  entry_class: forward
+  job_path: jars_and_apps/road_traffic/jobs.py
+  {trigger}
+"""
+READING = "OK,120,42,668,120,2014-02-13T11:30:00,7,{},158324"
 
 
 class Chain:
@@ -71,15 +96,27 @@ class Chain:
     def __init__(self, coordinator: Coordinator, near: MosquittoServer, far: MosquittoServer) -> None:
         self._coordinator, self.near, self.far = coordinator, near, far
 
-    def apply(self, entry: str = "passed", site: str = "A", trigger: str = REAL_TIME) -> Operation:
-        text = CHAIN.format(
-            near=self.near.address, far=self.far.address, entry=entry, site=site, trigger=trigger
+    def apply(
+        self,
+        entry: str = "passed",
+        site: str = "A",
+        trigger: str = REAL_TIME,
+        middle: str = "chain/middle",
+        form: str = CHAIN,
+    ) -> Operation:
+        text = form.format(
+            near=self.near.address,
+            far=self.far.address,
+            entry=entry,
+            site=site,
+            trigger=trigger,
+            middle=middle,
         )
         loaded = load_composition(
             text.encode(),
             inventory=self._coordinator.inventory,
             registry=installed(),
-            root=ROOT,
+            root=PROJECT,
             default_name="chain",
         )
         operation, _ = user.apply(self._coordinator, loaded.composition)
@@ -104,7 +141,7 @@ def chain(directory: Path, server: SparkServer) -> Iterator[Chain]:
             )
             for name, address in addresses.items()
         }
-        settings = Settings(roots=(ROOT,), period=1)
+        settings = Settings(roots=(PROJECT,), period=1)
         coordinator = build(store, installed(), Inventory(sites), settings).coordinator
         coordinator.start()
         try:
@@ -114,7 +151,9 @@ def chain(directory: Path, server: SparkServer) -> Iterator[Chain]:
             coordinator.close()
 
 
-def account(running: Chain, harm: Callable[[Callable[[int], None]], None]) -> dict[str, int]:
+def account(
+    running: Chain, harm: Callable[[Callable[[int], None]], None], text: str = "m{}"
+) -> dict[str, int]:
     """The messages sent while this was done, and those of them that were lost or doubled."""
     with client(running.near.address) as connection:
         results = Listener(connection, "chain/out")
@@ -123,7 +162,7 @@ def account(running: Chain, harm: Callable[[Callable[[int], None]], None]) -> di
             there = len(results.received)
             eventually(lambda: len(results.received), lambda total: total >= there + number, PATIENCE)
 
-        sender = Sender(running.near.address, "chain/in", RATE, "m{}".format).start()
+        sender = Sender(running.near.address, "chain/in", RATE, text.format).start()
         try:
             await_more(200)
             harm(await_more)
@@ -186,3 +225,41 @@ def test_a_broker_killed_twice(spark_server: SparkServer, tmp_path: Path) -> Non
                 await_more(300)
 
         assert account(running, harm) == NOTHING
+
+
+@trial("a killed server, a broker killed twice, updates and moves, each alone")
+def test_rewires_and_two_faults_at_once(tmp_path: Path) -> None:
+    with SparkServer(tmp_path / "spark") as server, chain(tmp_path, server) as running:
+        assert running.apply().state == "succeeded"
+
+        def harm(await_more: Callable[[int], None]) -> None:
+            for middle in ("chain/other", "chain/middle"):
+                assert running.apply(middle=middle).state == "succeeded"
+                await_more(300)
+            running.far.kill()
+            server.kill()
+            running.far.start()
+            server.start()
+            await_more(300)
+            server.kill()
+            server.start()
+            running.far.kill()
+            running.far.start()
+            await_more(300)
+
+        assert account(running, harm) == NOTHING
+
+
+@trial("jobs of two columns in real time")
+def test_readings_of_the_road_traffic_are_cleaned_and_forwarded(
+    spark_server: SparkServer, tmp_path: Path
+) -> None:
+    with chain(tmp_path, spark_server) as running:
+        assert running.apply(form=TRAFFIC).state == "succeeded"
+
+        def harm(await_more: Callable[[int], None]) -> None:
+            for site, trigger in (("B", REAL_TIME), ("B", ""), ("A", REAL_TIME)):
+                assert running.apply(site=site, trigger=trigger, form=TRAFFIC).state == "succeeded"
+                await_more(300)
+
+        assert account(running, harm, READING) == NOTHING

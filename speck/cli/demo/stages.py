@@ -114,7 +114,6 @@ class DemoOptions:
         """The sites and the compositions."""
         named = {"adapt": ADAPTED, "alone": ALONE, "kafka": KAFKA, "mixed": MIXED, "place": PLACED}
         return next((named[name] for name in named if getattr(self, name)), SPARK)
-        return MIXED if self.mixed else PLACED if self.place else SPARK
 
     @property
     def share_malformed(self) -> float:
