@@ -84,6 +84,9 @@ BENCHMARKS = {
         "--query q1 --profile '100 Mbit/20 ms' --warm 2 --measured 2 --flooded 2 --profiled 5",
         options="--out {folder}/nexmark.jsonl",
     ),
+    "fences": Benchmark(
+        "benchmarks.fences", "--only core --fences 100 --positions 2000 --runs 1", tested=True
+    ),
     "promises-edge": Benchmark("benchmarks.promises edge", "--messages 200"),
     "promises-kills": Benchmark("benchmarks.promises kills", "--every 60 --random 0"),
     "promises-lost": Benchmark("benchmarks.promises lost", "--rounds 1"),
@@ -95,6 +98,9 @@ BENCHMARKS = {
     ),
     "promises-moves": Benchmark(
         "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
+    ),
+    "promises-fences": Benchmark(
+        "benchmarks.promises fences", "--rounds 1 --movers 20 --fences 20 --minutes 4 --cut 5"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
     "promises-autonomy": Benchmark(
