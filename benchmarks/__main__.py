@@ -58,6 +58,7 @@ BENCHMARKS = {
     "key_split-hot-towns": Benchmark("benchmarks.key_split hot-towns", "--limit 1000", data=DATA),
     "instances": Benchmark("benchmarks.instances", "--messages 50"),
     "memory": Benchmark("benchmarks.memory", "--engine flink --jobs 1 --messages 100 --rest 1"),
+    "rivals": Benchmark("benchmarks.rivals", "--only 'paho relay' --kills 1 --messages 500 --jobs 1"),
     "wire": Benchmark("benchmarks.wire", "--engine flink --messages 200"),
     "start": Benchmark("benchmarks.start", "--engine flink-small --share 0 --runs 1"),
     "dashboard": Benchmark("benchmarks.dashboard", "--jobs 50 --seconds 2 --runs 1"),
