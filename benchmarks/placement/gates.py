@@ -196,6 +196,7 @@ def measured(
         "p95": max((each["p95"] for each in ages), default=0.0),
         "cores": {site: used / sites[site].cores for site, used in counted["cores"].items()},
         "brokers": counted["brokers"],
+        "managers": counted["managers"],
         "up": counted["up"],
         "down": counted["down"],
     }

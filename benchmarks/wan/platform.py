@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.wan.servers import BROKER, Place, Servers
+from benchmarks.wan.servers import BROKER, MANAGER, Place, Servers
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Services, build
@@ -219,7 +219,8 @@ class Platform:
         between = self.network.bytes_between()
         used = {site: self.servers.processor_seconds(site) for site in self.places}
         brokers = {site: self.servers.processor_seconds(site, "mosquitto") for site in self.places}
-        return Counters(time.monotonic(), between, used, brokers)
+        managers = {site: self.servers.processor_seconds(site, MANAGER) for site in self.places}
+        return Counters(time.monotonic(), between, used, brokers, managers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +231,11 @@ class Counters:
     between: Mapping[tuple[str, str], int]
     used: Mapping[str, float]
     brokers: Mapping[str, float]
+    managers: Mapping[str, float]
 
     def since(self, before: Counters) -> dict[str, Any]:
-        """``wan``, bytes/s; ``up`` and ``down``, bytes/s by site; ``cores`` by site, and ``brokers``, the
-        cores that their brokers use.
+        """``wan``, bytes/s; ``up`` and ``down``, bytes/s by site; ``cores`` by site, and of them those of
+        ``brokers`` and of JobManagers (``managers``).
         """
         seconds = self.at - before.at
         grown = {
@@ -247,4 +249,7 @@ class Counters:
             },
             "cores": {site: (used - before.used[site]) / seconds for site, used in self.used.items()},
             "brokers": {site: (used - before.brokers[site]) / seconds for site, used in self.brokers.items()},
+            "managers": {
+                site: (used - before.managers[site]) / seconds for site, used in self.managers.items()
+            },
         }

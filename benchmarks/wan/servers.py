@@ -32,6 +32,7 @@ BROKER, REST, CONNECT = 1883, 8081, 15002
 _FLINK_PORTS = (REST, 6123, 6124, 6122, 6121)
 _UNBOUNDED = 1e9  # bit/s, as an inventory has it
 _ALL_CORES = 64.0
+MANAGER = "StandaloneSessionClusterEntrypoint"  # the class of Flink's JobManager
 _PATIENCE = 180.0  # s, for all servers to come up
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)  # the optimizing compiler would take a site's cores for minutes
 
@@ -99,7 +100,7 @@ class Servers:
         """The processor time that the servers of a site (of this program) have used."""
         total = 0.0
         for process in map(psutil.Process, self._quotas[site].pids()):
-            if program in process.name():
+            if program in " ".join(process.cmdline()):
                 times = process.cpu_times()
                 total += times.user + times.system
         return total

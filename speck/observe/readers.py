@@ -92,7 +92,7 @@ class ReaderWatch:
         if known is None:
             return _Attempt(composition, job, record, now, starting)
         if known.record.attempt.id == record.attempt.id:
-            return replace(known, starting=starting)
+            return known if known.starting == starting else replace(known, starting=starting)
         # A copy that takes the place of one that never read is late already.
         since = now if known.is_read else known.since
         return _Attempt(composition, job, record, since, starting, reported=known.reported)

@@ -88,6 +88,14 @@ class RunningJob:
     foreign: bool = False
     unstamped: bool = False  # its marks lack the numbers of its stamps, as those of an earlier version
     said: list[str] = field(default_factory=list)  # its log
+    _formed: tuple[Job, str] | None = None
+
+    @property
+    def form(self) -> str:
+        """The fingerprint in its marks, which an engine does not compute anew for each question."""
+        if self._formed is None or self._formed[0] is not self.job:
+            self._formed = self.job, form_fingerprint(self.job)
+        return self._formed[1]
 
 
 @dataclass
@@ -835,7 +843,7 @@ def _found(engine_id: str, running: RunningJob) -> Found:
     if running.foreign:
         return Found(engine_id, job.job_name)
     reads = session_fingerprint(job.source_broker, attempt.session)
-    form = form_fingerprint(job)
+    form = running.form
     stamps = (None, 0, "") if running.unstamped else (attempt.incarnation, attempt.origin, attempt.lineage)
     identity = attempt.id, job.code_hash, reads, attempt.number, form, attempt.owner
     return Found(engine_id, job.job_name, *identity, *stamps)
