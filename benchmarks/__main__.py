@@ -57,6 +57,7 @@ BENCHMARKS = {
     "key_split-spark": Benchmark("benchmarks.key_split spark", "--only one_job --workload 1"),
     "key_split-hot-towns": Benchmark("benchmarks.key_split hot-towns", "--limit 1000", data=DATA),
     "instances": Benchmark("benchmarks.instances", "--messages 50"),
+    "agents": Benchmark("benchmarks.agents", "--agents 20 --seconds 1", tested=True),
     "memory": Benchmark("benchmarks.memory", "--engine flink --jobs 1 --messages 100 --rest 1"),
     "start": Benchmark("benchmarks.start", "--engine flink-small --share 0 --runs 1"),
     "dashboard": Benchmark("benchmarks.dashboard", "--jobs 50 --seconds 2 --runs 1"),

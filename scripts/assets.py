@@ -1,7 +1,7 @@
-"""Fetches the libraries of the dashboard anew, at the versions that are pinned: ``make assets``.
+"""Fetches the libraries of the dashboard and the map anew, at the versions that are pinned: ``make assets``.
 
-``speck/server/dashboard/assets/vendor/libraries.json`` pins each package by version and by the integrity of
-its archive (sha512, as npm has it); ``npm pack`` fetches the archive; one that does not fit is refused.
+``libraries.json`` in each folder of :data:`VENDORS` pins each package by version and by the integrity of its
+archive (sha512, as npm has it); ``npm pack`` fetches the archive; one that does not fit is refused.
 To take a new version, write it there, run this, and put the integrity that it names in place of the old one
 once it is believed.
 """
@@ -17,7 +17,11 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-VENDOR = Path(__file__).resolve().parent.parent / "speck" / "server" / "dashboard" / "assets" / "vendor"
+ROOT = Path(__file__).resolve().parent.parent
+VENDORS = [
+    ROOT / folder / "assets" / "vendor"
+    for folder in ("speck/server/dashboard", "jars_and_apps/geofencing/page")
+]
 
 
 def fetch(library: dict[str, object], directory: Path) -> tarfile.TarFile:
@@ -45,13 +49,14 @@ def take(archive: tarfile.TarFile, source: str, target: Path, replaced: dict[str
 
 def main() -> None:
     """Fetch them all."""
-    pins = json.loads((VENDOR / "libraries.json").read_text())
-    with tempfile.TemporaryDirectory() as scratch:
-        for library in pins["libraries"]:
-            with fetch(library, Path(scratch)) as archive:
-                for source, target in library["files"].items():
-                    take(archive, source, VENDOR / target, library.get("replaced", {}))
-            print(f"{library['package']} {library['version']}")
+    for vendor in VENDORS:
+        pins = json.loads((vendor / "libraries.json").read_text())
+        with tempfile.TemporaryDirectory() as scratch:
+            for library in pins["libraries"]:
+                with fetch(library, Path(scratch)) as archive:
+                    for source, target in library["files"].items():
+                        take(archive, source, vendor / target, library.get("replaced", {}))
+                print(f"{library['package']} {library['version']}")
 
 
 if __name__ == "__main__":

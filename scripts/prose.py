@@ -30,7 +30,7 @@ PACKAGES = (
     "tests",
 )
 PRODUCT = ("speck", "binders")  # their strings reach users: errors, events, help, descriptions of fields
-DASHBOARD = "speck/server/dashboard/assets"
+ASSETS = ("speck/server/dashboard/assets", "jars_and_apps/geofencing/page/assets")
 PAGES = ("README.md", "docs/*.md")
 WRAPPED = "docs/"  # pages whose lines are of bounded width
 MOST_CLAUSES = 20  # docstrings that begin with a clause
@@ -201,7 +201,7 @@ def examine(root: Path) -> tuple[list[Finding], list[Finding]]:
         if path.startswith(tuple(f"{each}/" for each in PRODUCT)):
             found = ((text, line) for text, line in strings(tree))
             faults += [Finding(path, line, message) for text, line in found for _, message in banned(text)]
-    for script in sorted((root / DASHBOARD).rglob("*.js")):
+    for script in sorted(script for folder in ASSETS for script in (root / folder).rglob("*.js")):
         if "vendor" not in script.parts:
             faults += script_findings(script.read_text("utf-8"), script.relative_to(root).as_posix())
     for pattern in PAGES:

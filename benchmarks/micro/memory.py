@@ -1,7 +1,9 @@
 """Memory of each process of a site and of the coordinator, with small heaps.
 
-``python -m benchmarks.memory [--json] [--engine KIND] [--settings] [--heap SIZE] [--jobs N] [--messages N]
-[--rest S]``.  ``--settings`` also measures each engine with one of its settings undone at a time.
+``python -m benchmarks.memory [--json] [--engine KIND] [--settings] [--agents] [--heap SIZE] [--jobs N]
+[--messages N] [--rest S]``.  ``--settings`` also measures each engine with one of its settings undone at a
+time.  With ``--agents`` the site has an agent, with its processor time at rest (``agent cpu``, percent of a
+core) and the bytes of its connection (``agent bytes``, a second, both directions, TCP and IP included).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import queue
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +28,7 @@ from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.load.settings import SETTINGS, changed
+from benchmarks.micro.agents import HEADERS
 from speck import local
 from speck.binder import installed
 from speck.client import Client as Rest
@@ -38,8 +42,10 @@ _PROGRAMS = (  # a word of the command line, and what the process is
     ("TaskManagerRunner", "Flink TaskManager"),
     ("SmallCluster", "Flink in one process"),
     ("mosquitto", "Mosquitto"),
+    ("speck.agent", "agent"),
     ("speck.cli", "coordinator"),
 )
+_OTHERS = ("coordinator", "agent cpu", "agent bytes")  # what is no memory of the site
 _FLINK_JOB = {
     "job_path": "jars_and_apps/flink/speck-flink-jobs.jar",
     "entry_class": "io.speck.flink.jobs.Forward",
@@ -67,6 +73,7 @@ class Options:
     jobs: int
     messages: int
     rest: float
+    agents: bool = False
 
 
 def measure(options: Options) -> list[dict[str, Any]]:
@@ -84,10 +91,13 @@ def measure(options: Options) -> list[dict[str, Any]]:
                 heap=options.heap,
                 registry=registry,
                 progress=_say,
+                with_agents=options.agents,
             ) as sites,
-            _coordinator(directory, sites.inventory) as (rest, coordinator),
+            _coordinator(directory, sites) as (rest, coordinator),
         ):
-            processes = [psutil.Process(each.pid) for each in sites.servers if each.pid] + [coordinator]
+            servers = (*sites.servers, *sites.agents)
+            processes = [psutil.Process(each.pid) for each in servers if each.pid] + [coordinator]
+            _await_agents(rest)
             return [_row(options, jobs, rest, sites, processes) for jobs in (0, 1, options.jobs)]
 
 
@@ -100,11 +110,49 @@ def _row(
         if operation["state"] != "succeeded":
             raise SystemExit(f"the jobs do not run: {operation['error'] or operation['actions']}")
         _pass(sites.sites[0].broker.address, options.messages, options.messages * jobs)
+    connection = _Connection(sites)
     time.sleep(options.rest)  # let garbage collections and idle timers settle
-    found = _memory(processes)
-    site = round(sum(size for name, size in found.items() if name != "coordinator"), 1)
+    found = _memory(processes) | connection.since()
+    site = round(sum(size for name, size in found.items() if name not in _OTHERS), 1)
     described = {"engine": options.engine, "undone": options.undone, "heap": options.heap, "jobs": jobs}
     return described | found | {"site": site}
+
+
+class _Connection:
+    """The connection of the first site's agent, from now on; without an agent, nothing."""
+
+    def __init__(self, sites: local.LocalSites) -> None:
+        pids = [each.pid for each in sites.agents if each.pid]
+        self._agent = psutil.Process(pids[0]) if pids else None
+        self._port = sites.agents[0].ports[0] if pids else 0
+        self._begun, self._before = time.monotonic(), self._now()
+
+    def since(self) -> dict[str, float]:
+        """Processor time of the agent, percent of a core, and bytes of its connection, each second."""
+        if self._agent is None:
+            return {}
+        seconds, now = time.monotonic() - self._begun, self._now()
+        spent, carried = (after - before for after, before in zip(now, self._before, strict=True))
+        return {"agent cpu": round(100 * spent / seconds, 2), "agent bytes": round(carried / seconds, 1)}
+
+    def _now(self) -> tuple[float, float]:
+        if self._agent is None:
+            return 0.0, 0.0
+        used = self._agent.cpu_times()
+        command = ["ss", "-tinH", "dport", "=", f":{self._port}"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        counted = {name: int(value) for name, value in re.findall(r"(bytes_\w+|segs_\w+):(\d+)", shown)}
+        segments = counted.get("segs_out", 0) + counted.get("segs_in", 0)
+        carried = counted.get("bytes_acked", 0) + counted.get("bytes_received", 0) + HEADERS * segments
+        return used.user + used.system, carried
+
+
+def _await_agents(rest: Rest) -> None:
+    deadline = time.monotonic() + _LIMIT
+    while any(each["agent"] and not each["agent"]["connected"] for each in rest.sites()):
+        if time.monotonic() > deadline:
+            raise SystemExit("the agent is not connected")
+        time.sleep(1)
 
 
 def _composition(engine: str, jobs: int) -> bytes:
@@ -144,9 +192,10 @@ def _connected(broker: str, receive: Callable[[MQTTMessage], None]) -> Iterator[
 
 
 @contextlib.contextmanager
-def _coordinator(directory: Path, inventory: Path) -> Iterator[tuple[Rest, psutil.Process]]:
-    serve = ["serve", "--port", "0", "--data-dir", directory / "store", "--sites", inventory, "--root", ROOT]
-    command = [sys.executable, "-m", "speck.cli", *map(str, serve)]
+def _coordinator(directory: Path, sites: local.LocalSites) -> Iterator[tuple[Rest, psutil.Process]]:
+    serve = ["serve", "--port", "0", "--data-dir", directory / "store", "--root", ROOT]
+    options = ["--sites", sites.inventory, *sites.agent_options]
+    command = [sys.executable, "-m", "speck.cli", *map(str, [*serve, *options])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -176,6 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="memory of a site's processes")
     add_output_options(parser)
     parser.add_argument("--engine", choices=sorted(HEAPS), action="append", help="by default each")
+    parser.add_argument("--agents", action="store_true", help="a site with an agent")
     parser.add_argument("--settings", action="store_true", help="also with each setting undone")
     parser.add_argument("--heap", help="Java heap of the server or the TaskManager [default: 512m; 128m]")
     parser.add_argument("--jobs", type=int, default=8, metavar="N")
@@ -187,7 +237,9 @@ def main() -> None:
         for undone in ("", *(SETTINGS.get(engine, ()) if given.settings else ())):
             _say(f"{engine}{', without: ' + undone if undone else ''}")
             heap = given.heap or HEAPS[engine]
-            rows += measure(Options(engine, undone, heap, given.jobs, given.messages, given.rest))
+            rows += measure(
+                Options(engine, undone, heap, given.jobs, given.messages, given.rest, given.agents)
+            )
     first = {row["jobs"]: row["site"] for row in reversed(rows)}
     for row in rows:
         row["ratio"] = round(row["site"] / first[row["jobs"]], 2)  # to the first engine

@@ -6,7 +6,8 @@ DIRECTORY has the files of the generator; the broker is that of the merged event
 ``{"ready": true}`` once all subscriptions exist; then, after each change, the numbers of ``fences`` and
 ``refused`` ones, of ``events``, ``late`` positions, ``late_fences``, ``rejected`` lines and ``answers``.
 After a pause the object has the comparison as well: events ``awaited``, ``missing``, ``extra``, ``twice`` and
-``wrong``.  The program ends when its standard input does.
+``wrong``; with ``--publish`` it is a message on the topic ``compared`` too, which the map shows.  The program
+ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from typing import Any
 # Modules of the road traffic import one another as scripts do.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "road_traffic"))
 
+from publisher import Publisher, PublishError
 from watch import Subscription, show
 
 from jars_and_apps.geofencing.feeder import messages_of
 from jars_and_apps.geofencing.reference import Point, Reference, differences, points_of
 
-FENCES, EVENTS = "admitted", "events"
+FENCES, EVENTS, COMPARED = "admitted", "events", "compared"
 _INTERVAL = 0.2  # s between two objects
 _PAUSE = 2.0  # s without another message, after which a comparison is worth its time
 _COUNTS = {"late": "late", "late fence": "late_fences", "rejected": "rejected", "answer": "answers"}
@@ -75,8 +77,11 @@ class Account:
         return self.counts() | differences(found, expected)
 
 
-def follow(account: Account) -> None:
-    """Print the numbers after each change, until standard input ends."""
+def follow(account: Account, broker: str | None = None) -> None:
+    """Print the numbers after each change, until standard input ends.
+
+    With ``broker``, publish comparisons there.  Raises :class:`PublishError`.
+    """
     compared, changed = True, 0.0
     while not select.select([sys.stdin], [], [], _INTERVAL)[0]:
         if account.changed.is_set():
@@ -85,7 +90,18 @@ def follow(account: Account) -> None:
             show(account.counts())
         elif not compared and time.monotonic() - changed > _PAUSE:
             compared = True
-            show(account.compared())
+            show(found := account.compared())
+            if broker is not None:
+                _publish(broker, found)
+
+
+def _publish(broker: str, found: dict[str, int]) -> None:
+    publisher = Publisher(broker)
+    try:
+        publisher.publish(COMPARED, json.dumps(found).encode())
+        publisher.flush()
+    finally:
+        publisher.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("directory", type=Path, help="the files of the generator")
     parser.add_argument("--broker", required=True, metavar="ADDRESS", help="the broker of the merged events")
+    help_ = f"publish comparisons on the topic {COMPARED!r}, for the map"
+    parser.add_argument("--publish", action="store_true", help=help_)
     options = parser.parse_args(arguments)
     subscriptions = []
     try:
@@ -104,8 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not all(subscription.ready.wait(30) for subscription in subscriptions):
             raise TimeoutError("the broker did not answer the subscriptions in 30 s")
         show({"ready": True})
-        follow(account)
-    except (OSError, ValueError) as error:
+        follow(account, options.broker if options.publish else None)
+    except (OSError, ValueError, PublishError) as error:
         print(f"compare: {error}", file=sys.stderr)
         return 1
     finally:

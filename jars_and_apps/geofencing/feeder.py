@@ -69,11 +69,12 @@ def broker_option(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the brokers."""
     help_ = "the broker of a site (may be repeated)"
     parser.add_argument(
-        "--broker", action="append", default=[], type=_broker, metavar="SITE=ADDRESS", help=help_
+        "--broker", action="append", default=[], type=site_address, metavar="SITE=ADDRESS", help=help_
     )
 
 
-def _broker(text: str) -> tuple[str, str]:
+def site_address(text: str) -> tuple[str, str]:
+    """The site and the address in ``SITE=ADDRESS``."""
     site, _, address = text.partition("=")
     if not (site and address):
         raise argparse.ArgumentTypeError(f"{text!r} has no site or address (expected SITE=tcp://HOST:PORT)")

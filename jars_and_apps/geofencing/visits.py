@@ -1,4 +1,4 @@
-"""The jobs ``spread``, ``forward`` and ``track`` of the geofencing composition.
+"""The jobs ``spread``, ``forward``, ``track`` and ``occupancy`` of the geofencing composition.
 
 ``track`` derives visits from the lines of ``locate``, each with the fences of one position.
 docs/geofencing.md defines the records and their meaning.  The results are a function of the lines alone,
@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 LARGEST_MESSAGE = 200_000  # characters of several lines, far below a broker's limit
 MOVERS_A_LINE = 500  # of an answer
 BEFORE_ALL = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"))  # json.dumps would make one at each call
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
 _ORDER = ("exit", "enter", "dwell")  # of the events of one position
@@ -42,7 +43,8 @@ class Located(NamedTuple):
 
     def order(self) -> tuple[object, ...]:
         """The order in which positions count; of several of a mover at one time, the first does."""
-        return self.time, self.mover, *self.position, self.site, _compact([self.within, self.near])
+        within = sorted((fence, *quantities) for fence, quantities in self.within.items())
+        return self.time, self.mover, *self.position, self.site, within, sorted(self.near)
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Self:
@@ -303,6 +305,42 @@ def track(messages: DataFrame, sites: str, shards: int = 4, forget: float = 3600
     )
 
 
+def occupancy(messages: DataFrame, window: str = "15 minutes", lateness: str = "1 day") -> DataFrame:
+    """The numbers of visits that began and ended in each fence, a JSON object for each window that changed.
+
+    The object: ``fence``, ``start`` and ``end`` of the window, ``enters`` and ``exits``.  They are running
+    totals: a later object of a window replaces an earlier one.  State covers ``lateness`` before the newest
+    event.
+    """
+    from pyspark.sql import functions as sf
+
+    line = sf.explode(sf.split("value", "\n")).alias("line")
+    of_line = [sf.get_json_object("line", f"$.{name}").alias(name) for name in ("time", "event", "fence")]
+    events = messages.select(line).select(*of_line).where("event in ('enter', 'exit')")
+    grouped = (
+        events.withColumn("time", sf.try_to_timestamp("time"))  # what is no time has no window
+        .withWatermark("time", lateness)
+        .groupBy(sf.window("time", window).alias("window"), "fence")
+    )
+    counts = [sf.count_if(sf.col("event") == name).alias(f"{name}s") for name in ("enter", "exit")]
+    ends = [_utc(sf.col(f"window.{end}")).alias(end) for end in ("start", "end")]
+    found = grouped.agg(*counts).select("fence", *ends, "enters", "exits")
+    return found.select(sf.to_json(sf.struct("*")).alias("value"))
+
+
+def _utc(time: Column) -> Column:
+    """The time in ISO 8601 with ``Z``, independent of the session's time zone."""
+    from pyspark.sql import functions as sf
+
+    epoch = sf.lit("1970-01-01").cast("timestamp_ntz")
+    moment = epoch + sf.make_dt_interval(secs=sf.unix_seconds(time))
+    return sf.concat(sf.replace(moment.cast("string"), sf.lit(" "), sf.lit("T")), sf.lit("Z"))
+
+
+# The running result of an aggregate is written whenever it changes.
+occupancy.output_mode = "update"  # type: ignore[attr-defined]
+
+
 def packed(lines: Iterable[str]) -> Iterator[list[str]]:
     """The lines of each message."""
     part, size = list[str](), 0
@@ -317,4 +355,4 @@ def packed(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _compact(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return _COMPACT.encode(value)

@@ -38,7 +38,8 @@ def client_of(address: str, name: str) -> tuple[Client, str, int]:
     """
     url = urlsplit(address)
     try:
-        host, port = url.hostname, url.port or _SCHEMES[url.scheme]
+        default = _SCHEMES[url.scheme]
+        host, port = url.hostname, url.port or default
     except (KeyError, ValueError):
         host, port = None, 0
     if not host:

@@ -101,7 +101,10 @@ class Subscription:
         self._client.on_message = self._on_message
         properties = _properties(PacketTypes.CONNECT, 600)
         # Mosquitto does not persist a session that began with a clean start, whatever its expiry.
-        self._client.connect(host, port, clean_start=False, properties=properties)
+        try:
+            self._client.connect(host, port, clean_start=False, properties=properties)
+        except OSError as error:
+            raise ConnectionError(f"broker {address!r} cannot be reached: {error}") from error
         self._client.loop_start()
 
     def close(self) -> None:

@@ -39,7 +39,10 @@ class JobLifecycle:
 
 @dataclass(frozen=True, slots=True)
 class SessionIntended:
-    """This session, which the job has not had, is about to be made for it; ``replay``: to read again."""
+    """This session, which the job has not had, is about to be made for it.
+
+    ``replay``: the job is to read again through it.
+    """
 
     session: SessionRecord
     replay: bool = False

@@ -41,7 +41,6 @@ class Sessions:
         others, abandoned = self._names_of_others(job), store.abandoned_names(job.source_broker)
         revision = self.context.operation.revision
         session, known = session_for(job, record, store.identity, revision, others, abandoned)
-        again = not known and reads_again(job, record)
         self._shut_out_abandoned(job)
         attempts = store.attempts(job.job_name)
         if known and any(each.attempt.session == session.name for each in attempts):
@@ -49,15 +48,17 @@ class Sessions:
             return  # ensuring it would take it over from that copy
         made = known and session not in record.unmade_sessions
         if not known:
-            self.context.note(job.job_name, SessionIntended(session, again))
+            self.context.note(job.job_name, SessionIntended(session, reads_again(job, record)))
         self._reclaim(session)
         broker = self.context.pool.broker(session.broker)
         # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
         # Nobody lost one that was never made: writers would send messages of former deployments.
         ensure = broker.restore_session if made else broker.ensure_session
+        named = session.name, session.topic
         if is_replay(session.name):
-            ensure = partial(broker.begin_session, start=session.start)
-        with_retries(partial(ensure, session.name, session.topic))
+            with_retries(partial(broker.begin_session, *named, session.start))
+        else:
+            with_retries(partial(ensure, *named))
         self.context.note(job.job_name, SessionEnsured(session))
 
     def _claim(self, session: SessionRecord) -> None:

@@ -41,7 +41,8 @@ class PlacementOptions:
     ``mode`` is ``advise``, ``auto`` or ``off``; ``policy`` the name of a placement policy.  ``latency``,
     ``wan`` and ``cores`` are the weights of the objective; ``utilisation`` is the target share of each site;
     ``max_age`` bounds the 95th percentile of the age of every result, s; ``max_wan`` is bytes/s of the
-    composition per uplink.  The others are for ``auto`` alone: ``min_gain`` is a share, ``cooldown`` and
+    composition per uplink; ``stamps`` is the form that stamps have on the wire, ``text`` or ``compact``.  The
+    others are for ``auto`` alone: ``min_gain`` is a share, ``cooldown`` and
     ``horizon`` are in s, ``steps_per_hour`` is a number, ``group`` the largest number of jobs in one step.
     """
 
@@ -53,6 +54,7 @@ class PlacementOptions:
     utilisation: float = 0.7
     max_age: float | None = None
     max_wan: float | None = None
+    stamps: str = "text"
     min_gain: float = 0.15
     cooldown: float = 300.0
     horizon: float = 3600.0

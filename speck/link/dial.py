@@ -26,7 +26,7 @@ from speck.link.hello import Hello
 BEAT = 15.0  # s between two pings
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0  # s before the next try; a part of it is random
 MOST_CALLS = 64  # under way; the coordinator has at most 32
-_GREETING = 15.0  # s, for the coordinator's answer to the first message
+OPENING = 30.0  # s, for an answer: after a restart, the coordinator may have thousands of connections
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +95,7 @@ class Dialler:
                 additional_headers={"Authorization": f"Bearer {self.token()}"},
                 compression=None,
                 max_size=LARGEST_FRAME,
+                open_timeout=OPENING,
                 ping_interval=BEAT,
                 ping_timeout=BEAT,
                 user_agent_header=None,
@@ -125,7 +126,7 @@ class Dialler:
         self._send(websocket, encode(self.hello()) | {"protocol": self.hello().protocol})
         message = None
         while message is None:
-            message = assembly.add(websocket.recv(_GREETING))
+            message = assembly.add(websocket.recv(OPENING))
         if "welcome" not in message:
             raise Refused(str(message.get("refused", "it answers otherwise than a coordinator")))
 

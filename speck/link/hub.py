@@ -33,7 +33,9 @@ from speck.link.methods import JOURNAL, ORDERED
 BEAT = 15.0  # s between two pings: a NAT forgets a quiet connection after 30 s or more
 AT_ONCE = 32  # calls under way at one site
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
-_GREETING = 10.0  # s, for the first message of an agent
+_GREETING = 30.0  # s, for the first message of an agent: after a restart, thousands of them come at once
+_JOINING = 10.0  # s, for the request of a site that joins
+_BACKLOG = 1024  # connections that are not accepted yet
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _ENDING = 10.0  # s, by which a call may be late
 _ANSWERING = 5.0  # s, for a connected agent to show that it is there
@@ -118,9 +120,11 @@ class Hub:
             process_request=self._admit,
             compression=None,  # a window of compression takes 64 KiB a connection
             max_size=LARGEST_FRAME,
+            open_timeout=_GREETING,
             ping_interval=BEAT,
             ping_timeout=BEAT,
             server_header=None,
+            backlog=_BACKLOG,
         )
         self._revoking = asyncio.create_task(self._revoke())
 
@@ -183,7 +187,7 @@ class Hub:
             pass
 
     async def _let_join(self, websocket: ServerConnection, assembly: Assembly) -> None:
-        async with asyncio.timeout(_GREETING):
+        async with asyncio.timeout(_JOINING):
             frame = await websocket.recv()
         if not isinstance(frame, str):  # one who has no token may not fill the memory by pieces
             raise BadFrame("a request to join comes in pieces")

@@ -28,6 +28,9 @@ from speck.placement.sites import SiteTable
 COST = {EngineModel.FLINK: 8e-6, EngineModel.SPARK: 12e-6}  # s a message
 FIXED = 0.009  # cores
 BATCH_OVERHEAD = 0.047  # s
+# Bytes a message, by the form of stamps.  Texts: as counted by the rig; the binary form, with names of topics
+# sent once a connection: benchmarks.wire.
+STAMP_BYTES = {"text": 78.0, "compact": 20.0}
 SIZE = 110.0  # bytes of a message
 RATE = 100.0  # messages/s of a source
 MEMORY = {EngineModel.FLINK: 3e6, EngineModel.SPARK: 2.5e6}  # bytes of a job without state
@@ -162,6 +165,7 @@ class _Builder:
             utilisation=options.utilisation,
             max_age=options.max_age,
             max_wan=options.max_wan,
+            stamp=STAMP_BYTES[options.stamps],
             background=self._around.background,
             history=self._history(),
             history_step=self._around.inputs.interval,

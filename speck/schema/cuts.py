@@ -160,7 +160,7 @@ class _Parts:
         offered = dict(zip(tables, cuts_by_table(program), strict=True))
         if isinstance(given, Mapping):
             self._check_named(given, offered)
-        elif given not in cuts_of(program):
+        elif given is not None and given not in cuts_of(program):
             self._report.add((CUT,), f"is no cut of this query ({right})", shown=repr(given))
             return {}
         found = {}

@@ -392,6 +392,10 @@ class PlacementSchema(StrictSchema):
         lambda bits: float(bits / 8),
         positive=True,
     )
+    stamps = Mode(
+        "form of stamps on the wire, as set at the engines: `text` (default) or `compact`",
+        ["text", "compact"],
+    )
     min_gain = Quantity(f"least improvement for a move; 15% by default{_OF_AUTO}", SHARE, bounds=(0.0, 1.0))
     cooldown = Quantity(f"time between two steps; 5 minutes by default{_OF_AUTO}", SECONDS)
     horizon = Quantity(

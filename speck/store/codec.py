@@ -222,9 +222,9 @@ def encode_job(record: JobRecord) -> bytes:
         "w": record.form,
         "r": int(record.renumbers),
         "a": record.state_source,
-        "u": record.unread,
         "fs": _state_data(record.rollback_state) if record.rollback_state else None,
-        "mi": [_session_data(each, record.name) for each in record.unmade_sessions],
+        "u": [_session_data(each, record.name) for each in record.unmade_sessions],
+        "v": record.unread,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -249,8 +249,8 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         bool(data.get("r")),
         data.get("a", ""),
         _state(data.get("fs")),
-        data.get("u", ""),
-        tuple(_session(each, name) for each in data.get("mi", ())),
+        tuple(_session(each, name) for each in data.get("u", ())),
+        data.get("v", ""),
     )
 
 

@@ -104,9 +104,9 @@ class JobRecord:
     a restore of the store, whose states may be older than what the job has written.  ``state_source`` is the
     id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
     ``rollback_state`` is the state of the form of ``rollback_revision``, until another form has started from
-    a state.  ``unread`` is the name of a session through which the job is to read again, and which no copy
-    has begun to read (empty: none).  ``unmade_sessions`` are those of ``sessions`` that no broker has
-    confirmed to have made yet.
+    a state.  ``unmade_sessions`` are those of ``sessions`` that no broker has confirmed to have made yet.
+    ``unread`` is the name of a session through which the job is to read again, and which no copy has begun to
+    read (empty: none).
     """
 
     name: str
@@ -125,8 +125,8 @@ class JobRecord:
     renumbers: bool = False
     state_source: str = ""
     rollback_state: State | None = None
-    unread: str = ""
     unmade_sessions: tuple[SessionRecord, ...] = ()
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
@@ -47,6 +48,7 @@ OPERATION = 240.0  # s, for an operation whose places all answer
 
 _SPECK = (sys.executable, "-m", "speck.cli")
 _JOBS = "io.speck.flink.jobs"
+_STARTS = 5  # of a server that ends while it starts
 _LAG = "2 seconds"  # of the counting jobs on Spark: until they commit, messages are at the broker alone
 _ON_FLINK = ((FLINK_CODE, f"{_JOBS}.Forward"), (FLINK_CODE, f"{_JOBS}.CountByKey"))
 _ON_SPARK = ((SPARK_CODE, "upper"), (SPARK_CODE, "count"))
@@ -269,10 +271,19 @@ class LoneSite:
         """Start all that was killed of the site, in any order."""
         if whole:
             (self.agent.directory / "lock").unlink()
-        at_once([each.start for each in self._hurt(whole)])
+        at_once([partial(_start, each) for each in self._hurt(whole)])
 
     def _hurt(self, whole: bool) -> list[RealServer]:
         return [self.server, self.broker, self.agent] if whole else [self.server]
+
+
+def _start(server: RealServer) -> None:
+    """Start a server, again if it ends while it starts, as systemd does."""
+    for _ in range(_STARTS - 1):
+        with suppress(RuntimeError):
+            server.start()
+            return
+    server.start()
 
 
 def at_once(calls: Sequence[Callable[[], object]]) -> None:

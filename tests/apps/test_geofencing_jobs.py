@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -47,9 +48,11 @@ jobs:
     job_path: jars_and_apps/geofencing/fences.py}}
 - {{job_name: fences-locate, site: A, source_topic: geo/+, sink_topic: located, entry_class: locate,
     job_path: jars_and_apps/geofencing/fences.py, parallelism: 1,
-    trigger: {trigger}, arguments: {{site: A}}}}
+    trigger: {trigger}, arguments: {{site: A, lateness: {lateness}}}}}
 - {{job_name: fences-track, site: A, source_topic: located, sink_topic: events, entry_class: track,
     job_path: jars_and_apps/geofencing/visits.py, parallelism: 1, arguments: {{sites: A, shards: 2}}}}
+- {{job_name: fences-occupancy, site: A, source_topic: events, sink_topic: occupancy, entry_class: occupancy,
+    job_path: jars_and_apps/geofencing/visits.py, parallelism: 1}}
 """
 
 REPORTS = ("late", "late fence", "rejected")
@@ -66,8 +69,8 @@ class OneSite:
         self._coordinator.start()
         self.friend = MqttFriend(broker.port, "#")
 
-    def apply(self, trigger: str) -> Operation:
-        text = COMPOSITION.format(trigger=trigger)
+    def apply(self, trigger: str, lateness: float) -> Operation:
+        text = COMPOSITION.format(trigger=trigger, lateness=lateness)
         loaded = load_composition(
             text, inventory=self._inventory, registry=installed(), root=ROOT, default_name="fences"
         )
@@ -99,13 +102,13 @@ def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> 
     generate.write(tmp_path, movers=20, fences=40, minutes=5, seed=3)
     fences = list(feeder.messages_of(tmp_path / "fences.jsonl"))
     stream = [each | {"site": "A"} for each in feeder.messages_of(tmp_path / "stream.jsonl")]
-    assert site.apply("100 milliseconds").state == "succeeded"
+    assert site.apply("100 milliseconds", 10.0).state == "succeeded"
     send(site, fences)
     send(site, [{"topic": "fences/broken", "text": "POINT (7 46)"}])
     eventually(lambda: site.lines("geo/fences"), lambda found: len(found) == len(fences) + 1)
     send(site, stream[: len(stream) // 2])
     eventually(lambda: site.lines("events"), lambda found: len(found) > 20)
-    updated = site.apply("200 milliseconds")
+    updated = site.apply("200 milliseconds", 20.0)
     assert updated.state == "succeeded"
     assert {name: action.kind for name, action in updated.actions.items() if action.kind != "keep"} == {
         "fences-locate": "update"
@@ -123,9 +126,47 @@ def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> 
     counts = eventually(compared, lambda found: not found["missing"] and found["rejected"] >= malformed)
     assert counts.pop("awaited") > 40
     assert counts == {"missing": 0, "extra": 0, "twice": 0, "wrong": 0, "rejected": malformed}
+    ask(site, {"question": "where", "mover": stream_mover(stream)})
+    totals = eventually(lambda: occupancy(site), lambda found: found == visits(site))
+    assert sum(totals.values()) > 40
     (refused,) = (each for each in site.lines("geo/fences") if "rejected" in each)
     assert refused["fence"] == "broken"
     assert refused["rejected"].startswith("it is not JSON in UTF-8")
+
+
+def stream_mover(stream: Sequence[Any]) -> str:
+    """Some mover."""
+    return str(json.loads(stream[0]["text"].split("\n")[0])["id"])
+
+
+def ask(site: OneSite, question: dict[str, Any]) -> None:
+    """Ask a question on the topic of the tracker, and have the answers of both shards."""
+    site.friend.send("located", [json.dumps(question)])
+    name = question["question"]
+    answers = eventually(
+        lambda: [each for each in site.lines("events") if each.get("question") == name],
+        lambda found: len(found) == 2,
+    )
+    assert {each["shard"] for each in answers} == {0, 1}
+    assert {each["mover"] for answer in answers for each in answer["movers"]} <= {question["mover"]}
+
+
+def visits(site: OneSite) -> Counter[tuple[str, str]]:
+    """The numbers of enters and exits by fence."""
+    return Counter(
+        (each["fence"], f"{each['event']}s")
+        for each in site.lines("events")
+        if each["event"] in ("enter", "exit")
+    )
+
+
+def occupancy(site: OneSite) -> Counter[tuple[str, str]]:
+    """The same from the job of that name: the last totals of each window."""
+    last = {(each["fence"], each["start"]): each for each in site.lines("occupancy")}
+    found = Counter[tuple[str, str]]()
+    for (fence, _), each in last.items():
+        found += Counter({(fence, name): each[name] for name in ("enters", "exits")})
+    return found
 
 
 def rejected(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -201,6 +201,7 @@ ASKING = (
     "sites check",
     "sites add x",
     "sites revoke x",
+    "sites remove x",
     "workers",
     "left-behind",
     "store check",

@@ -9,10 +9,10 @@ import pytest
 from speck.core.draft import Draft
 from speck.core.inventory import Inventory, Link, Uplink
 from speck.core.job import Composition
-from speck.core.placement import Expects
+from speck.core.placement import Expects, PlacementOptions
 from speck.placement.advice import advise
-from speck.placement.cost import evaluate
-from speck.placement.graph import BATCH_OVERHEAD, COST, RATE, Model, Surroundings, model_of
+from speck.placement.cost import evaluate, wire
+from speck.placement.graph import BATCH_OVERHEAD, COST, RATE, STAMP_BYTES, Model, Surroundings, model_of
 from speck.placement.policies import Budget, policy
 from speck.placement.problem import EngineModel, Tier
 from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Value
@@ -52,6 +52,14 @@ def test_measured_rates_flow_through_the_channels() -> None:
     assert _rates(model)["local-a"] == pytest.approx(900 * 0.98)
     assert _rates(model)["global"] == pytest.approx(3 * 900 * 0.98 * 0.01)
     assert {each.known for each in model.sources.values()} == {Known.MEASURED}
+
+
+def test_stamps_in_binary_form_take_less_of_the_uplinks() -> None:
+    desired = road_traffic()
+    compact = replace(desired, placement=PlacementOptions(stamps="compact"))
+    texts, binary = (each.problem for each in map(_model, (desired, compact)))
+    saved = {wire(texts, each, True) - wire(binary, each, True) for each in range(len(texts.channels))}
+    assert saved == {0, STAMP_BYTES["text"] - STAMP_BYTES["compact"]}  # those of devices have no stamps
 
 
 def test_declared_rates_are_used_until_they_are_measured() -> None:

@@ -265,6 +265,12 @@ def test_a_fault_has_its_line_and_names_what_is_right(edit: tuple[str, str], roo
     assert any(each[0] == line and part in each[1] for each in found), found
 
 
+def test_a_cut_that_does_not_exist_is_one_fault(root: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load(TEXT.replace("cut: filter", "cut: panes"), root)
+    assert len(caught.value.faults) == 1, caught.value.faults
+
+
 def test_fields_of_a_cut_need_windows(root: Path) -> None:
     text = STATELESS.replace("  engine: flink\n", "  engine: flink\n  cut: filter\n  rest: D\n")
     with pytest.raises(InvalidInput) as caught:

@@ -21,7 +21,7 @@ from testbed.benches.examples import one_site
 from testbed.doubles.binders import World, double_kinds
 
 PIPELINES = ROOT / "pipelines"
-FENCES = ("fences", "fences_edited")
+FENCES = ("fences", "fences_any", "fences_cloud", "fences_edited")
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
 KAFKA = ("road_traffic_kafka", "road_traffic_kafka_edited")
@@ -125,12 +125,30 @@ def test_road_traffic_has_17_jobs_with_real_code(name: str) -> None:
 
 
 def test_geofencing_locates_at_the_edge_and_merges_in_the_cloud() -> None:
-    before, after = (load(name, installed(), ROOT) for name in FENCES)
+    before, after = (load(name, installed(), ROOT) for name in ("fences", "fences_edited"))
     sites = {name: job.site for name, job in before.items()}
     assert (sites["admit"], sites["spread-b"], sites["locate-b"], sites["track"]) == ("D", "D", "B", "D")
     assert before["track"].arguments["sites"] == "A,B,C"
     plan = make_plan("geofencing", 1, after, {name: Deployed(job) for name, job in before.items()})
     assert plan.counts() == {"start": 0, "stop": 0, "update": 0, "move": 2, "keep": 12}
+
+
+def test_geofencing_in_the_cloud_brings_the_raw_positions_there() -> None:
+    jobs = load("fences_cloud", installed(), ROOT)
+    assert len(jobs) == 17
+    assert len({job.spe_address for job in jobs.values()}) == 1
+    abroad = {
+        name
+        for name, job in jobs.items()
+        if {job.source_broker, job.sink_broker} != {jobs["track"].sink_broker}
+    }
+    assert abroad == {"collect-a", "collect-b", "collect-c"}
+
+
+def test_two_jobs_of_the_placed_geofencing_may_run_anywhere() -> None:
+    plain, placed = (load(name, installed(), ROOT) for name in ("fences", "fences_any"))
+    assert placed.keys() - plain.keys() == {"occupancy"}
+    assert [name for name, job in placed.items() if job.movable] == ["track", "occupancy"]
 
 
 def test_hot_towns_are_split_over_three_sites() -> None:

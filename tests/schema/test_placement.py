@@ -67,6 +67,7 @@ placement:
   utilisation: 60%
   max_age: 2 s
   max_wan: 4 Mbit/s
+  stamps: compact
   min_gain: 10%
   cooldown: 10 minutes
   horizon: 2 hours
@@ -102,6 +103,7 @@ def test_all_that_a_file_says_of_placement(root: Path) -> None:
         utilisation=0.6,
         max_age=2.0,
         max_wan=500_000.0,
+        stamps="compact",
         min_gain=0.1,
         cooldown=600.0,
         horizon=7200.0,
@@ -132,11 +134,11 @@ def test_a_file_without_placement_has_none(root: Path) -> None:
 def test_the_graph_of_free_topics_is_linted_and_has_no_cycle(root: Path) -> None:
     warnings = [str(each) for each in read(root, WHOLE).warnings]
     assert warnings == [
-        "line 18: job 'first': source_topic 'sensors/1' is written by no job here: an external source, "
+        "line 19: job 'first': source_topic 'sensors/1' is written by no job here: an external source, "
         "or a mistake",
-        "line 29: job 'second': sink_topic 'results' is read by no job here, and SpecK chooses its broker "
+        "line 30: job 'second': sink_topic 'results' is read by no job here, and SpecK chooses its broker "
         "(an external reader needs sink_broker)",
-        "line 33: job 'third': sink_topic 'out' is read by no job here: an external sink, or a mistake",
+        "line 34: job 'third': sink_topic 'out' is read by no job here: an external sink, or a mistake",
     ]
     circle = f"""jobs:
 - {{job_name: one, site: any, source_topic: a, sink_topic: b, {CODE}}}
@@ -351,6 +353,7 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
             "max_wan: 0 bit/s",
             "placement: max_wan '0 bit/s' is not more than 0 (expected, for example, 10 Mbit/s)",
         ),
+        ("stamps: binary", "placement: stamps 'binary' is not known (expected text or compact)"),
         ("min_gain: 150%", "placement: min_gain '150%' is not from 0 to 1"),
         ("steps_per_hour: 0", "placement: steps_per_hour 0 is not a whole number from 1 to 60"),
         ("group: 2.5", "placement: group 2.5 is not a whole number from 1 to 100"),

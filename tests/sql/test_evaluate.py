@@ -73,13 +73,13 @@ def test_windows_are_those_of_duckdb(duck: object, case: Case) -> None:
     compare(duck, case)
 
 
-@tries(60)
+@tries(25)
 @given(case=sessions)
 def test_sessions_are_those_of_duckdb(duck: object, case: Case) -> None:
     compare(duck, case)
 
 
-@tries(80)
+@tries(40)
 @given(case=joins)
 def test_joins_are_those_of_duckdb(duck: object, case: JoinCase) -> None:
     program = bind(case.own, {"rows": CONTRACT, "others": OTHER}).program

@@ -99,13 +99,13 @@ def test_ranks_are_those_of_the_reference(runner: Java, case: Case) -> None:
     compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
 
 
-@tries(40)
+@tries(25)
 @given(case=sessions)
 def test_sessions_are_those_of_the_reference(runner: Java, case: Case) -> None:
     compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
 
 
-@tries(80)
+@tries(40)
 @given(case=joins)
 def test_joins_are_those_of_the_reference(runner: Java, case: JoinCase) -> None:
     program = bind(case.own, {"rows": CONTRACT, "others": OTHER}).program

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from binders.common import class_archive
 from binders.common.connectors import KAFKA_CONNECTOR
 from binders.common.java import java
@@ -234,6 +232,8 @@ class LocalCluster:
 
     def write_configuration(self) -> None:
         """Create the directories, and write the configuration."""
+        import yaml  # here, as agents import this module and write none
+
         for folder in (self._conf, self.directory / "tmp", self.checkpoints, self.savepoints):
             folder.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump({name: str(value) for name, value in self.settings().items()})

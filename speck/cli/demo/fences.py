@@ -123,8 +123,18 @@ class FencesDemo(Demo):
             return directory
 
     def _start_watcher(self) -> Watcher:
-        program = ["-m", f"{PROGRAMS}.compare", self._file, f"--broker={self._brokers[CLOUD]}"]
-        return Watcher(program, self._directory)
+        self._page = self._start_page()
+        options = [f"--broker={self._brokers[CLOUD]}", "--publish"]
+        return Watcher(["-m", f"{PROGRAMS}.compare", self._file, *options], self._directory)
+
+    def _start_page(self) -> Program:
+        with self._stage("map", "The map: movers, fences and events, live; a fence may be redrawn there"):
+            brokers = [f"--broker={site}={self._brokers[site]}" for site in self._brokers if site != CLOUD]
+            options = [*brokers, f"--cloud={self._brokers[CLOUD]}", "--port=0"]
+            page = Program("map", ["-m", f"{PROGRAMS}.page", *options], self._directory)
+            self._cleanup.callback(page.stop)
+            self._view.line(page.first_line())
+            return page
 
     def _deploy(self) -> None:
         self._deploy_text((PIPELINES / "fences.yaml").read_bytes(), "14 jobs")
@@ -174,6 +184,9 @@ class FencesDemo(Demo):
         agreed = "awaited" in totals and not self._found().differences()
         quiet = time.monotonic() - max(since, self._watcher.changed)
         return quiet > (_QUIET if agreed else _STUCK)
+
+    def _also_kept(self) -> Sequence[int]:
+        return (self._page.process.pid,)
 
     def _conclude(self) -> int:
         self._counts.seconds["total"] = round(time.monotonic() - self._begun, 2)

@@ -54,6 +54,17 @@ class Program:
         if self.process.poll() not in (None, 0):
             raise self.failure(f"ended with exit code {self.process.returncode}")
 
+    def first_line(self) -> str:
+        """The first line of its output, once there is one.  Raises :class:`LocalError`."""
+        assert self.process.stdout is not None  # noqa: S101 - a pipe was asked for
+        output: list[bytes] = []
+        reader = threading.Thread(target=lambda: output.append(self.process.stdout.readline()), daemon=True)  # type: ignore[union-attr]
+        reader.start()
+        reader.join(_START)
+        if not (line := b"".join(output).decode().strip()):
+            raise self.failure(f"did not answer within {_START:g} s" if not output else "did not start")
+        return line
+
     def failure(self, event: str) -> LocalError:
         """An error of the program, with the end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
@@ -95,15 +106,7 @@ class Server(Program):
 
     def url(self) -> str:
         """The address, once the server answers.  Raises :class:`LocalError`."""
-        assert self.process.stdout is not None  # noqa: S101 - a pipe was asked for
-        output: list[bytes] = []
-        reader = threading.Thread(target=lambda: output.append(self.process.stdout.readline()), daemon=True)  # type: ignore[union-attr]
-        reader.start()
-        reader.join(_START)
-        words = output[0].decode().split() if output else []
-        if not words:
-            raise self.failure(f"did not answer within {_START:g} s" if not output else "did not start")
-        return words[-1]
+        return self.first_line().split()[-1]
 
 
 class Feeder(Program):

@@ -419,8 +419,12 @@ class Demo:
         self._view.line(f"SpecK server {url}")
         self._view.line(f"to look at it:  {command} --server {url} jobs")
         down = f"{command} local down --directory {self._directory / 'sites'}"
-        self._view.line(f"to end it:  kill {pid}; {down}")
+        self._view.line(f"to end it:  kill {' '.join(map(str, [pid, *self._also_kept()]))}; {down}")
         self._view.line(f"its files, to be removed after that:  {self._directory}")
+
+    def _also_kept(self) -> Sequence[int]:
+        """The ids of processes that are kept beside the server and the sites."""
+        return ()
 
 
 def in_the_cloud(brokers: Mapping[str, str]) -> Mapping[str, str]:

@@ -67,6 +67,23 @@ class BackPressureTest {
         return write(Login.anonymous(broker.url()), topic, job, count, bytes, written);
     }
 
+    /** A broker reports its store every second, for weeks, and sends nothing once 65,535 messages are not acknowledged. */
+    @Test
+    void aWriterHearsOfLostSessionsAfterAnyNumberOfReports() throws Exception {
+        broker = Mosquitto.start(folder);
+        long before = SinkMetrics.of("heard").resent();
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(30)))) {
+            sink.send("in/a", new byte[1], null, "heard".getBytes(StandardCharsets.UTF_8),
+                    "run/0/0/1".getBytes(StandardCharsets.UTF_8));
+            for (int i = 0; i < 66_000; i++) {
+                sink.send("speck/again/none", new byte[0], null, null, null);
+            }
+            sink.flush();
+            Topic.retain(broker.url(), "speck/again/last", "in/#");
+            Await.until("sent again", () -> SinkMetrics.of("heard").resent() == before + 1);
+        }
+    }
+
     private Future<?> write(Login login, String topic, String job, int count, int bytes, AtomicInteger written) {
         return writers.submit(() -> {
             try (MqttSink sink = new MqttSink(new SinkSettings(login, PATIENCE))) {

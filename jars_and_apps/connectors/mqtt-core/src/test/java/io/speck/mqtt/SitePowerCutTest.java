@@ -45,6 +45,7 @@ class SitePowerCutTest {
     void start() throws Exception {
         broker = Mosquitto.start(folder, "autosave_interval 0");
         spool = folder.resolve("spool");
+        prepare(broker.url());
         reader().close(); // the session is there from now on
         broker.save();
     }
@@ -57,6 +58,14 @@ class SitePowerCutTest {
         broker.close();
     }
 
+    /** Makes the records of the session, before its first reader. */
+    void prepare(String url) throws Exception {}
+
+    /** The topic of the session's fence; null for none. */
+    String fence() {
+        return null;
+    }
+
     private MqttSource reader() throws Exception {
         return reader(new MemoryJournal(), 0);
     }
@@ -67,7 +76,7 @@ class SitePowerCutTest {
 
     private MqttSource reader(MemoryJournal journal, long committed, long end, Duration patience) throws Exception {
         MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535,
-                32 << 20, null, -1, false, patience), journal);
+                32 << 20, fence(), fence() == null ? -1 : 1, false, patience), journal);
         opened.add(source);
         source.open(committed, end);
         return source;

@@ -12,15 +12,27 @@ import java.util.regex.Pattern;
  * @param nonce id of the process that has; empty if none has
  * @param owner identity of the store whose session it is; empty if none is named
  * @param deleted true if the session was deleted
+ * @param compact true if the process that claimed it reads stamps in their binary form
  */
-public record FenceText(long attempt, long claim, String nonce, String owner, boolean deleted) {
+public record FenceText(long attempt, long claim, String nonce, String owner, boolean deleted, boolean compact) {
     /** The distance above a reader's own attempt within which a number is believed; the coordinator has the same. */
     private static final long FURTHEST = 1_000_000_000L;
     private static final Pattern ATTEMPT = Pattern.compile("\"attempt\"\\s*:\\s*(\\d{1,18})\\b");
     private static final Pattern CLAIM = Pattern.compile("\"claim\"\\s*:\\s*(\\d{1,18})\\b");
     private static final Pattern NONCE = Pattern.compile("\"nonce\"\\s*:\\s*\"([0-9a-f]{1,64})\"");
     private static final Pattern OWNER = Pattern.compile("\"owner\"\\s*:\\s*\"([0-9A-Za-z-]{1,64})\"");
+    private static final Pattern COMPACT = Pattern.compile("\"stamps\"\\s*:\\s*\"compact\"");
     private static final Pattern DELETED = Pattern.compile("\"deleted\"\\s*:\\s*true\\b");
+
+    /** Creates the text of a process that reads stamps as texts only. */
+    public FenceText(long attempt, long claim, String nonce, String owner, boolean deleted) {
+        this(attempt, claim, nonce, owner, deleted, false);
+    }
+
+    /** True if a process has claimed the fence that reads stamps in their binary form; false for other texts as well. */
+    public static boolean readsCompact(String text) {
+        return COMPACT.matcher(text).find() && !DELETED.matcher(text).find() && !group(CLAIM, text, "0").equals("0");
+    }
 
     /** @throws BrokerException if the text names no attempt */
     public static FenceText parse(String text, String topic) {
@@ -30,7 +42,7 @@ public record FenceText(long attempt, long claim, String nonce, String owner, bo
                     + "' (expected {\"attempt\": N})", true);
         }
         return new FenceText(Long.parseLong(attempt), Long.parseLong(group(CLAIM, text, "0")), group(NONCE, text, ""),
-                group(OWNER, text, ""), DELETED.matcher(text).find());
+                group(OWNER, text, ""), DELETED.matcher(text).find(), COMPACT.matcher(text).find());
     }
 
     /**
@@ -56,6 +68,8 @@ public record FenceText(long attempt, long claim, String nonce, String owner, bo
 
     public String toJson() {
         String named = owner.isEmpty() ? "" : ", \"owner\": \"" + owner + "\"";
-        return "{\"attempt\": " + attempt + ", \"claim\": " + claim + ", \"nonce\": \"" + nonce + "\"" + named + "}";
+        String reads = compact ? ", \"stamps\": \"compact\"" : "";
+        return "{\"attempt\": " + attempt + ", \"claim\": " + claim + ", \"nonce\": \"" + nonce + "\"" + named + reads
+                + "}";
     }
 }

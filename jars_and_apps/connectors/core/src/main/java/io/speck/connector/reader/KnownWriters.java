@@ -2,11 +2,13 @@ package io.speck.connector.reader;
 
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.stamp.CompactForm;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
@@ -65,6 +67,18 @@ public final class KnownWriters {
             return this;
         }
         return new KnownWriters(named);
+    }
+
+    /** True if this is a list, whose names stand for themselves in the binary form of stamps ({@link CompactForm}). */
+    boolean resolves() {
+        return jobs != null && jobs.stream().map(CompactForm::hash).distinct().count() == jobs.size();
+    }
+
+    /** Enters the names by the hashes that stand for them; an empty name for a hash of several. */
+    void enter(Map<Integer, String> names) {
+        for (String job : jobs == null ? Set.<String>of() : jobs) {
+            names.merge(CompactForm.hash(job), job, (one, other) -> one.equals(other) ? one : "");
+        }
     }
 
     /** Returns these and the writers of an earlier list; these, if it believed all. */

@@ -2,6 +2,7 @@ package io.speck.connector.reader;
 
 import io.speck.mqtt.Received;
 import io.speck.mqtt.Utf8;
+import io.speck.mqtt.stamp.CompactForm;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 import java.util.zip.CRC32C;
@@ -17,6 +18,8 @@ public class Message {
 
     public int packetId;
     public final int hash;
+    /** The same whatever form its stamp came in: the hash of topic, payload, and the texts of its stamp. */
+    public int contentHash;
     public final long receivedMillis;
     /** The identity that its writer gave it; null for none. */
     public Stamp stamp;
@@ -50,6 +53,7 @@ public class Message {
     public Message(int packetId, int hash, String topic, byte[] payload, long receivedMillis, Stamp stamp) {
         this.packetId = packetId;
         this.hash = hash;
+        this.contentHash = hash;
         this.topic = topic;
         this.payload = payload;
         this.receivedMillis = receivedMillis;
@@ -129,6 +133,7 @@ public class Message {
         payload = incoming.payload;
         key = incoming.key;
         stamp = believed ? incoming.stamp : null;
+        contentHash = incoming.contentHash;
         textBytes = incoming.textBytes;
     }
 
@@ -154,6 +159,12 @@ public class Message {
 
     public boolean same(Message other) {
         return packetId == other.packetId && hash == other.hash;
+    }
+
+    /** Its hash with its stamp in the binary form; of a message with content and stamp. */
+    int compactHash() {
+        String mark = CompactForm.mark(CompactForm.hash(stamp.job()));
+        return hash(topic.getBytes(StandardCharsets.UTF_8), payload, mark, stamp.sequence());
     }
 
     /** The size of topic and payload on the wire, in bytes; of a message with its content. */

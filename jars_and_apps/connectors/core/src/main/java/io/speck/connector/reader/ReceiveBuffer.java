@@ -83,7 +83,7 @@ public final class ReceiveBuffer {
 
     /** Records the stamp of a message, and returns if it was received before. */
     public SeenStamps.Verdict see(Message message) {
-        return received.add(message.stamp, message.hash);
+        return received.add(message.stamp, message.contentHash);
     }
 
     public void add(Message message, boolean duplicate) {
@@ -134,7 +134,10 @@ public final class ReceiveBuffer {
         if (missing == 0 || incoming.stamp == null) {
             return null;
         }
-        return messages.stream().filter(each -> each.missing() && each.hash == incoming.hash).findFirst().orElse(null);
+        int asTexts = incoming.contentHash;
+        int compact = incoming.compactHash(); // its writer may send it again in the other form
+        return messages.stream().filter(each -> each.missing() && (each.hash == asTexts || each.hash == compact))
+                .findFirst().orElse(null);
     }
 
     /** True if any message had a stamp: only stamped messages are recognised when they are written again. */
@@ -155,9 +158,9 @@ public final class ReceiveBuffer {
         recorded = before.copy(SeenStamps.RECORDED_HASHES);
         for (Message message : messages) {
             if (message.stamp != null) {
-                received.add(message.stamp, message.hash);
+                received.add(message.stamp, message.contentHash);
                 if (message.offset < restoredEnd) {
-                    recorded.add(message.stamp, message.hash);
+                    recorded.add(message.stamp, message.contentHash);
                 }
             }
         }
@@ -200,7 +203,7 @@ public final class ReceiveBuffer {
             }
             found.add(message);
             if (message.stamp != null) {
-                recorded.add(message.stamp, message.hash);
+                recorded.add(message.stamp, message.contentHash);
             }
         }
         return found;

@@ -2,15 +2,19 @@ package io.speck.connector.reader;
 
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Detects messages that repeat an earlier one: by their stamps, of the writers that the coordinator named.
  *
- * <p>Guarded by the reader's lock, but for {@link #writers} and {@link #lookUp}.
+ * <p>Guarded by the reader's lock, but for {@link #writers}, {@link #lookUp} and {@link #named}.
  */
 public final class Repetitions {
     private final SourceSettings settings;
     private final StampCounts counts;
+    /** Of all lists so far, by the hashes that stand for them: what a writer that was removed has sent may come yet. */
+    private final Map<Integer, String> names = new ConcurrentHashMap<>();
     private volatile KnownWriters writers = KnownWriters.all();
     private boolean lookedUp;
 
@@ -28,13 +32,29 @@ public final class Repetitions {
     }
 
     public void restore(KnownWriters recorded) {
-        writers = recorded;
+        take(recorded);
+    }
+
+    private void take(KnownWriters list) {
+        list.enter(names);
+        writers = list;
+    }
+
+    /** True if the names that a list has resolve stamps in their binary form. */
+    public boolean resolvesNames() {
+        return writers.resolves();
+    }
+
+    /** Returns the name of the job that a hash stands for; null if no list has it, or two of its names share the hash. */
+    public String named(int hash) {
+        String name = names.get(hash);
+        return name == null || name.isEmpty() ? null : name;
     }
 
     /** Reads the list of the writers from the broker, with the first connection. */
     public void lookUp(KnownWriters.Lookup lookup) throws InterruptedException {
         if (!lookedUp) {
-            writers = writers.lookedUp(lookup, settings);
+            take(writers.lookedUp(lookup, settings));
             lookedUp = true;
         }
     }
@@ -48,7 +68,7 @@ public final class Repetitions {
 
     /** Takes the writers from a list of the coordinator. */
     public void replace(byte[] list) {
-        writers = writers.updated(list, settings);
+        take(writers.updated(list, settings));
     }
 
     /**
@@ -56,7 +76,7 @@ public final class Repetitions {
      * messages, one without a writer may come before the last messages of that writer.
      */
     public void extend(byte[] list) {
-        writers = writers.updated(list, settings).and(writers);
+        take(writers.updated(list, settings).and(writers));
     }
 
     /** True if the message is to be dropped; counts it, and takes a stamp from it that is not believed. */

@@ -51,6 +51,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private volatile boolean closing;
     private volatile boolean sessionPresent;
     private volatile int receiveMaximum = 65535;
+    private volatile int topicAliasMaximum;
     private volatile long maximumPacketBytes = Connection.LARGEST_PACKET;
     private boolean accepted;
     private boolean paused;
@@ -79,6 +80,10 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     int receiveMaximum() {
         return receiveMaximum;
+    }
+
+    int topicAliasMaximum() {
+        return topicAliasMaximum;
     }
 
     long maximumPacketBytes() {
@@ -179,6 +184,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         }
         sessionPresent = header.isSessionPresent();
         receiveMaximum = limit(header, MqttProperties.RECEIVE_MAXIMUM, 65535);
+        topicAliasMaximum = limit(header, MqttProperties.TOPIC_ALIAS_MAXIMUM, 0);
         int largest = limit(header, MqttProperties.MAXIMUM_PACKET_SIZE, -1);
         maximumPacketBytes = largest == -1 ? Connection.LARGEST_PACKET
                 : Math.min(Connection.LARGEST_PACKET, Integer.toUnsignedLong(largest));

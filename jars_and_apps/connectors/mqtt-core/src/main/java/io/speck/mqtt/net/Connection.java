@@ -45,6 +45,7 @@ public final class Connection {
     static final int LARGEST_PACKET = 268_435_460;
 
     private static final long CLOSE_SECONDS = 1;
+    private static final int PUBACK = 0x40;
 
     private final Login login;
     private final Session session;
@@ -162,6 +163,17 @@ public final class Connection {
                         ByteBufUtil.writeUtf8(channel.alloc(), payload))));
     }
 
+    /**
+     * Acknowledges a message that the broker sent at QoS 1; one at QoS 0 needs nothing. A broker sends no more once as many
+     * as the Receive Maximum are not acknowledged (MQTT 5, 4.9).
+     */
+    public void acknowledge(MqttPublishMessage message) {
+        if (message.fixedHeader().qosLevel() == MqttQoS.AT_LEAST_ONCE) {
+            int packetId = message.variableHeader().packetId();
+            execute(() -> writeAndFlush(buffer(4).writeByte(PUBACK).writeByte(2).writeShort(packetId)));
+        }
+    }
+
     private void await(Future<?> answer, Duration timeout, String action) throws InterruptedException {
         try {
             answer.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
@@ -211,6 +223,11 @@ public final class Connection {
     /** The broker's limit of unacknowledged messages from this client. */
     public int receiveMaximum() {
         return handler.receiveMaximum();
+    }
+
+    /** The number of topic aliases that the broker permits on this connection; 0 for none. */
+    public int topicAliasMaximum() {
+        return handler.topicAliasMaximum();
     }
 
     /** The largest packet that the broker accepts, in bytes. */

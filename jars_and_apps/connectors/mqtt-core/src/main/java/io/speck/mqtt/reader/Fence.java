@@ -16,6 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 
 /**
@@ -40,6 +41,7 @@ final class Fence {
     private final String nonce = randomId();
     /** Unix time, ms. */
     private final LongSupplier clock;
+    private final BooleanSupplier compact;
     /** 0 until this process has claimed the fence. */
     private long claim;
     /** The highest claim of the processes that began before this one. */
@@ -48,13 +50,19 @@ final class Fence {
     /** True once the broker had no fence: it has lost its memory, or nobody has fenced the session. */
     private boolean forgotten;
 
-    Fence(SourceSettings settings) {
-        this(settings, System::currentTimeMillis);
+    /** @param compact true while this process reads stamps in their binary form, which its claim tells the writers */
+    Fence(SourceSettings settings, BooleanSupplier compact) {
+        this(settings, System::currentTimeMillis, compact);
     }
 
     Fence(SourceSettings settings, LongSupplier clock) {
+        this(settings, clock, () -> false);
+    }
+
+    private Fence(SourceSettings settings, LongSupplier clock, BooleanSupplier compact) {
         this.settings = settings;
         this.clock = clock;
+        this.compact = compact;
     }
 
     private static String randomId() {
@@ -63,7 +71,6 @@ final class Fence {
 
     /**
      * Reads the fence, claims it at the first call, and raises one that is missing or too low.
-     *
      * @throws TakenOverException if it names a newer attempt, a later process of this one, or the session's deletion
      * @throws BrokerException if it cannot be read
      */
@@ -79,7 +86,7 @@ final class Fence {
             restoreNote(timeout);
         }
         if (isToBeRaised(found)) {
-            FenceText raised = new FenceText(settings.attempt(), claim, nonce, owner, false);
+            FenceText raised = new FenceText(settings.attempt(), claim, nonce, owner, false, compact.getAsBoolean());
             retain(topic, raised.toJson(), timeout);
         }
     }

@@ -9,18 +9,23 @@ import io.speck.connector.reader.KnownWriters;
 import io.speck.connector.reader.Message;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.stamp.CompactForm;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
+import java.util.function.IntFunction;
 
 /** Decodes PUBLISH packets to messages; used by the thread of one connection. */
 final class MessageDecoder {
     private final SourceSettings settings;
+    private final IntFunction<String> names;
     private String lastTopic = "";
     private byte[] lastTopicBytes = new byte[0];
     private boolean lastIsOfCoordinator;
 
-    MessageDecoder(SourceSettings settings) {
+    /** @param names the names of jobs by the hashes that stand for them; null for an unknown one */
+    MessageDecoder(SourceSettings settings, IntFunction<String> names) {
         this.settings = settings;
+        this.names = names;
     }
 
     Message decode(MqttPublishMessage packet) {
@@ -43,15 +48,31 @@ final class MessageDecoder {
             sequence = Stamp.SEQUENCE.equals(pair.key) ? pair.value : sequence;
             key = Received.KEY.equals(pair.key) ? pair.value : key;
         }
+        CompactForm.Read compact = job != null || sequence != null ? null : compact(packet);
+        String mark = job;
+        if (compact != null) {
+            mark = compact.mark();
+            job = names.apply(compact.job());
+            sequence = compact.sequence();
+        }
         int id = packet.fixedHeader().qosLevel().value() == 0 ? 0 : packet.variableHeader().packetId();
-        Message message = new Message(id, Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload,
+        Message message = new Message(id, Message.hash(lastTopicBytes, payload, mark, sequence), lastTopic, payload,
                 System.currentTimeMillis(), Stamp.parse(job, sequence));
+        if (compact != null && message.stamp != null) {
+            message.contentHash = Message.hash(lastTopicBytes, payload, job, sequence);
+        }
         message.key = key;
         message.badStamp = message.stamp == null && (job != null || sequence != null);
         message.textBytes = bytes(key) + (sharesTopic ? 0 : bytes(topic))
                 + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
         message.marker = lastIsOfCoordinator ? payload : null;
         return message;
+    }
+
+    /** Returns the stamp in the correlation data; null without one, as in the messages of a device that uses that. */
+    private static CompactForm.Read compact(MqttPublishMessage packet) {
+        MqttProperty<?> found = packet.variableHeader().properties().getProperty(MqttProperties.CORRELATION_DATA);
+        return found == null ? null : CompactForm.decode((byte[]) found.value());
     }
 
     /** The memory of a text, which may need two bytes for each character. */

@@ -54,7 +54,7 @@ public final class MqttSource extends BufferedSource {
         this.journal = journal;
         this.pause = new ReadPause(settings.bufferBytes());
         this.records = new RecordedBatches(settings, journal, losses);
-        this.fence = new Fence(settings);
+        this.fence = new Fence(settings, repetitions::resolvesNames);
         this.arrivals = new Arrivals();
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
@@ -95,7 +95,7 @@ public final class MqttSource extends BufferedSource {
     // ---- events of the connection ----
 
     private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
-        private final MessageDecoder decoder = new MessageDecoder(settings);
+        private final MessageDecoder decoder = new MessageDecoder(settings, repetitions::named);
 
         @Override
         public int unacknowledged() {
@@ -119,8 +119,8 @@ public final class MqttSource extends BufferedSource {
 
         @Override
         public void checkFence(Duration timeout) throws InterruptedException {
-            fence.check(timeout);
             repetitions.lookUp(() -> fence.retained(KnownWriters.topic(settings), timeout));
+            fence.check(timeout);
         }
 
         @Override

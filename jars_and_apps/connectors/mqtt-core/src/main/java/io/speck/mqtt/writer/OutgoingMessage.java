@@ -85,10 +85,20 @@ final class OutgoingMessage {
         return job != null && sequence != null;
     }
 
-    /** Size on the wire, in bytes. */
+    /** Size on the wire, in bytes, with its stamp as texts and with its topic. */
     int bytes() {
         int remaining = remaining();
         return 1 + width(remaining) + remaining;
+    }
+
+    private int textsOfStamp() {
+        return property(JOB_NAME, job) + property(SEQUENCE_NAME, sequence);
+    }
+
+    /** Its stamp; null if it has none. */
+    Stamp stamp() {
+        return stamped() ? Stamp.parse(new String(job, StandardCharsets.UTF_8),
+                new String(sequence, StandardCharsets.UTF_8)) : null;
     }
 
     private int remaining() {
@@ -97,7 +107,7 @@ final class OutgoingMessage {
     }
 
     private int properties() {
-        int size = property(KEY_NAME, key) + property(JOB_NAME, job) + property(SEQUENCE_NAME, sequence);
+        int size = property(KEY_NAME, key) + textsOfStamp();
         for (UserProperty each : more) {
             size += property(each.name(), each.value());
         }
@@ -114,14 +124,23 @@ final class OutgoingMessage {
 
     /** @param retained true if the broker is to retain it */
     void encode(int packetId, boolean retained, ByteBuf out) {
+        encode(packetId, retained, WireForm.TEXTS, out);
+    }
+
+    /** Writes it in a form that may be shorter. */
+    void encode(int packetId, boolean retained, WireForm form, ByteBuf out) {
+        byte[] stamp = form.stamp();
+        int properties = properties() + form.properties() - (stamp == null ? 0 : textsOfStamp());
+        int topicLength = form.hasTopic() ? topicBytes.length : 0;
         out.writeByte(retained ? PUBLISH_QOS_1 | RETAIN : PUBLISH_QOS_1);
-        writeNumber(remaining(), out);
-        out.writeShort(topicBytes.length).writeBytes(topicBytes);
+        writeNumber(2 + topicLength + 2 + width(properties) + properties + payload.length, out);
+        out.writeShort(topicLength).writeBytes(topicBytes, 0, topicLength);
         out.writeShort(packetId);
-        writeNumber(properties(), out);
+        writeNumber(properties, out);
+        form.writeProperties(out);
         writeProperty(KEY_NAME, key, out);
-        writeProperty(JOB_NAME, job, out);
-        writeProperty(SEQUENCE_NAME, sequence, out);
+        writeProperty(JOB_NAME, stamp == null ? job : null, out);
+        writeProperty(SEQUENCE_NAME, stamp == null ? sequence : null, out);
         for (UserProperty each : more) {
             writeProperty(each.name(), each.value(), out);
         }

@@ -37,6 +37,7 @@ final class Publisher implements WriterConnection.Owner {
     private final Outbox outbox = new Outbox();
     private final Retention retention;
     private final BackPressure backPressure = new BackPressure();
+    private final WireForms forms = new WireForms();
     private final InflightWindow inflight = new InflightWindow();
     private final NewestRetained newestRetained = new NewestRetained();
     private final CautiousSending caution = new CautiousSending();
@@ -48,7 +49,7 @@ final class Publisher implements WriterConnection.Owner {
     Publisher(Login login) {
         this.login = login;
         this.retention = new Retention(lock, login);
-        this.connection = new WriterConnection(login, lock, changed, retention, backPressure, this);
+        this.connection = new WriterConnection(login, lock, changed, retention, backPressure, forms, this);
     }
 
     /** See {@link Retention#spoolIn}. */
@@ -141,6 +142,7 @@ final class Publisher implements WriterConnection.Owner {
     @Override
     public void opened(Connection opened, long delivered) {
         caution.opened(System.nanoTime());
+        forms.opened(opened.topicAliasMaximum());
         resend(retention.connected(opened, delivered));
         schedulePump();
     }
@@ -157,11 +159,15 @@ final class Publisher implements WriterConnection.Owner {
     /** Receives the mark, a report about sessions, or the request of a reader whose session was lost. */
     @Override
     public void published(Connection from, MqttPublishMessage packet) {
+        from.acknowledge(packet);
         if (retention.acceptMark(packet)) {
             return;
         }
         lock.lock();
         try {
+            if (!connection.isLatest(from) || forms.accept(packet)) {
+                return;
+            }
             if (backPressure.accept(packet, outbox.bytes())) {
                 changed.signalAll();
             } else if (!retention.acceptReport(packet)) {
@@ -412,7 +418,7 @@ final class Publisher implements WriterConnection.Owner {
             }
             outbox.remove();
             boolean retained = newestRetained.retains(message);
-            message.encode(inflight.add(message), retained, chunk);
+            message.encode(inflight.add(message), retained, forms.of(message, retained), chunk);
         }
         target.write(chunk);
     }

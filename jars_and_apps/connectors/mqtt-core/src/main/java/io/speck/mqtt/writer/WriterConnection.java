@@ -43,26 +43,35 @@ final class WriterConnection {
     private final Condition changed;
     private final Retention retention;
     private final BackPressure backPressure;
+    private final WireForms forms;
     private final Owner owner;
     private final Backoff backoff = new Backoff(100, 5_000);
     private boolean reconnecting;
     private boolean closed;
     private Connection connection;
+    /** The one opened last, whose reports count: they begin before it is the present one. */
+    private Connection latest;
     private BrokerException lastError;
 
     WriterConnection(Login login, ReentrantLock lock, Condition changed, Retention retention, BackPressure backPressure,
-            Owner owner) {
+            WireForms forms, Owner owner) {
         this.login = login;
         this.lock = lock;
         this.changed = changed;
         this.retention = retention;
         this.backPressure = backPressure;
+        this.forms = forms;
         this.owner = owner;
     }
 
     /** The present connection, or null. */
     Connection current() {
         return connection;
+    }
+
+    /** True if this is the connection that was opened last. */
+    boolean isLatest(Connection from) {
+        return from == latest;
     }
 
     /** Forgets the present connection, and returns it; null if there is none. */
@@ -141,6 +150,7 @@ final class WriterConnection {
         prepare();
         try {
             Connection opened = Connection.open(login, Session.temporary(clientId), owner, CONNECT_TRY);
+            begin(opened);
             established(opened, readMark(opened, owner.holdsMessages()));
             return true;
         } catch (BrokerException e) {
@@ -161,6 +171,16 @@ final class WriterConnection {
         try {
             retention.reset();
             backPressure.reset();
+            forms.reset();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void begin(Connection opened) {
+        lock.lock();
+        try {
+            latest = opened;
         } finally {
             lock.unlock();
         }
@@ -169,6 +189,7 @@ final class WriterConnection {
     /** A broker may refuse all but the first. */
     private List<String> filters() {
         List<String> filters = new ArrayList<>(retention.filters());
+        filters.addAll(forms.filters());
         filters.addAll(backPressure.filters());
         return filters;
     }

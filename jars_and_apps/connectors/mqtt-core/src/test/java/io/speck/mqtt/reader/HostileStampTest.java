@@ -100,7 +100,7 @@ class HostileStampTest {
     @Test
     void textsOfEveryKindCountAsMemory() {
         Message bare = new Message(1, 0, "in/a", new byte[0], 0, null);
-        MessageDecoder decoder = new MessageDecoder(settings());
+        MessageDecoder decoder = new MessageDecoder(settings(), hash -> null);
         Message first = decoder.decode(Packets.publish("in/a", "k".repeat(1000), "j".repeat(100), "r/0/0/0"));
         Message second = decoder.decode(Packets.publish("in/a", "k".repeat(1000), "j".repeat(100), "r/0/0/0"));
         assertTrue(second.bytes() >= bare.bytes() + 1107, "key, job and sequence");

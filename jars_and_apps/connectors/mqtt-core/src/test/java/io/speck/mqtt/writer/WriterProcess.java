@@ -31,9 +31,15 @@ public final class WriterProcess implements AutoCloseable {
     }
 
     private static WriterProcess started(String task, String broker, Path spool, int from, int to) throws IOException {
+        return started(System.getProperty("java.class.path"), task, broker, spool, from, to);
+    }
+
+    /** Starts it with other classes, such as those of another version. */
+    public static WriterProcess started(String classPath, String task, String broker, Path spool, int from, int to)
+            throws IOException {
         Process process = new ProcessBuilder(ProcessHandle.current().info().command().orElse("java"), "-Xmx64m",
-                "-cp", System.getProperty("java.class.path"), WriterProcess.class.getName(),
-                broker, spool.toString(), Integer.toString(from), Integer.toString(to), task)
+                "-D" + WireForms.PROPERTY + "=" + System.getProperty(WireForms.PROPERTY, "text"),
+                "-cp", classPath, WriterProcess.class.getName(), broker, spool.toString(), Integer.toString(from), Integer.toString(to), task)
                 .redirectError(ProcessBuilder.Redirect.INHERIT).start();
         WriterProcess started = new WriterProcess(process);
         String line = process.inputReader().readLine();

@@ -1,0 +1,155 @@
+"""Simulated agents over real sockets: ``python -m testbed.benches.fleet URL --first N --count N``.
+
+Each connects as an agent does, again after a pause if it has to, with one job that runs.  It answers the
+calls of a round, and reports looks unless there is ``--without-looks``.  For each line of standard input, one
+on standard output has the bytes and segments that they have sent and received; they end with the input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import socket
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+
+from speck.core.runtime import Found, JobState, JobStatus
+from speck.link.codec import encode
+from speck.link.dial import BEAT, FIRST_PAUSE, LONGEST_PAUSE, OPENING
+from speck.link.frames import PROTOCOL
+from speck.link.hello import Hello
+from speck.link.look import AGAIN, Look, LookMessage
+
+_TCP_INFO = struct.Struct("=8B24I4Q2I")  # Linux, linux/tcp.h, up to the numbers of segments
+
+
+def engine_of(number: int) -> str:
+    """The address of a simulated site's engine."""
+    return f"sc://s{number}:15002"
+
+
+def broker_of(number: int) -> str:
+    """The address of its broker."""
+    return f"tcp://s{number}:1883"
+
+
+def token_of(number: int) -> str:
+    """The token of its agent."""
+    return f"token-of-simulated-site-{number}"
+
+
+@dataclass
+class Fleet:
+    """The agents of the sites ``first`` to ``first + count - 1``."""
+
+    url: str
+    first: int
+    count: int
+    looks: bool
+    connected: dict[int, ClientConnection] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Run until standard input ends."""
+        agents = [asyncio.create_task(self._agent(self.first + each)) for each in range(self.count)]
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps(self._traffic()), flush=True)
+        for each in agents:
+            each.cancel()
+
+    async def _agent(self, number: int) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            begun = time.monotonic()
+            with contextlib.suppress(OSError, TimeoutError, WebSocketException):
+                await self._connection(number)
+            self.connected.pop(number, None)
+            pause = FIRST_PAUSE if time.monotonic() - begun > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
+            await asyncio.sleep(pause * random.uniform(0.5, 1))
+
+    async def _connection(self, number: int) -> None:
+        headers = {"Authorization": f"Bearer {token_of(number)}"}
+        async with connect(
+            f"{self.url}/agent",
+            additional_headers=headers,
+            compression=None,
+            open_timeout=OPENING,
+            ping_interval=BEAT,
+            ping_timeout=BEAT,
+            user_agent_header=None,
+            proxy=None,
+        ) as websocket:
+            hello = Hello(
+                protocol=PROTOCOL,
+                version="simulated",
+                site=f"s{number}",
+                engines=(engine_of(number),),
+                broker=broker_of(number),
+                machine=f"m{number}",
+            )
+            await websocket.send(json.dumps(encode(hello) | {"protocol": PROTOCOL}))
+            await websocket.recv()
+            self.connected[number] = websocket
+            looking = asyncio.create_task(self._look(number, websocket))
+            try:
+                async for frame in websocket:
+                    call = json.loads(frame)
+                    await websocket.send(json.dumps({"c": call["c"], "r": _answer(number, call)}))
+            finally:
+                looking.cancel()
+
+    async def _look(self, number: int, websocket: ClientConnection) -> None:
+        if not self.looks:
+            return
+        engine = engine_of(number)
+        message = LookMessage(look=Look(engine=engine, settled=(f"j{number}",), running=(_found(number),)))
+        while True:
+            await websocket.send(json.dumps(encode(message)))
+            message = LookMessage(same=engine)
+            await asyncio.sleep(AGAIN)
+
+    def _traffic(self) -> dict[str, int]:
+        """The bytes of all connections above TCP, and their segments, in both directions."""
+        found = {"bytes": 0, "segments": 0}
+        for each in self.connected.values():
+            plain = each.transport.get_extra_info("socket")
+            info = _TCP_INFO.unpack(plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
+            found["bytes"] += info[34] + info[35]
+            found["segments"] += info[36] + info[37]
+        return found
+
+
+def _found(number: int) -> Found:
+    return Found(f"j{number}", f"job-{number}", attempt=f"{number:032x}", number=1)
+
+
+def _answer(number: int, call: dict[str, Any]) -> Any:
+    if call["m"] == "running":
+        return encode([_found(number)])
+    return {
+        each["engine_id"]: encode(JobStatus(JobState.RUNNING, time.time())) for each in call["a"]["handles"]
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the agents."""
+    parser = argparse.ArgumentParser(description="simulated agents")
+    parser.add_argument("url")
+    parser.add_argument("--first", type=int, default=0, metavar="N")
+    parser.add_argument("--count", type=int, default=1, metavar="N")
+    parser.add_argument("--without-looks", action="store_true")
+    options = parser.parse_args(arguments)
+    asyncio.run(Fleet(options.url, options.first, options.count, not options.without_looks).run())
+
+
+if __name__ == "__main__":
+    main()
