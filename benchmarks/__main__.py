@@ -59,6 +59,8 @@ BENCHMARKS = {
     "instances": Benchmark("benchmarks.instances", "--messages 50"),
     "agents": Benchmark("benchmarks.agents", "--agents 20 --seconds 1", tested=True),
     "memory": Benchmark("benchmarks.memory", "--engine flink --jobs 1 --messages 100 --rest 1"),
+    "rivals": Benchmark("benchmarks.rivals", "--only 'paho relay' --kills 1 --messages 500 --jobs 1"),
+    "wire": Benchmark("benchmarks.wire", "--engine flink --messages 200"),
     "start": Benchmark("benchmarks.start", "--engine flink-small --share 0 --runs 1"),
     "dashboard": Benchmark("benchmarks.dashboard", "--jobs 50 --seconds 2 --runs 1"),
     "hop": Benchmark(
@@ -84,6 +86,9 @@ BENCHMARKS = {
         "--query q1 --profile '100 Mbit/20 ms' --warm 2 --measured 2 --flooded 2 --profiled 5",
         options="--out {folder}/nexmark.jsonl",
     ),
+    "fences": Benchmark(
+        "benchmarks.fences", "--only core --fences 100 --positions 2000 --runs 1", tested=True
+    ),
     "promises-edge": Benchmark("benchmarks.promises edge", "--messages 200"),
     "promises-kills": Benchmark("benchmarks.promises kills", "--every 60 --random 0"),
     "promises-lost": Benchmark("benchmarks.promises lost", "--rounds 1"),
@@ -95,6 +100,9 @@ BENCHMARKS = {
     ),
     "promises-moves": Benchmark(
         "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
+    ),
+    "promises-fences": Benchmark(
+        "benchmarks.promises fences", "--rounds 1 --movers 20 --fences 20 --minutes 4 --cut 5"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
     "promises-autonomy": Benchmark(

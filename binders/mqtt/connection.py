@@ -43,6 +43,10 @@ _NO_SUBSCRIBER = 0x10  # MQTT 5, 2.4: No matching subscribers
 _KEEP_ALIVE = 30  # s; longer than any call
 _POLL = 0.5  # s, in which an ended connection is noticed
 
+# The tables that paho makes for the properties of each message, 7 KB: the same of all.
+_OF_MESSAGES = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+_TABLES = {name: vars(_OF_MESSAGES)[name] for name in ("types", "names", "properties")}
+
 _CALLBACKS = ("on_connect", "on_disconnect", "on_message", "on_subscribe", "on_unsubscribe", "on_publish")
 
 
@@ -51,6 +55,13 @@ class _DirectClient(Client):
 
     def _get_proxy(self) -> None:
         return None
+
+
+def without_tables(message: MQTTMessage) -> MQTTMessage:
+    """The message, whose properties share their tables with those of all others."""
+    if message.properties is not None:
+        vars(message.properties).update(_TABLES)
+    return message
 
 
 class Connection:
@@ -362,7 +373,7 @@ class Connection:
             client.tls_set_context(self._tls)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
-        client.on_message = lambda _client, _data, message: self.received.append(message)
+        client.on_message = lambda _client, _data, message: self.received.append(without_tables(message))
         client.on_subscribe = lambda _client, _data, mid, codes, _properties: self._record(
             "SUBACK", mid, codes
         )

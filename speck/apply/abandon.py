@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from speck.apply import job_state
+from speck.apply import job_events
 from speck.apply.context import OperationContext
-from speck.apply.job_state import AttemptAbandoned, SessionsDetached
+from speck.apply.job_events import AttemptAbandoned, SessionsDetached
 from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
@@ -149,7 +149,7 @@ class Abandoner:
             transaction.add_event(context.event(EventKind.ABANDONED, form.job_name, message))
 
     @contextmanager
-    def advance(self, name: str, *events: job_state.Event) -> Iterator[Transaction]:
+    def advance(self, name: str, *events: job_events.Event) -> Iterator[Transaction]:
         """Write the transitions of a job that loses a copy, and with it its sessions at brokers left behind.
 
         One write: the sessions are detached, what the block adds is written, the sessions are abandoned.

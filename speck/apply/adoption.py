@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 from speck.apply.copies import CopyKind, EngineCopy, KnownJob, classify
 from speck.apply.foreign import is_new, unstarted
-from speck.apply.job_state import CopyAdopted
+from speck.apply.job_events import CopyAdopted
 from speck.binder import OwnedSession
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool

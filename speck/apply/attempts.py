@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from speck.apply.abandon import Abandoner
 from speck.apply.context import OperationContext
-from speck.apply.job_state import (
+from speck.apply.job_events import (
     AttemptDiscarded,
     AttemptIntended,
     AttemptStarted,

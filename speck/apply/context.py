@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from speck.apply import job_state
+from speck.apply import job_events, job_state
 from speck.apply.job_state import lifecycle_of
 from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
@@ -43,13 +43,13 @@ class OperationContext:
         return with_retries(counted)
 
     @contextmanager
-    def advance(self, name: str, *events: job_state.Event) -> Iterator[Transaction]:
+    def advance(self, name: str, *events: job_events.Event) -> Iterator[Transaction]:
         """Write the transitions of a job in one transaction, with whatever the block adds to it."""
         with self.store.transaction() as transaction:
             job_state.write(transaction, lifecycle_of(self.store, name, self.operation.composition), *events)
             yield transaction
 
-    def note(self, name: str, *events: job_state.Event) -> None:
+    def note(self, name: str, *events: job_events.Event) -> None:
         """Write the transitions of a job."""
         with self.advance(name, *events):
             pass

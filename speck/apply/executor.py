@@ -57,7 +57,7 @@ from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
-from speck.apply.job_state import ActionFailed
+from speck.apply.job_events import ActionFailed
 from speck.apply.operation import Operation
 from speck.apply.planned import PlannedChange
 from speck.apply.sessions import Sessions

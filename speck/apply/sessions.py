@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
-from speck.apply.job_state import SessionEnsured, SessionIntended, SessionsDetached
+from speck.apply.job_events import SessionEnsured, SessionIntended, SessionsDetached
 from speck.binder.retry import with_retries
 from speck.core.job import Job, is_replay, owner_in, replay_name, session_name
 from speck.core.lifecycle import EventKind

@@ -13,7 +13,7 @@ from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
-from speck.apply.job_state import Confirmed, FormRestored
+from speck.apply.job_events import Confirmed, FormRestored
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from speck.apply import job_state
 from speck.apply.copies import EngineCopy
-from speck.apply.job_state import OrphanAdopted, lifecycle_of
+from speck.apply.job_events import OrphanAdopted
+from speck.apply.job_state import lifecycle_of
 from speck.apply.operations import Operations
 from speck.binder.pool import BinderPool
 from speck.controller.drift import Drifted, Orphan, Verdict

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.apply.abandon import addresses_of, dropped_text, shut_out
-from speck.apply.job_state import StateRecovered, lifecycle_of, write
+from speck.apply.job_events import StateRecovered
+from speck.apply.job_state import lifecycle_of, write
 from speck.apply.operation import Operation
 from speck.binder import Capability, EngineBinder
 from speck.binder.pool import BinderPool

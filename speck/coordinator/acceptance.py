@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from speck.apply import job_state
-from speck.apply.job_state import CopyAdopted, RevisionNoted, lifecycle_of
+from speck.apply.job_events import CopyAdopted, RevisionNoted
+from speck.apply.job_state import lifecycle_of
 from speck.apply.operation import OPEN, Operation, overtaken
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange

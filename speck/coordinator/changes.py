@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from speck.apply.adoption import Adoptions, event_of
-from speck.apply.job_state import CopyAdopted
+from speck.apply.job_events import CopyAdopted
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange

@@ -23,6 +23,7 @@ from speck.schema.inventory import NO_VARIABLES, read_inventory
 from speck.schema.logins import inventory_warnings
 from speck.server.agents import agents_address, agents_hub, enrolment_of, remote_binders, start_hub
 from speck.server.api import Protection, create_app
+from speck.server.collector import collected_seldom
 from speck.server.middleware.origin import host_of
 from speck.server.signals import Signals, print_error
 from speck.server.tls import Certificate
@@ -58,6 +59,7 @@ def serve(
         _log.warning("%s: %s", sites, concern)
     registry = installed()
     with (
+        collected_seldom(),
         Signals() as signals,
         Store(settings.data_dir, settings.coordinator.history) as store,
         _listen(host, settings.port) as listener,

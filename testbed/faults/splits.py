@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -31,6 +31,7 @@ from testbed.faults.servers import insist
 from testbed.results import add_output_options, published
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from testbed.servers.uplink import Way
 
 CODE = "testbed/programs/spark/key_split.py"
 BEGIN = 1_700_000_000  # s
@@ -96,26 +97,29 @@ class Account:
 
 
 class Bed:
-    """Two sites, each a Spark Connect server and a broker, and a coordinator that heals."""
+    """Sites, each a Spark Connect server and a broker, and a coordinator that heals."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, names: str = "AB") -> None:
         self.directory = directory
-        self.brokers = {name: MosquittoServer(directory / f"broker-{name}") for name in "AB"}
-        self.servers = {name: SparkServer(directory / f"spark-{name}", heap="700m") for name in "AB"}
+        self.brokers = {name: MosquittoServer(directory / f"broker-{name}") for name in names}
+        self.servers = {name: SparkServer(directory / f"spark-{name}", heap="700m") for name in names}
+        self.ways: dict[str, Way] = {}  # to brokers that other sites reach by an uplink
         self._served: Served | None = None
         self._stack = ExitStack()
 
-    def __enter__(self) -> Bed:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             for each in (*self.brokers.values(), *self.servers.values()):
                 stack.enter_context(each)
+            for way in self.ways.values():
+                stack.enter_context(way)
             sites = {
                 name: {
-                    "spe_address": self.servers[name].address,
-                    "broker_address": self.brokers[name].address,
+                    "spe_address": server.address,
+                    "broker_address": self.ways.get(name, self.brokers[name]).address,
                     "checkpoint_dir": str(self.directory / f"checkpoints-{name}"),
                 }
-                for name in "AB"
+                for name, server in self.servers.items()
             }
             (self.directory / "sites.yaml").write_text(yaml.safe_dump({"sites": sites}), encoding="utf-8")
             stack.callback(self.kill_coordinator)
@@ -143,6 +147,21 @@ class Bed:
         if self._served is not None:
             self._served.kill()
 
+    def await_running(self, composition: str) -> None:
+        """Wait until all jobs of a composition run."""
+
+        def running() -> bool:
+            states = {each["state"] for each in self.client.jobs() if each["composition"] == composition}
+            return states == {"running"}
+
+        await_true("all jobs running", running, PATIENCE)
+
+
+def check(operation: dict[str, Any]) -> None:
+    """Raise :class:`RuntimeError` for an operation that failed."""
+    if operation["state"] != "succeeded":
+        raise RuntimeError(f"the apply {operation['state']}: {operation}")
+
 
 class Round:
     """One composition under load."""
@@ -158,7 +177,7 @@ class Round:
         with client(self.bed.brokers["A"].address) as connection:
             output = Listener(connection, f"out/{self.name}")
             try:
-                self._await(self.apply())
+                check(self.apply())
                 self.sender.start()
                 await_true("first results", lambda: bool(output.received), PATIENCE)
                 for step in (self.move, self.kill_server, self.add_and_kill_coordinator, self.move_back):
@@ -181,18 +200,18 @@ class Round:
     def move(self) -> None:
         """Move the second combiner to the other site."""
         self.combiners[1] = "A"
-        self._await(self.apply())
+        check(self.apply())
 
     def move_back(self) -> None:
         """Move it back."""
         self.combiners[1] = "B"
-        self._await(self.apply())
+        check(self.apply())
 
     def kill_server(self) -> None:
         """Kill the server of the partitioner and two combiners; the coordinator heals the jobs."""
         self.bed.servers["A"].kill()
         self.bed.servers["A"].start()
-        self._await_running()
+        self.bed.await_running(self.name)
 
     def add_and_kill_coordinator(self) -> None:
         """Add a combiner, and kill the coordinator while it is about it."""
@@ -201,8 +220,8 @@ class Round:
         time.sleep(1.0)
         self.bed.kill_coordinator()
         self.bed.start_coordinator()
-        self._await_running()
-        self._await(self.apply())  # it may have been killed before it accepted the change
+        self.bed.await_running(self.name)
+        check(self.apply())  # it may have been killed before it accepted the change
 
     def apply(self, wait: float = PATIENCE) -> dict[str, Any]:
         """Apply the composition as it is to be now."""
@@ -225,19 +244,6 @@ class Round:
             },
         }
         return yaml.safe_dump({"name": self.name, "jobs": [job]}).encode()
-
-    def _await(self, operation: dict[str, Any]) -> None:
-        if operation["state"] != "succeeded":
-            raise RuntimeError(f"the apply {operation['state']}: {operation}")
-
-    def _await_running(self) -> None:
-        def running() -> bool:
-            states = Counter(
-                each["state"] for each in self.bed.client.jobs() if each["composition"] == self.name
-            )
-            return states.keys() == {"running"}
-
-        await_true("all jobs running", running, PATIENCE)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -28,13 +28,19 @@ class Uplink:
         """Refuse new connections of the site; it is called when the site's processes have ended."""
         self._up.clear()
 
+    def sever(self, *ways: Way) -> None:
+        """Refuse new connections of the site, and end those that it has on these ways."""
+        self.cut()
+        for way in ways:
+            way.end_connections(self.pids())
+
     def restore(self) -> None:
         """Let the site connect again."""
         self._up.set()
 
     def refuses(self, port: int) -> bool:
         """True for a connection from this local port while the uplink is down, if the site opened it."""
-        return not self._up.is_set() and any(_has_port(pid, port) for pid in self.pids())
+        return not self._up.is_set() and any(port in _ports(pid) for pid in self.pids())
 
 
 class Way(Relay):
@@ -60,14 +66,22 @@ class Way(Relay):
             connection.close()
             self._servers.pop(connection, connection).close()
 
+    def end_connections(self, pids: Iterable[int]) -> None:
+        """End the connections that these processes opened."""
+        ports = {port for pid in pids for port in _ports(pid)}
+        for connection in list(self._servers):
+            with contextlib.suppress(OSError):
+                if connection.getpeername()[1] in ports:
+                    connection.shutdown(socket.SHUT_RDWR)
+
     def reach(self, server_port: int, connection: socket.socket) -> socket.socket:
         """See :meth:`Relay.reach`; the connection to the server ends with the other."""
         self._servers[connection] = found = super().reach(server_port, connection)
         return found
 
 
-def _has_port(pid: int, port: int) -> bool:
+def _ports(pid: int) -> set[int]:
+    """The local ports of a process's connections."""
     with contextlib.suppress(psutil.Error):
-        found = psutil.Process(pid).net_connections("tcp")
-        return any(each.laddr and each.laddr.port == port for each in found)
-    return False
+        return {each.laddr.port for each in psutil.Process(pid).net_connections("tcp") if each.laddr}
+    return set()

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speck.apply.job_state import (
-    RETAINED_STATES,
+from speck.apply.job_events import (
     ActionFailed,
     AttemptAbandoned,
     AttemptDiscarded,
@@ -20,7 +19,6 @@ from speck.apply.job_state import (
     AttemptStopped,
     Confirmed,
     Event,
-    JobLifecycle,
     OrphanAdopted,
     RevisionNoted,
     SessionEnsured,
@@ -32,9 +30,8 @@ from speck.apply.job_state import (
     StopRequested,
     TransferBegun,
     TransferCompleted,
-    lifecycle_of,
-    transition,
 )
+from speck.apply.job_state import RETAINED_STATES, JobLifecycle, lifecycle_of, transition
 from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
 from speck.store import AttemptRecord, JobRecord, SessionRecord, Store

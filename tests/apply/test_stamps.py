@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speck.apply.job_state import (
+from speck.apply.job_events import (
     AttemptAbandoned,
     AttemptDiscarded,
     AttemptIntended,
     AttemptStarted,
     AttemptStopped,
-    JobLifecycle,
     StopRequested,
-    transition,
 )
+from speck.apply.job_state import JobLifecycle, transition
 from speck.apply.stamps import DERIVED, Stamps, next_stamps, stamp_notes
 from speck.coordinator import Coordinator, build
 from speck.core.job import Job, form_fingerprint

@@ -1,0 +1,1 @@
+"""Figures of geofencing: its functions alone, and the whole composition on engines."""
