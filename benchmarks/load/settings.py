@@ -32,7 +32,6 @@ class Change:
 SETTINGS: Mapping[str, Mapping[str, Change]] = {
     "spark-connect": {
         "class archive": Change(remove=("-XX:SharedArchiveFile=",)),
-        "small heap": Change(remove=("-Xms", "-Xss", "-XX:MinHeapFreeRatio=", "-XX:MaxHeapFreeRatio=")),
     },
     "flink-small": {
         "class archive": Change(remove=("-XX:SharedArchiveFile=",)),

@@ -20,9 +20,6 @@ _FRAME_HEADER = 9  # bytes; RFC 9113, 4.1
 # more than it saves.  Measured on 2 busy cores with the road-traffic demo, one run each: 17 jobs deployed in
 # 16 s instead of 35 s, a day of readings counted in 39 s instead of 54 s.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
-# A heap that begins small, grows as needed, and is given back: 81 MB less (proportional memory) at the same
-# throughput (docs/raspberry-pi.md).  Java begins with 1/64 of the machine's memory, and keeps up to 70% free.
-SMALL = ("-Xms48m", "-Xss512k", "-XX:MinHeapFreeRatio=15", "-XX:MaxHeapFreeRatio=30")
 _SETTINGS = 4  # the type of an HTTP/2 frame; RFC 9113, 6.5
 _MIN_HEAP = "512m"  # Spark's own minimum is 450 MiB of the part that Java leaves of it
 _SLOTS = 32  # a 600 MB heap held 17 jobs of the road-traffic composition
@@ -45,8 +42,7 @@ class ConnectServer:
         if heap_bytes(heap) < heap_bytes(_MIN_HEAP):
             raise LocalError(f"heap {heap!r} is too small for Spark (expected {_MIN_HEAP} or more)")
         jars = [each for each in CONNECTORS if each.exists()]
-        options = (*_QUICK_START, *SMALL)
-        command = connect_server_command(port, jars, heap, directory=directory, jvm_options=options)
+        command = connect_server_command(port, jars, heap, directory=directory, jvm_options=_QUICK_START)
         return command, connect_server_environment()
 
     def ready(self, ports: Sequence[int]) -> bool:
