@@ -57,7 +57,7 @@ def composition(name: str) -> bytes:
 
 @dataclass
 class Watch:
-    """What came at the brokers: ages by broker (s), and bytes by topic."""
+    """Messages that arrived at the brokers: their ages by broker (s), and bytes by topic."""
 
     sent: dict[tuple[str, str], float] = field(default_factory=dict)  # by mover and time
     ages: dict[str, list[float]] = field(default_factory=dict)

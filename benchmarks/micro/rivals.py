@@ -30,7 +30,7 @@ _REST = 10.0  # s before the memory is read
 
 
 def pipelines(tools: Path) -> dict[str, Making]:
-    """How each pipeline is made: in a folder, at a broker, with a number of hops."""
+    """The functions that make each pipeline: in a folder, at a broker, with a number of hops."""
 
     def node_red(best: bool) -> Making:
         return lambda folder, broker, jobs: NodeRed(folder, broker, install_node_red(tools), jobs, best=best)

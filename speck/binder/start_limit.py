@@ -26,7 +26,7 @@ _Task = tuple[Callable[[], None], str]  # with the name of its thread
 
 
 def call_later(seconds: float, call: Callable[[], None]) -> None:
-    """Make a call after so many seconds, in a thread of its own."""
+    """Make a call after a time, in a thread of its own."""
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()

@@ -284,7 +284,7 @@ class _Conditions:
 
 
 def _reversible(expression: Expression) -> Expression:
-    """What an expression is of, if other values of that give others of the expression."""
+    """The innermost expression that can be computed back from this one."""
     moved = expression[0] in ("add_l", "sub_l") and expression[2][0] == "lit" and expression[2][2] is not None
     return _reversible(expression[1]) if expression[0] == "long_t" or moved else expression
 

@@ -94,9 +94,9 @@ def tried(
     rate: float = RATE,
     quiet: float = 10.0,
 ) -> dict[str, int]:
-    """Send messages for as long as the harm lasts, and at least so many; count what arrives.
+    """Send at least ``messages``, and for as long as the harm lasts; count those that arrive.
 
-    The count ends when all has arrived, or nothing more has for ``quiet`` s.
+    The count ends when all have arrived, or none has for ``quiet`` s.
     """
     arrivals, run = Arrivals(), uuid.uuid4().hex[:8]
     with client(broker.address) as consumer:

@@ -25,7 +25,7 @@ def _as_python_begins() -> Iterator[None]:
 
 
 def young_collections(values: int) -> int:
-    """The number of collections while so many values are made, which live until the end."""
+    """The number of collections while this number of values is made, which live until the end."""
     seen: list[int] = []
 
     def note(phase: str, info: dict[str, Any]) -> None:
