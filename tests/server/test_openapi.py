@@ -32,6 +32,8 @@ def test_every_answer_is_as_documented(tmp_path: Path) -> None:
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(SETTINGS), "run"),
                 *(f"{rest.url}/openapi.json", "--checks", "all", "--continue-on-failure"),
+                # A site may be named "check": /sites/check then has the methods of /sites/{name} too.
+                *("--exclude-checks", "allow_header_conformance"),
                 *("--max-examples", EXAMPLES, "--seed", SEED, "--suppress-health-check", "all"),
                 *("--request-timeout", "120", "--exclude-path", "/live"),  # that one has no end
             ],
