@@ -1,9 +1,9 @@
 """Fetches the libraries of the dashboard and the map anew, at the versions that are pinned: ``make assets``.
 
 ``libraries.json`` in each folder of :data:`VENDORS` pins each package by version and by the integrity of its
-archive (sha512, as npm has it); ``npm pack`` fetches the archive; one that does not fit is refused.
-To take a new version, write it there, run this, and put the integrity that it names in place of the old one
-once it is believed.
+archive (sha512, as in npm's lock files).  ``npm pack`` fetches the archive, and one with another integrity is
+refused.
+To upgrade, write the new version there, run this, verify the integrity that it prints, and enter that too.
 """
 
 from __future__ import annotations

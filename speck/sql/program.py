@@ -114,7 +114,7 @@ class Join:
     """A join of the rows of two ``tables``, which the programs of its ``sides`` give.
 
     The rows of a side are the time, ``keys`` columns that have to be equal, and other columns.  Those of one
-    window are joined; with ``bounds`` those whose times differ by so many ms, the second less the first one.
+    window are joined; with ``bounds`` (ms) those whose times differ, the second less the first, within them.
     Rows behind it are start and end of the window, or twice the later time, then the rows of both sides.
     ``distinct``: of equal results in a window there is one.
     """

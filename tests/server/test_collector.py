@@ -55,7 +55,7 @@ def test_the_server_has_its_collector_look_seldom(tmp_path: Path, monkeypatch: p
 
     def locked(*_: object) -> None:
         seen.append(gc.get_threshold())
-        raise StoreLocked("a process has it")
+        raise StoreLocked("another process has opened it")
 
     monkeypatch.setattr(process, "Store", locked)
     with pytest.raises(StoreLocked):

@@ -98,7 +98,7 @@ class AdaptedDemo(PlacedDemo):
         return lambda: f"{state}; the loop: {self._reason()}"
 
     def _reason(self) -> str:
-        """The reason why the loop has not moved anything, as its last decision has it."""
+        """The reason of the loop's last decision."""
         return "no decision yet" if self._latest is None else str(self._latest["reason"])
 
     def _is_calm(self) -> bool:

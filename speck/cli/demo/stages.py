@@ -83,7 +83,7 @@ class DemoOptions:
     ``speedup`` a factor to the recorded speed (0: no bound).
     ``malformed`` is the share of malformed lines mixed in (``None``: 0.02, with ``place`` :data:`NOISY`),
     ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
-    in place of four on Spark Connect; ``kafka`` gives the cloud a Kafka broker; ``place`` deploys all jobs in
+    instead of four on Spark Connect; ``kafka`` gives the cloud a Kafka broker; ``place`` deploys all jobs in
     the cloud, measures them for ``measure`` seconds, and follows the advice; ``adapt`` takes sites on Flink,
     joined by links of bounded bandwidth, and leaves the moves to the loop; ``hot`` splits hot towns over the
     sites; ``fences`` is geofencing instead; in ``alone`` a site on Flink loses power while the server is

@@ -53,7 +53,7 @@ public record Frame(String input, long progress, List<Object[]> rows, int side) 
         return array(all);
     }
 
-    /** Returns frames of up to so many rows each, for those of one cut and progress that have one row, in order. */
+    /** Merges frames of one row, of the same cut and progress, into frames of at most this number of rows, in order. */
     static List<String> joined(List<String> frames, int most) {
         List<String> found = new ArrayList<>();
         StringBuilder text = new StringBuilder();

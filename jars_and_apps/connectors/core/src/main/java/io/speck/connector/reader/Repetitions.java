@@ -45,7 +45,7 @@ public final class Repetitions {
         return writers.resolves();
     }
 
-    /** Returns the name of the job that a hash stands for; null if no list has it, or two of its names share the hash. */
+    /** Returns the name of the job with a hash; null if no list has one, or if two names share the hash. */
     public String named(int hash) {
         String name = names.get(hash);
         return name == null || name.isEmpty() ? null : name;

@@ -62,7 +62,7 @@ final class WireForms {
         opened(0);
     }
 
-    /** A connection is open, to a broker that permits so many aliases of topics. */
+    /** Begins with a new connection, whose broker permits this number of topic aliases. */
     void opened(int topicAliasMaximum) {
         aliases.clear();
         mostAliases = permitted ? topicAliasMaximum : 0;
