@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,16 +62,14 @@ class LinkBench:
     def restart_agent(self) -> None:
         """End the agent, and start another one on the same directory."""
         self.end_agent()
+        # The hub hears of it a little later, and would take a call for the connection that has ended.
+        eventually(lambda: self.hub.presence("A"), lambda found: found is None, PATIENCE)
         self.agent = self.start_agent()
         self.await_contact()
 
     def await_contact(self) -> None:
-        """Wait until the agent is connected; raises :class:`TimeoutError`."""
-        deadline = time.monotonic() + PATIENCE
-        while self.hub.presence("A") is None:
-            if time.monotonic() > deadline:
-                raise TimeoutError("the agent is not connected")
-            time.sleep(0.005)
+        """Wait until the agent is connected; raises :class:`AssertionError`."""
+        eventually(lambda: self.hub.presence("A"), lambda found: found is not None, PATIENCE)
 
     def engine(self, address: str) -> EngineBinder:
         """A binder of an engine of the site."""
