@@ -17,7 +17,7 @@ import java.util.function.IntUnaryOperator;
 public final class CuttingProxy implements AutoCloseable {
     private static final int PIECE = 1024;
 
-    private final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+    private final ServerSocket listener = Ports.listen();
     private final List<Socket> sockets = new CopyOnWriteArrayList<>();
     private final int target;
     private volatile boolean swallowing;

@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -51,7 +50,7 @@ public final class Mosquitto implements AutoCloseable {
 
     private Mosquitto(Path folder, String... settings) throws IOException {
         this.folder = Files.createDirectories(folder.resolve("mosquitto"));
-        this.port = freePort();
+        this.port = Ports.free();
         // Started by root, Mosquitto changes to a user of its own, which needs to write here.
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxrwxrwx"));
         Files.setPosixFilePermissions(this.folder, PosixFilePermissions.fromString("rwxrwxrwx"));
@@ -59,12 +58,6 @@ public final class Mosquitto implements AutoCloseable {
                 "listener " + port + " 127.0.0.1", "allow_anonymous true", "max_inflight_messages 0",
                 "max_queued_messages 0", "persistence true", "persistence_location " + this.folder + "/",
                 "log_type error", String.join("\n", settings), ""));
-    }
-
-    public static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        }
     }
 
     private static String executable() {
