@@ -113,6 +113,8 @@ class Agent:
         self.dialler.close()
         for loop in self._loops:
             loop.close(5)
+        for supervisor in self.supervisors:
+            supervisor.close(5)
         self.calls.close_feeds()
 
     # --- parts

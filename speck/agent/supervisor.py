@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,13 +19,14 @@ from speck.agent.journal import Journal
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase, Record
 from speck.agent.settling import Settling
-from speck.agent.turns import Turns
+from speck.agent.turns import Turn, Turns
 from speck.binder import BrokerBinder, Capability
 from speck.binder.deadline import within
 from speck.core.runtime import JobState, JobStatus, State
 from speck.errors import BinderError, Rejected, SpeckError, StateLost, one_line
 
 LOOK = 3.0  # s between two looks
+AT_ONCE = 4  # starts under way at an engine, for the memory and the processor of a small site
 _STARTING = 180.0  # s, for one start
 _PREPARING = 30.0  # s, for the questions to a broker about one job
 
@@ -66,20 +68,22 @@ class Supervisor:
     _missed: dict[str, Missed] = field(default_factory=dict, init=False)
     _well: dict[str, float] = field(default_factory=dict, init=False)  # since when attempts run, by their ids
     _settling: Settling = field(default_factory=Settling, init=False)
+    _starts: list[threading.Thread] = field(default_factory=list, init=False)
 
     def round(self) -> float:
         """Look at all attempts once; returns the time until the next round, s."""
         changes = self.looks.begin(self.engine.address)
         records = self.engine.attempts.permitted(self.engine.address)
         known = {each.attempt.id for each in records}
-        self._missed = {key: self._missed[key] for key in self._missed.keys() & known}
-        self._well = {key: self._well[key] for key in self._well.keys() & known}
+        for memory in (self._missed, self._well):  # in place: starts that are under way note their failures
+            for key in set(memory) - known:
+                memory.pop(key, None)
         seen = {each.attempt.id: status for each, status in self._look(records)}
         self.looks.report(self._settling.look(self.engine, records, seen, self.clock()), changes)
         lost = list[_Down]()
         for record in records:
             if self.turns.is_taken(record.attempt.job_name):
-                continue  # a stop may take minutes, and must not hold up the other jobs
+                continue  # a stop or a start may take minutes, and must not hold up the other jobs
             status = seen[record.attempt.id]
             step = self._step(record, status.state)
             if step is Step.CONFIRM:
@@ -157,7 +161,7 @@ class Supervisor:
     # --- starting again
 
     def _start(self, lost: list[_Down]) -> None:
-        """Prepare the sessions of all jobs that were lost, then start them.
+        """Prepare the sessions of all jobs that were lost, then start them, some side by side.
 
         A job that writes to a broker starts after the sessions there that the others read through: what it
         writes would reach nobody.
@@ -170,7 +174,7 @@ class Supervisor:
             if broker in unsafe:
                 self._wait_for(each.record, f"broker {broker} lacks the sessions of other jobs")
             else:
-                self._rerun(each.record)
+                self._begin(each.record)
 
     def _is_over(self, record: Record) -> bool:
         now = self.engine.attempts.get(record.attempt.id)
@@ -197,8 +201,29 @@ class Supervisor:
                 self.engine.attempts.put(down.gone(now))
             return True
 
-    def _rerun(self, record: Record) -> None:
-        with self._turn(record) as now, within(_STARTING):
+    def _begin(self, record: Record) -> None:
+        """Start a job in a thread of its own; the next round tries again if too many starts are under way."""
+        self._starts = [each for each in self._starts if each.is_alive()]
+        if len(self._starts) >= AT_ONCE:
+            return
+        turn = self.turns.take(record.attempt.job_name)
+        thread = threading.Thread(target=self._rerun, args=(record, turn), name="start", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no memory for a thread: nobody else would end the turn
+            with turn:
+                raise
+        self._starts.append(thread)
+
+    def close(self, seconds: float) -> None:
+        """Wait for the starts that are under way, for at most this time, s."""
+        deadline = time.monotonic() + seconds
+        for each in self._starts:
+            each.join(max(0.0, deadline - time.monotonic()))
+
+    def _rerun(self, record: Record, turn: Turn) -> None:
+        with turn, within(_STARTING):
+            now = self.engine.attempts.get(record.attempt.id)
             if now is None or now.phase is not Phase.GONE:
                 return
             try:

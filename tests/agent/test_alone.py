@@ -191,6 +191,44 @@ def test_a_job_runs_soon_after_its_broker_is_back(
     await_that(lambda: running(world) == 1)
 
 
+def test_a_start_that_takes_long_holds_up_no_other_job(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    names = ("a", "b", "c")
+    for name in names:
+        engine.submit(job(world, name), attempt_of(job(world, name)))
+    holds = [world.hold("submit", name) for name in names[:2]]
+    try:
+        world.restart(ENGINE)
+        await_that(lambda: running(world, "c") == 1)
+        assert [running(world, name) for name in names] == [0, 0, 1]
+    finally:
+        for hold in holds:
+            hold.release()
+    await_that(lambda: all(running(world, name) == 1 for name in names))
+    assert world.violations == []
+
+
+def test_no_more_jobs_are_started_at_once_than_a_site_can_bear(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.agent.supervisor.AT_ONCE", 2)
+    names = [f"job-{number}" for number in range(5)]
+    for name in names:
+        engine.submit(job(world, name), attempt_of(job(world, name)))
+    begun = world.counts()["submit"]
+    hold = world.hold("submit")
+    try:
+        world.restart(ENGINE)
+        await_that(lambda: world.counts()["submit"] == begun + 2)
+        time.sleep(MANY_LOOKS)
+        assert world.counts()["submit"] == begun + 2
+    finally:
+        hold.release()
+    await_that(lambda: all(running(world, name) == 1 for name in names))
+    assert world.violations == []
+
+
 @pytest.fixture(name="hasty")
 def hasty_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed jobs are started again as soon as there is no contact."""
