@@ -54,6 +54,7 @@ class Agent:
     _brokers: dict[tuple[str, str], BrokerBinder] = field(default_factory=dict, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
     _connected: threading.Event = field(default_factory=threading.Event, init=False)
+    _parted: float = field(default_factory=time.monotonic, init=False)  # the end of the last contact, s
 
     def __post_init__(self) -> None:
         """Wire the parts.  Raises :class:`~speck.errors.InvalidInput` for an engine that cannot be used."""
@@ -76,7 +77,7 @@ class Agent:
                 self.looks,
                 self.journal,
                 self._may_start,
-                self._connected.is_set,
+                self._alone,
             )
             for each in engines.values()
         ]
@@ -113,6 +114,8 @@ class Agent:
         self.dialler.close()
         for loop in self._loops:
             loop.close(5)
+        for supervisor in self.supervisors:
+            supervisor.close(5)
         self.calls.close_feeds()
 
     # --- parts
@@ -158,6 +161,10 @@ class Agent:
         """True on the computer on which the attempts were accepted, and after any contact."""
         return bool(self._state.get("machine", self.machine) == self.machine)
 
+    def _alone(self) -> float:
+        """The time without contact, s."""
+        return 0.0 if self._connected.is_set() else time.monotonic() - self._parted
+
     def _note_contact(self, reason: str) -> None:
         if not reason:
             self.looks.forget()
@@ -166,6 +173,8 @@ class Agent:
         else:
             if self._connected.is_set() or reason != self._state.get("reason"):
                 _log.warning("no contact: %s", reason)
+            if self._connected.is_set():
+                self._parted = time.monotonic()
             self._connected.clear()
             self.calls.close_feeds()
         if self._connected.is_set() or reason != self._state.get("reason"):
