@@ -77,7 +77,9 @@ def _found(text: bytes, roots: Sequence[Path], name: str) -> tuple[Contract, Seq
     queries, tables = queries_of(text, roots), tables_of(text)
     if name in queries:
         job, program = _job(text, name), queries[name].program
-        topic = str(job.get("sink_topic", ""))
+        if not (topic := str(job.get("sink_topic", ""))):
+            message = f"query {name!r} has no results to show (expected a job_name and a sink_topic)"
+            raise InvalidInput([Fault(message)], "name")
         results = Contract(topic, table_name(topic), program.format, program.output)
         place = next((job[each] for each in ("sink_broker", "rest", "site") if job.get(each)), None)
         return results, [str(place)] if place else queries[name].table.sites
@@ -88,11 +90,11 @@ def _found(text: bytes, roots: Sequence[Path], name: str) -> tuple[Contract, Seq
 
 
 def _job(text: bytes, name: str) -> Mapping[str, Any]:
-    """The data of a job with a query, which has been read before."""
+    """The data of a job with a query, which has been read before; none of a job without a name."""
     from speck.schema.yaml.parser import parse
 
     data: Any = parse(text).value
-    return next(each for each in data["jobs"] if each.get("job_name") == name)
+    return next((each for each in data["jobs"] if each.get("job_name") == name), {})
 
 
 class _Rows:

@@ -192,9 +192,13 @@ def test_a_topic_without_messages_is_named(run: Run, broker: MosquittoServer) ->
         ("sql tail towns.yaml slow", "'slow' is no query and no table (expected one of fast, readings)"),
         ("sql tail towns.yaml readings", "does not say at which broker 'readings' is published"),
         ("sql tail towns.yaml fast", "--at: 'A' is not a site"),
+        ("sql tail nameless.yaml jobs[0]", "query 'jobs[0]' has no results to show"),
+        ("sql tail nameless.yaml nowhere", "query 'nowhere' has no results to show"),
     ],
 )
 def test_what_cannot_be_read_is_named(run: Run, arguments: str, message: str) -> None:
     Path("plain.yaml").write_text("jobs: []\n")
+    jobs = "[{sql: SELECT a FROM t, sink_topic: b}, {job_name: nowhere, sql: SELECT a FROM t}]"
+    Path("nameless.yaml").write_text(f"topics: {{t: {{schema: {{a: int}}}}}}\njobs: {jobs}\n")
     found = run(*arguments.split())
     assert found.code == 1 and message in found.err.replace("\n", " ")
