@@ -35,6 +35,7 @@ from speck.link.dial import Dialler
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello
 from speck.link.methods import is_carried
+from speck.link.tls import shared
 from speck.loop import Loop
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, without a name in Python
@@ -53,6 +54,7 @@ class Agent:
     _brokers: dict[tuple[str, str], BrokerBinder] = field(default_factory=dict, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
     _connected: threading.Event = field(default_factory=threading.Event, init=False)
+    _parted: float = field(default_factory=time.monotonic, init=False)  # the end of the last contact, s
 
     def __post_init__(self) -> None:
         """Wire the parts.  Raises :class:`~speck.errors.InvalidInput` for an engine that cannot be used."""
@@ -75,7 +77,7 @@ class Agent:
                 self.looks,
                 self.journal,
                 self._may_start,
-                self._connected.is_set,
+                self._alone,
             )
             for each in engines.values()
         ]
@@ -112,6 +114,8 @@ class Agent:
         self.dialler.close()
         for loop in self._loops:
             loop.close(5)
+        for supervisor in self.supervisors:
+            supervisor.close(5)
         self.calls.close_feeds()
 
     # --- parts
@@ -157,6 +161,10 @@ class Agent:
         """True on the computer on which the attempts were accepted, and after any contact."""
         return bool(self._state.get("machine", self.machine) == self.machine)
 
+    def _alone(self) -> float:
+        """The time without contact, s."""
+        return 0.0 if self._connected.is_set() else time.monotonic() - self._parted
+
     def _note_contact(self, reason: str) -> None:
         if not reason:
             self.looks.forget()
@@ -165,6 +173,8 @@ class Agent:
         else:
             if self._connected.is_set() or reason != self._state.get("reason"):
                 _log.warning("no contact: %s", reason)
+            if self._connected.is_set():
+                self._parted = time.monotonic()
             self._connected.clear()
             self.calls.close_feeds()
         if self._connected.is_set() or reason != self._state.get("reason"):
@@ -206,14 +216,14 @@ def _context(described: SiteFile) -> ssl.SSLContext | None:
     if described.certificate_file is not None:
         return _pinned(described.certificate_file)
     try:
-        return ssl.create_default_context(cafile=described.ca_file)
+        return shared(ssl.create_default_context(cafile=described.ca_file))
     except OSError as error:
         raise _wrong(f"ca_file {described.ca_file!r} cannot be used: {error.strerror or error}") from error
 
 
 def _pinned(file: str) -> ssl.SSLContext:
     """A context that trusts one certificate, whatever its name, its authority and its dates."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = shared(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.check_hostname = False
     # A board without a clock may be before the first day of the certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME

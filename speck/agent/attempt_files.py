@@ -96,6 +96,10 @@ def _data(record: Record) -> dict[str, Any]:
         "state": encode(record.state),
         "reason": record.reason,
         "ended": record.ended,
+        "run_id": record.run_id,
+        "lineage": record.lineage,
+        "failed": record.failed,
+        "failures": record.failures,
     }
 
 
@@ -113,4 +117,8 @@ def _record(data: Mapping[str, Any]) -> Record:
         state=decode(State | None, data["state"], "state"),
         reason=data["reason"],
         ended=data["ended"],
+        run_id=data.get("run_id", ""),  # the following are not in the files of older agents
+        lineage=data.get("lineage", ""),
+        failed=data.get("failed", False),
+        failures=data.get("failures", 0),
     )

@@ -17,6 +17,9 @@ class Attempts:
     files: AttemptFiles
     _records: dict[str, Record] = field(default_factory=dict, init=False)
     _of_handles: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
+    _of_runs: dict[str, str] = field(
+        default_factory=dict, init=False
+    )  # by ids of runs that are not their own
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -37,11 +40,17 @@ class Attempts:
             self._records.pop(record.attempt.id, None)
             for handle in filter(None, (record.handle, record.run_handle)):
                 self._of_handles.pop((record.address, handle.engine_id), None)
+            self._of_runs.pop(record.run_id, None)
 
     def get(self, attempt: str) -> Record | None:
         """The record of an attempt by its id."""
         with self._lock:
             return self._records.get(attempt)
+
+    def of_run(self, run: str) -> Record | None:
+        """The record of an attempt by the id of its last run."""
+        with self._lock:
+            return self._records.get(self._of_runs.get(run, run))
 
     def of_handle(self, address: str, handle: Handle) -> Record | None:
         """The record of an attempt by the handle of any of its runs."""
@@ -85,3 +94,5 @@ class Attempts:
         self._records[record.attempt.id] = record
         for handle in filter(None, (record.handle, record.run_handle)):
             self._of_handles[record.address, handle.engine_id] = record.attempt.id
+        if record.run_id:
+            self._of_runs[record.run_id] = record.attempt.id

@@ -16,7 +16,7 @@ from speck.agent.run_state import Phase, Record, accepted
 from speck.binder import Capability, EngineBinder
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Found, Handle, JobState, JobStatus, State
-from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost
+from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost, Unreachable
 from speck.link.methods import ORDERED
 
 _ALIVE = frozenset({JobState.STARTING, JobState.RUNNING})
@@ -108,17 +108,40 @@ class DurableEngine:
             return self.binder.stop(handle, keep_state)
         if not record.phase.over:
             record = self.attempts.put(record.to(Phase.STOPPING))
-        run = self._run(handle)
+        run = self._stopping(record, handle)
+        if run is None:
+            return self._stopped(record, record.state if keep_state else None)
         try:
             state = self.binder.stop(run, keep_state)
         except Rejected as error:
             if record.phase is Phase.STOPPING and not isinstance(error, StateLost) and self._runs(run):
                 # The engine still runs the job, so the permission to run it stands.
-                self.attempts.put(record.to(Phase.RUNNING))
+                self.attempts.put(record.confirmed(run))
             raise
+        return self._stopped(record, state)
+
+    def _stopped(self, record: Record, state: State | None) -> State | None:
         if record.phase is not Phase.STOPPED:
             self.attempts.put(replace(record.to(Phase.STOPPED), state=state))
         return state
+
+    def _stopping(self, record: Record, handle: Handle) -> Handle | None:
+        """The run that a stop ends; ``None`` for one that the engine has never started.
+
+        That the engine does not find a run is no proof: a request of the supervisor may still be under way.
+        The same request once more is answered after the first, and starts nothing more.
+        """
+        if record.run_handle is not None or not record.run_id:
+            return self._run(handle)
+        found = self.binder.find(record.run)
+        if found is not None:
+            return found
+        try:
+            return self.binder.submit(record.job, record.run)
+        except (Unreachable, OutcomeUnknown):
+            raise
+        except BinderError:
+            return None
 
     def _runs(self, handle: Handle) -> bool:
         return self.binder.status(handle).state in _ALIVE
@@ -148,7 +171,8 @@ class DurableEngine:
         for key, (handle, run) in runs.items():
             status, record = seen[run.engine_id], self.attempts.of_handle(self.address, handle)
             if record is not None:
-                state, message = shown(record, status.state, status.message, durable=self.durable)
+                observed = JobState.LOST if _is_unconfirmed(record) else status.state
+                state, message = shown(record, observed, status.message, durable=self.durable)
                 status = JobStatus(state, status.observed_at, message)
             found[key] = status
         return found
@@ -158,9 +182,12 @@ class DurableEngine:
         return [self._named(each) for each in self.binder.running()]
 
     def _named(self, found: Found) -> Found:
-        record = self.attempts.get(found.attempt or "")
-        run = record.run_handle if record is not None else None
-        if record is None or run is None or record.handle is None or found.engine_id != run.engine_id:
+        record = self.attempts.of_run(found.attempt or "")
+        if record is None:
+            return found
+        found = replace(found, attempt=record.attempt.id)
+        run = record.run_handle
+        if run is None or record.handle is None or found.engine_id != run.engine_id:
             return found
         return replace(found, engine_id=record.handle.engine_id)
 
@@ -180,3 +207,8 @@ class DurableEngine:
         if "handle" in arguments:
             return call(**{**arguments, "handle": self._run(arguments["handle"])})
         return call(**arguments)
+
+
+def _is_unconfirmed(record: Record) -> bool:
+    """True while the engine has not confirmed a run that came after a failure."""
+    return record.phase.permitted and bool(record.run_id) and record.run_handle is None

@@ -6,6 +6,7 @@ of the same attempt at the engine, one after the other, each from the state that
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -55,6 +56,10 @@ class Record:
     ``handle`` is the engine's of its first run, which the coordinator has; ``run_handle`` that of the last
     one, and ``runs`` their number.  ``state`` is the state from which the last run started.  ``reason`` says
     why it does not run.  ``ended`` is the highest number of an attempt of the job that has ended at the site.
+
+    ``run_id`` is the id of the last run, if it is not the attempt's own: an engine that lives refuses the id
+    of a job that has failed.  ``lineage`` is that of its stamps.  ``failed``: it has failed, and the next one
+    is to have an id of its own; ``failures`` is the number of such runs in a row.
     """
 
     job: Job
@@ -67,11 +72,16 @@ class Record:
     state: State | None = None
     reason: str = ""
     ended: int = 0
+    run_id: str = ""
+    lineage: str = ""
+    failed: bool = False
+    failures: int = 0
 
     @property
     def run(self) -> Attempt:
         """The attempt in the form of its last run."""
-        return replace(self.attempt, state=self.state)
+        run = replace(self.attempt, state=self.state)
+        return replace(run, id=self.run_id, lineage=self.lineage) if self.run_id else run
 
     def to(self, phase: Phase, reason: str = "") -> Record:
         """The record in another phase.  Raises :class:`ValueError` for one that cannot follow."""
@@ -81,12 +91,26 @@ class Record:
 
     def confirmed(self, handle: Handle) -> Record:
         """The record once the engine runs the attempt."""
-        found = self.to(Phase.RUNNING)
-        return replace(found, handle=self.handle or handle, run_handle=handle, runs=max(1, self.runs))
+        found = replace(self.to(Phase.RUNNING), handle=self.handle or handle, run_handle=handle)
+        return replace(found, runs=max(1, self.runs), failed=False)
 
     def next_run(self, state: State | None) -> Record:
-        """The record of the next run, from this state."""
-        return replace(self.to(Phase.STARTING, self.reason), state=state, runs=self.runs + 1)
+        """The record of the next run, from this state; ``None`` after one that has kept nothing.
+
+        After a failure the engine has not confirmed it, so that it is looked for by its own id.
+        """
+        found = replace(self.to(Phase.STARTING, self.reason), state=state, runs=self.runs + 1)
+        if not self.failed:
+            return found
+        former = self.run
+        return replace(
+            found,
+            run_id=hashlib.sha256(f"{self.attempt.id} {self.runs}".encode()).hexdigest()[:32],
+            run_handle=None,
+            lineage=former.lineage if state is not None else former.lineage or former.id,
+            failed=False,
+            failures=self.failures + 1,
+        )
 
 
 def accepted(job: Job, attempt: Attempt, address: str, ended: int = 0) -> Record:

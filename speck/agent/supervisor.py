@@ -1,30 +1,49 @@
-"""The supervisor of an engine: looks at its attempts, and starts those again that it has lost."""
+"""The supervisor of an engine: looks at its attempts, and starts those again that it has lost.
+
+While the coordinator is away, it also starts those again that have failed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from speck.agent.decide import Missed, Step, decide, given_up, superseded
+from speck.agent.decide import WELL, Missed, Step, decide, given_up, superseded
 from speck.agent.durable_engine import DurableEngine
 from speck.agent.journal import Journal
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase, Record
 from speck.agent.settling import Settling
-from speck.agent.turns import Turns
-from speck.binder import BrokerBinder
+from speck.agent.turns import Turn, Turns
+from speck.binder import BrokerBinder, Capability
 from speck.binder.deadline import within
 from speck.core.runtime import JobState, JobStatus, State
 from speck.errors import BinderError, Rejected, SpeckError, StateLost, one_line
 
 LOOK = 3.0  # s between two looks
+AT_ONCE = 4  # starts under way at an engine, for the memory and the processor of a small site
 _STARTING = 180.0  # s, for one start
 _PREPARING = 30.0  # s, for the questions to a broker about one job
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Down:
+    """An attempt that is to be started again; ``failure`` is empty if its engine has lost it."""
+
+    record: Record
+    failure: str = ""
+
+    def gone(self, now: Record) -> Record:
+        if not self.failure:
+            return now.to(Phase.GONE, "its engine has lost it")
+        return replace(now.to(Phase.GONE, f"it failed: {self.failure}"), failed=True)
 
 
 @dataclass
@@ -33,8 +52,8 @@ class Supervisor:
 
     ``own_broker`` is the address of the site's broker.
 
-    ``may_start()`` is false while nothing may be started here (a copied disk), ``in_contact()`` true while
-    the coordinator is connected.  ``clock`` is steady, s.
+    ``may_start()`` is false while nothing may be started here (a copied disk).  ``alone()`` is the time
+    without contact, s; 0 while the coordinator is connected.  ``clock`` is steady, s.
     """
 
     engine: DurableEngine
@@ -44,35 +63,41 @@ class Supervisor:
     looks: Looks
     journal: Journal
     may_start: Callable[[], bool] = lambda: True
-    in_contact: Callable[[], bool] = lambda: False
+    alone: Callable[[], float] = lambda: math.inf
     clock: Callable[[], float] = time.monotonic
     _missed: dict[str, Missed] = field(default_factory=dict, init=False)
+    _well: dict[str, float] = field(default_factory=dict, init=False)  # since when attempts run, by their ids
     _settling: Settling = field(default_factory=Settling, init=False)
+    _starts: list[threading.Thread] = field(default_factory=list, init=False)
 
     def round(self) -> float:
         """Look at all attempts once; returns the time until the next round, s."""
         changes = self.looks.begin(self.engine.address)
         records = self.engine.attempts.permitted(self.engine.address)
-        self._missed = {
-            key: self._missed[key] for key in self._missed.keys() & {r.attempt.id for r in records}
-        }
+        known = {each.attempt.id for each in records}
+        for memory in (self._missed, self._well):  # in place: starts that are under way note their failures
+            for key in set(memory) - known:
+                memory.pop(key, None)
         seen = {each.attempt.id: status for each, status in self._look(records)}
         self.looks.report(self._settling.look(self.engine, records, seen, self.clock()), changes)
-        lost = []
+        lost = list[_Down]()
         for record in records:
             if self.turns.is_taken(record.attempt.job_name):
-                continue  # a stop may take minutes, and must not hold up the other jobs
-            step = self._step(record, seen[record.attempt.id].state)
+                continue  # a stop or a start may take minutes, and must not hold up the other jobs
+            status = seen[record.attempt.id]
+            step = self._step(record, status.state)
             if step is Step.CONFIRM:
                 self._confirm(record)
-            elif step is Step.START:
-                lost.append(record)
+            elif step in (Step.START, Step.RETRY):
+                lost.append(_Down(record, _message(status) if step is Step.RETRY else ""))
+            elif step is Step.WAIT:
+                self._note_failures(record, status)
         if lost and self.engine.durable and self.may_start():
             self._start(lost)
         return LOOK if not self._missed else min(LOOK, 1.0)
 
     def _look(self, records: Iterable[Record]) -> Iterable[tuple[Record, JobStatus]]:
-        """The statuses of the last runs; of one that was never confirmed, by its attempt."""
+        """The statuses of the last runs; of one that was never confirmed, by its id."""
         listed = list(records)
         runs = [each.run_handle for each in listed if each.run_handle is not None]
         binder = self.engine.binder
@@ -93,12 +118,32 @@ class Supervisor:
             return JobStatus(JobState.UNKNOWN, time.time(), one_line(error))
 
     def _step(self, record: Record, seen: JobState) -> Step:
-        now = self.clock()
-        if seen is JobState.LOST:
-            self._missed.setdefault(record.attempt.id, Missed(now))
+        now, key = self.clock(), record.attempt.id
+        if seen in (JobState.LOST, JobState.FAILED):
+            self._missed.setdefault(key, Missed(now))
+            self._well.pop(key, None)
         elif seen is not JobState.UNKNOWN:
-            self._missed.pop(record.attempt.id, None)
-        return decide(record, seen, self._missed.get(record.attempt.id), now)
+            self._missed.pop(key, None)
+            self._note_well(record, seen, now)
+        return decide(record, seen, self._missed.get(key), now, self.alone())
+
+    def _note_well(self, record: Record, seen: JobState, now: float) -> None:
+        """Forget the failures of a job that has run for some time since."""
+        if not record.failures or seen is not JobState.RUNNING:
+            self._well.pop(record.attempt.id, None)
+        elif now - self._well.setdefault(record.attempt.id, now) >= WELL:
+            with self._turn(record) as current, contextlib.suppress(BinderError):
+                if current is not None and current.phase is Phase.RUNNING:
+                    self.engine.attempts.put(replace(current, failures=0))
+
+    def _note_failures(self, record: Record, failed: JobStatus) -> None:
+        with self._turn(record) as now, contextlib.suppress(BinderError):
+            if now is not None and now.phase is Phase.RUNNING:
+                times = now.failures + 1
+                why = f"it has failed {times} times, and waits for the coordinator: {_message(failed)}"
+                self.engine.attempts.put(now.to(Phase.GONE, why))
+                self.journal.add(now.attempt, why, started=False)
+                _log.warning("job %r is not started again: %s", now.attempt.job_name, why)
 
     def _confirm(self, record: Record) -> None:
         with self._turn(record) as now, contextlib.suppress(BinderError):
@@ -115,28 +160,29 @@ class Supervisor:
 
     # --- starting again
 
-    def _start(self, lost: list[Record]) -> None:
-        """Prepare the sessions of all jobs that were lost, then start them.
+    def _start(self, lost: list[_Down]) -> None:
+        """Prepare the sessions of all jobs that were lost, then start them, some side by side.
 
         A job that writes to a broker starts after the sessions there that the others read through: what it
         writes would reach nobody.
         """
         ready = [each for each in lost if self._prepare(each)]
-        waiting = [each for each in lost if each not in ready and not self._is_over(each)]
+        waiting = [each.record for each in lost if each not in ready and not self._is_over(each.record)]
         unsafe = {each.job.source_broker for each in waiting}
-        for record in ready:
-            if record.job.sink_broker in unsafe:
-                self._wait_for(record, f"broker {record.job.sink_broker} lacks the sessions of other jobs")
+        for each in ready:
+            broker = each.record.job.sink_broker
+            if broker in unsafe:
+                self._wait_for(each.record, f"broker {broker} lacks the sessions of other jobs")
             else:
-                self._rerun(record)
+                self._begin(each.record)
 
     def _is_over(self, record: Record) -> bool:
         now = self.engine.attempts.get(record.attempt.id)
         return now is None or not now.phase.permitted
 
-    def _prepare(self, record: Record) -> bool:
+    def _prepare(self, down: _Down) -> bool:
         """Ask the source broker, and have the session there; true if the job may be started."""
-        with self._turn(record) as now, within(_PREPARING):
+        with self._turn(down.record) as now, within(_PREPARING):
             if now is None or not now.phase.permitted:
                 return False
             try:
@@ -151,16 +197,37 @@ class Supervisor:
             except SpeckError as error:
                 self._wait_for(now, one_line(error))
                 return False
-            if now.phase is not Phase.GONE:
-                self.engine.attempts.put(now.to(Phase.GONE, "its engine has lost it"))
+            if now.phase is not Phase.GONE or (down.failure and not now.failed):
+                self.engine.attempts.put(down.gone(now))
             return True
 
-    def _rerun(self, record: Record) -> None:
-        with self._turn(record) as now, within(_STARTING):
+    def _begin(self, record: Record) -> None:
+        """Start a job in a thread of its own; the next round tries again if too many starts are under way."""
+        self._starts = [each for each in self._starts if each.is_alive()]
+        if len(self._starts) >= AT_ONCE:
+            return
+        turn = self.turns.take(record.attempt.job_name)
+        thread = threading.Thread(target=self._rerun, args=(record, turn), name="start", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no memory for a thread: nobody else would end the turn
+            with turn:
+                raise
+        self._starts.append(thread)
+
+    def close(self, seconds: float) -> None:
+        """Wait for the starts that are under way, for at most this time, s."""
+        deadline = time.monotonic() + seconds
+        for each in self._starts:
+            each.join(max(0.0, deadline - time.monotonic()))
+
+    def _rerun(self, record: Record, turn: Turn) -> None:
+        with turn, within(_STARTING):
+            now = self.engine.attempts.get(record.attempt.id)
             if now is None or now.phase is not Phase.GONE:
                 return
             try:
-                state = self._state(now)
+                state = self._state_of_failed(now) if now.failed else self._state(now)
                 self.engine.binder.check(now.job, state)
                 now = self.engine.attempts.put(now.next_run(state))
                 handle = self.engine.binder.submit(now.job, now.run)
@@ -170,7 +237,7 @@ class Supervisor:
             except SpeckError as error:
                 refused = isinstance(error, Rejected)
                 missed = self._missed.get(now.attempt.id)
-                if refused and given_up(missed, in_contact=self.in_contact()):
+                if refused and given_up(missed, in_contact=not self.alone()):
                     self._end(now, one_line(error))
                 else:
                     self._wait(now, one_line(error))
@@ -188,6 +255,19 @@ class Supervisor:
         fault = binder.state_fault(state) if state is not None else None
         if fault is not None:
             raise StateLost(f"{self.engine.address}: {fault}", address=self.engine.address)
+        return state
+
+    def _state_of_failed(self, record: Record) -> State | None:
+        """The newest state of a run that has failed; ``None`` for one that has kept nothing.
+
+        Raises :class:`~speck.errors.StateLost`.
+        """
+        binder, run = self.engine.binder, record.run_handle
+        assert run is not None  # noqa: S101 - see decide
+        state = binder.stop(run, True)  # also what is left of it at the engine
+        counts = Capability.PROGRESS in binder.capabilities
+        if state is None and not (counts and binder.kept_nothing(run)):
+            raise StateLost(f"{self.engine.address} has no state of it", address=self.engine.address)
         return state
 
     def _wait_for(self, record: Record, why: str) -> None:
@@ -214,3 +294,8 @@ class Supervisor:
         self.journal.add(record.attempt, why, started=False)
         gone = record if record.phase in (Phase.GONE, Phase.ACCEPTED) else record.to(Phase.GONE, why)
         self.engine.attempts.put(gone.to(Phase.ENDED, why))
+
+
+def _message(status: JobStatus) -> str:
+    """An engine's message in one line."""
+    return " ".join(status.message.split()) or "without a message"

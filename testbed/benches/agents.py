@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speck.agent.agent import Agent
+from speck.agent.attempt_files import AttemptFiles
+from speck.agent.attempts import Attempts
 from speck.agent.durable_engine import DurableEngine
+from speck.agent.journal import Journal
+from speck.agent.looks import Looks
+from speck.agent.run_state import Phase, accepted
 from speck.agent.site_file import SiteFile, read_site_file, write_site_file
+from speck.agent.supervisor import Supervisor
+from speck.agent.turns import Turns
 from speck.binder import BrokerBinder, EngineBinder, Registry
 from speck.coordinator import Services, build
 from speck.coordinator.agents import Agents, Enrolment
 from speck.core.inventory import Engine, Inventory, Secret, Site
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle
 from speck.core.settings import ServerSettings, Settings
 from speck.link.hub import Hub
 from speck.link.remote import remote_broker, remote_engine
@@ -23,6 +33,7 @@ from speck.server.agents import agents_hub, enrolment_of, remote_binders, start_
 from speck.server.tls import Certificate
 from speck.store import Store
 from speck.testing.waiting import eventually
+from testbed.doubles.binders import InMemoryBroker, World
 
 TOKEN = "t" * 40
 PATIENCE = 20.0  # s, for a connection over loopback
@@ -66,6 +77,11 @@ class LinkBench:
         eventually(lambda: self.hub.presence("A"), lambda found: found is None, PATIENCE)
         self.agent = self.start_agent()
         self.await_contact()
+
+    def restart_without_contact(self) -> None:
+        """End the agent, and start another one, whose coordinator is not there."""
+        self.end_agent()
+        self.agent = self.start_agent()
 
     def await_contact(self) -> None:
         """Wait until the agent is connected; raises :class:`AssertionError`."""
@@ -163,3 +179,34 @@ def link_bench(
         yield bench
     finally:
         bench.close()
+
+
+def started_by_lone_agent(
+    engine: EngineBinder, job: Job, attempt: Attempt, handle: Handle, directory: Path
+) -> DurableEngine:
+    """Have an agent without contact start an attempt at a real engine, where it has failed, again.
+
+    ``job`` is the form that it is started in, ``handle`` that of the failed one.  Its broker is a double, and
+    its clock runs fast.
+    """
+    attempts, address = Attempts(AttemptFiles(directory / "attempts")), handle.address
+    attempts.put(accepted(job, attempt, address).confirmed(handle))
+    durable = DurableEngine(engine, address, attempts)
+    supervisor = Supervisor(
+        durable,
+        Turns(),
+        lambda broker, _owner: InMemoryBroker(World(), broker),
+        own_broker="",
+        looks=Looks(lambda _message: False),
+        journal=Journal(directory / "journal.json"),
+        clock=map(float, itertools.count(0, 10)).__next__,
+    )
+
+    def phase() -> tuple[Phase, int]:
+        supervisor.round()
+        record = attempts.get(attempt.id)
+        assert record is not None
+        return record.phase, record.failures
+
+    eventually(phase, lambda found: found == (Phase.RUNNING, 1))
+    return durable

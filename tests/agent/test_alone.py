@@ -191,6 +191,199 @@ def test_a_job_runs_soon_after_its_broker_is_back(
     await_that(lambda: running(world) == 1)
 
 
+def test_a_start_that_takes_long_holds_up_no_other_job(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    names = ("a", "b", "c")
+    for name in names:
+        engine.submit(job(world, name), attempt_of(job(world, name)))
+    holds = [world.hold("submit", name) for name in names[:2]]
+    try:
+        world.restart(ENGINE)
+        await_that(lambda: running(world, "c") == 1)
+        assert [running(world, name) for name in names] == [0, 0, 1]
+    finally:
+        for hold in holds:
+            hold.release()
+    await_that(lambda: all(running(world, name) == 1 for name in names))
+    assert world.violations == []
+
+
+def test_no_more_jobs_are_started_at_once_than_a_site_can_bear(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.agent.supervisor.AT_ONCE", 2)
+    names = [f"job-{number}" for number in range(5)]
+    for name in names:
+        engine.submit(job(world, name), attempt_of(job(world, name)))
+    begun = world.counts()["submit"]
+    hold = world.hold("submit")
+    try:
+        world.restart(ENGINE)
+        await_that(lambda: world.counts()["submit"] == begun + 2)
+        time.sleep(MANY_LOOKS)
+        assert world.counts()["submit"] == begun + 2
+    finally:
+        hold.release()
+    await_that(lambda: all(running(world, name) == 1 for name in names))
+    assert world.violations == []
+
+
+@pytest.fixture(name="hasty")
+def hasty_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed jobs are started again as soon as there is no contact."""
+    monkeypatch.setattr("speck.agent.decide.ALONE", 0.001)
+    monkeypatch.setattr("speck.agent.decide.AGAIN", 0.001)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_job_that_failed_is_the_coordinators_while_there_is_contact(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    world.crash("clean")
+    time.sleep(MANY_LOOKS)
+    assert engine.status(handle).state is JobState.FAILED
+    assert running(world) == 0
+    assert phase(link, attempt) is Phase.RUNNING
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_job_that_fails_without_contact_runs_again_from_its_state(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    link.hub.close()
+    for failure in (1, 2):
+        world.crash("clean", "no memory")
+        await_that(lambda number=failure: _failures(link, attempt) == number)  # type: ignore[misc]
+        await_that(lambda: running(world) == 1)
+    (copy,) = world.running("clean")
+    assert copy.attempt.id != attempt.id
+    assert copy.attempt.number == attempt.number
+    assert copy.attempt.state is not None
+    assert world.violations == []
+    await_that(lambda: phase(link, attempt) is Phase.RUNNING)
+    durable = link.agent.supervisors[0].engine
+    assert durable.status(handle).state is JobState.RUNNING
+    assert [(each.attempt, each.engine_id) for each in durable.running()] == [(attempt.id, handle.engine_id)]
+    assert [each.text for each in link.agent.journal.after(0)] == [
+        "start 2: it failed: no memory",
+        "start 3: it failed: no memory",
+    ]
+    (shown,) = status(link.directory / "agent")["attempts"]
+    assert (shown["phase"], shown["starts"]) == ("running", 3)
+    durable.stop(handle, keep_state=True)
+    assert running(world) == 0
+
+
+def _failures(link: LinkBench, attempt: Attempt) -> int:
+    record = link.agent.attempts.get(attempt.id)
+    return -1 if record is None else record.failures
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_job_that_fails_again_and_again_waits_for_the_coordinator(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.agent.decide.MOST_FAILURES", 3)
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    link.hub.close()
+    world.doomed = lambda _: True
+    world.crash("clean", "no memory")
+    await_that(
+        lambda: "waits for the coordinator" in status(link.directory / "agent")["attempts"][0]["reason"]
+    )
+    assert _failures(link, attempt) == 3
+    assert [each.started for each in link.agent.journal.after(0)] == [True, True, True, False]
+    link.restart_without_contact()
+    time.sleep(MANY_LOOKS)
+    assert len(link.agent.journal.after(0)) == 4
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("after", [False, True])
+def test_a_start_after_a_failure_whose_answer_is_lost_is_made_once(
+    link: LinkBench, engine: EngineBinder, world: World, *, after: bool
+) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    link.hub.close()
+    world.fail("submit", OutcomeUnknown("no answer", address=ENGINE), name="clean", after=after)
+    world.crash("clean")
+    await_that(lambda: running(world) == 1)
+    await_that(lambda: phase(link, attempt) is Phase.RUNNING)
+    assert _failures(link, attempt) == 1
+    assert link.agent.supervisors[0].engine.status(handle).state is JobState.RUNNING
+    assert world.violations == []
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("started", [False, True])
+def test_a_stop_ends_a_run_that_the_engine_has_not_confirmed(
+    link: LinkBench, engine: EngineBinder, world: World, *, started: bool
+) -> None:
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    link.hub.close()
+    link.end_agent()
+    world.crash("clean")
+    known = link.agent.attempts.get(attempt.id)
+    assert known is not None
+    durable = link.agent.supervisors[0].engine
+    left = durable.binder.stop(handle, keep_state=True)
+    run = durable.attempts.put(replace(known.to(Phase.GONE), failed=True).next_run(left))
+    if started:
+        durable.binder.submit(run.job, run.run)
+    assert durable.status(handle).state is JobState.STARTING
+    assert durable.stop(handle, keep_state=True) == left
+    assert running(world) == 0
+    assert phase(link, attempt) is Phase.STOPPED
+    link.agent = link.start_agent()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_job_that_was_replaced_elsewhere_is_not_started_again_as_it_fails(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    link.hub.close()
+    InMemoryBroker(world, BROKER).fence(attempt.session, 2)
+    await_that(lambda: phase(link, attempt) is Phase.ENDED)
+    assert running(world) == 0
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_job_that_failed_waits_for_its_broker_and_keeps_its_failure(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    link.hub.close()
+    world.down(BROKER)
+    world.crash("clean")
+    await_that(lambda: BROKER in status(link.directory / "agent")["attempts"][0]["reason"])
+    world.up(BROKER)
+    await_that(lambda: running(world) == 1)
+    assert _failures(link, attempt) == 1
+
+
+def test_the_failures_of_a_job_that_runs_well_are_forgotten(
+    link: LinkBench, engine: EngineBinder, world: World, hasty: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.agent.supervisor.WELL", 0.0)
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    link.hub.close()
+    world.crash("clean")
+    await_that(lambda: running(world) == 1)
+    await_that(lambda: _failures(link, attempt) == 0 and phase(link, attempt) is Phase.RUNNING)
+
+
 def test_a_broker_elsewhere_is_asked_at_the_address_of_its_jobs(link: LinkBench) -> None:
     place = PlaceOfJobs(broker_address="tcp://far:1883", job_broker_address="tcp://inner:1883")
     link.agent.inventory.learn([place])
@@ -279,6 +472,18 @@ def test_a_file_of_a_later_format_is_left_alone(
     assert "format is 2 (expected 1)" in caplog.text
     assert path.exists()
     link.agent = link.start_agent()
+
+
+def test_a_record_of_an_older_agent_is_read(link: LinkBench, engine: EngineBinder, world: World) -> None:
+    attempt = attempt_of(job(world))
+    engine.submit(job(world), attempt)
+    path = link.directory / "agent" / "attempts" / f"{attempt.id}.json"
+    data = json.loads(path.read_text())
+    for name in ("run_id", "lineage", "failed", "failures"):
+        del data[name]
+    path.write_text(json.dumps(data))
+    (read,) = AttemptFiles(path.parent).read()
+    assert read == link.agent.attempts.get(attempt.id)
 
 
 def test_records_survive_the_disk(link: LinkBench, engine: EngineBinder, world: World) -> None:

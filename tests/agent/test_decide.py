@@ -8,14 +8,19 @@ from dataclasses import replace
 import pytest
 
 from speck.agent.decide import (
+    AGAIN,
+    ALONE,
     ASK_AGAIN,
     FIRST_PAUSE,
+    LONGEST_AGAIN,
     LONGEST_PAUSE,
     LOOK_AGAIN,
+    MOST_FAILURES,
     Missed,
     Step,
     decide,
     given_up,
+    pause_after,
     shown,
     superseded,
 )
@@ -57,6 +62,77 @@ def test_the_next_step(
     phase: Phase, seen: JobState, missed: Missed | None, now: float, expected: Step
 ) -> None:
     assert decide(record(phase), seen, missed, now) is expected
+
+
+def failing(phase: Phase = Phase.RUNNING, failures: int = 0, restart: str = "always") -> Record:
+    """The record of a job that its engine had confirmed."""
+    handle = Handle(PLACE, "run")
+    return replace(record(phase, restart), handle=handle, run_handle=handle, runs=1, failures=failures)
+
+
+UNCONFIRMED = replace(failing(Phase.STARTING, failures=1), run_id="b" * 32, run_handle=None)
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "alone", "expected"),
+    [
+        (failing(), 102.0, ALONE, Step.RETRY),
+        (failing(), 101.9, ALONE, Step.KEEP),
+        (failing(), 500.0, ALONE - 1, Step.KEEP),
+        (failing(), 500.0, 0.0, Step.KEEP),
+        (failing(restart="never"), 500.0, ALONE, Step.KEEP),
+        (failing(failures=1), 100.0 + AGAIN - 1, ALONE, Step.KEEP),
+        (failing(failures=1), 100.0 + AGAIN, ALONE, Step.RETRY),
+        (failing(Phase.GONE, failures=1), 500.0, ALONE, Step.RETRY),
+        (failing(failures=MOST_FAILURES - 1), 1000.0, ALONE, Step.RETRY),
+        (failing(failures=MOST_FAILURES), 1000.0, ALONE, Step.WAIT),
+        (failing(Phase.GONE, failures=MOST_FAILURES), 1000.0, ALONE, Step.KEEP),
+        (record(Phase.ACCEPTED), 500.0, ALONE, Step.CONFIRM),
+        (record(Phase.ACCEPTED), 500.0, 0.0, Step.KEEP),
+        (UNCONFIRMED, 500.0, 0.0, Step.CONFIRM),
+        *((failing(each), 500.0, ALONE, Step.KEEP) for each in Phase if not each.permitted),
+    ],
+)
+def test_the_next_step_with_a_job_that_has_failed(
+    known: Record, now: float, alone: float, expected: Step
+) -> None:
+    assert decide(known, JobState.FAILED, LOST_BEFORE, now, alone) is expected
+
+
+def test_starts_after_failures_come_further_apart() -> None:
+    pauses = [pause_after(number) for number in range(MOST_FAILURES + 1)]
+    assert pauses[:3] == [0.0, AGAIN, 2 * AGAIN]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == LONGEST_AGAIN
+
+
+def test_a_run_after_a_failure_has_an_id_of_its_own_and_the_numbers_of_the_attempt() -> None:
+    gone = replace(failing(), phase=Phase.GONE, failed=True)
+    state = State("flink-savepoint", "5")
+    first = gone.next_run(state)
+    assert first.run.id != ATTEMPT.id
+    assert replace(first.run, id=ATTEMPT.id) == replace(ATTEMPT, state=state)
+    assert (first.run_handle, first.failures, first.failed) == (None, 1, False)
+    second = replace(first.confirmed(Handle(PLACE, first.run.id)).to(Phase.GONE), failed=True).next_run(state)
+    assert len({ATTEMPT.id, first.run.id, second.run.id}) == 3
+    assert second.handle == gone.handle
+    lost = first.confirmed(Handle(PLACE, first.run.id)).to(Phase.GONE).next_run(state)
+    assert lost.run.id == first.run.id
+
+
+def test_a_run_after_one_that_kept_nothing_repeats_its_work() -> None:
+    gone = replace(failing(), phase=Phase.GONE, failed=True)
+    first = gone.next_run(None)
+    assert first.run.lineage == ATTEMPT.id
+    again = replace(first.confirmed(Handle(PLACE, first.run.id)).to(Phase.GONE), failed=True)
+    assert again.next_run(None).run.lineage == ATTEMPT.id
+    assert again.next_run(State("flink-savepoint", "5")).run.lineage == ATTEMPT.id
+
+
+def test_the_coordinator_sees_the_starts_of_a_job_that_has_failed() -> None:
+    assert shown(failing(), JobState.FAILED, "x") == (JobState.FAILED, "x")
+    state, message = shown(failing(failures=2), JobState.FAILED, "x")
+    assert (state, message) == (JobState.FAILED, "x (after 2 starts of it by the agent, without contact)")
 
 
 def test_a_job_that_is_not_to_restart_is_left_alone() -> None:
@@ -128,6 +204,7 @@ class Model:
         self.disk = record(Phase.ACCEPTED)
         self.copies = 0
         self.state, self.stopped, self.fence = 0, False, 3
+        self.has_failed = ""  # the id of the run that the engine reports as failed
         self.started_from: list[int] = []
 
     def _start(self) -> None:
@@ -159,26 +236,40 @@ class Model:
     def take_over(self) -> None:
         self.fence = 4
 
+    def fail(self) -> None:
+        if self.copies:
+            self.copies, self.has_failed = 0, self.disk.run.id
+
+    def seen(self) -> JobState:
+        if self.copies:
+            return JobState.RUNNING
+        return JobState.FAILED if self.has_failed == self.disk.run.id else JobState.LOST
+
+    def step(self) -> Step:
+        return decide(self.disk, self.seen(), Missed(0.0), 1000.0, ALONE)
+
     def look(self) -> None:
-        seen = JobState.RUNNING if self.copies else JobState.LOST
-        step = decide(self.disk, seen, Missed(0.0), 10.0)
+        step = self.step()
         if step is Step.CONFIRM:
-            self.disk = self.disk.confirmed(Handle(PLACE, ATTEMPT.id))
-        if step is not Step.START:
+            self.disk = self.disk.confirmed(Handle(PLACE, self.disk.run.id))
+        if step not in (Step.START, Step.RETRY):
             return
         if superseded(self.disk, self.fence):
             gone = self.disk if self.disk.phase is Phase.GONE else self.disk.to(Phase.GONE)
             self.disk = gone.to(Phase.ENDED, "replaced")
             return
-        self.disk = self.disk.to(Phase.GONE).next_run(State("flink-savepoint", str(self.state)))
+        gone = replace(self.disk.to(Phase.GONE), failed=self.disk.failed or step is Step.RETRY)
+        self.disk = gone.next_run(State("flink-savepoint", str(self.state)))
+        assert self.disk.run.id != self.has_failed  # the engine would refuse it
         self._start()
-        self.disk = self.disk.confirmed(Handle(PLACE, ATTEMPT.id))
+        self.disk = self.disk.confirmed(Handle(PLACE, self.disk.run.id))
 
     def crash_in_a_start(self) -> None:
-        """The agent ends after it has stored the next run, before or after the engine has it."""
-        lost = not self.copies and decide(self.disk, JobState.LOST, Missed(0.0), 10.0) is Step.START
-        if lost and not superseded(self.disk, self.fence):
-            self.disk = self.disk.to(Phase.GONE).next_run(None)
+        """The agent ends after it has stored the next run, before the engine has it."""
+        step = self.step()
+        if step in (Step.START, Step.RETRY) and not superseded(self.disk, self.fence):
+            gone = replace(self.disk.to(Phase.GONE), failed=self.disk.failed or step is Step.RETRY)
+            self.disk = gone.next_run(State("flink-savepoint", str(self.state)))
 
     def check(self, before: int) -> None:
         assert self.copies <= 1
@@ -188,7 +279,7 @@ class Model:
         assert not (started and self.fence > 3 and before > 0)
 
 
-EVENTS = ("submit", "work", "lose", "stop", "broken_stop", "take_over", "look", "crash_in_a_start")
+EVENTS = ("submit", "work", "lose", "fail", "stop", "broken_stop", "take_over", "look", "crash_in_a_start")
 
 
 def test_all_interleavings_of_five_events_keep_the_rules() -> None:
@@ -203,10 +294,10 @@ def test_all_interleavings_of_five_events_keep_the_rules() -> None:
 
 
 def test_a_job_that_was_lost_runs_again_after_any_events_without_a_stop() -> None:
-    for events in itertools.product(("work", "lose", "look", "crash_in_a_start"), repeat=5):
+    for events in itertools.product(("work", "lose", "fail", "look", "crash_in_a_start"), repeat=5):
         model = Model()
         model.submit()
-        for event in (*events, "look"):
+        for event in (*events, "look", "look"):
             getattr(model, event)()
         assert model.copies == 1
         assert model.disk.phase is Phase.RUNNING

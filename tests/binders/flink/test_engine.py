@@ -42,7 +42,7 @@ from speck.testing import EngineContract, attempt_of, await_state, eventually
 from speck.testing.engines import SharedJobs
 from speck.testing.wire_trouble import Mischief, MischiefRelay, Trouble
 from testbed import ROOT
-from testbed.benches.agents import LinkBench
+from testbed.benches.agents import LinkBench, started_by_lone_agent
 from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.flink import BROKER, FlinkBench
@@ -262,11 +262,13 @@ def test_a_state_is_deleted_once_and_for_all(flink_bench: FlinkBench, job_name: 
     engine.dispose_state(state)
 
 
-def test_a_failed_job_has_its_last_checkpoint(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
+def test_a_failed_job_has_its_last_checkpoint_from_which_an_agent_starts_it(
+    flink_bench: FlinkBench, job_name: str, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     job = flink_bench.job(job_name, rate=200, out=str(out), **{"fail-at": 500})
-    engine = flink_bench.binder()
-    handle = engine.submit(job, attempt_of(job))
+    engine, attempt = flink_bench.binder(), attempt_of(job)
+    handle = engine.submit(job, attempt)
     status = await_state(engine, handle, JobState.FAILED)
     assert re.fullmatch(r"IllegalStateException: no such street \(Counting\.java, line \d+\)", status.message)
     state = engine.stop(handle, keep_state=True)
@@ -275,11 +277,16 @@ def test_a_failed_job_has_its_last_checkpoint(flink_bench: FlinkBench, job_name:
     assert engine.stop(handle, keep_state=True) == state
     before = len(counts(out)["0"])
     mended = flink_bench.job(job_name, rate=200, out=str(out))
-    engine.check(mended, state)
-    second = start(flink_bench, mended, state, 2)
+    durable = started_by_lone_agent(engine, mended, attempt, handle, tmp_path)
     first_after = eventually(lambda: counts(out)["0"][before:], bool)[0]
     assert 1 < first_after <= 170
-    engine.stop(second, keep_state=False)
+    record = durable.attempts.get(attempt.id)
+    assert record is not None
+    assert record.state == state
+    (copy,) = [each for each in durable.running() if each.job_name == job_name]
+    assert (copy.attempt, copy.number, copy.engine_id) == (attempt.id, attempt.number, handle.engine_id)
+    durable.stop(handle, keep_state=False)
+    assert flink_bench.running(job_name) == 0
 
 
 def test_a_job_that_others_canceled(flink_bench: FlinkBench, job_name: str) -> None:

@@ -36,7 +36,7 @@ from speck.testing import EngineContract, attempt_of, await_state, eventually
 from speck.testing.engine_checks import assert_useless
 from speck.testing.engines import SharedJobs
 from speck.testing.wire_trouble import Trouble
-from testbed.benches.agents import LinkBench
+from testbed.benches.agents import LinkBench, started_by_lone_agent
 from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.spark import JOBS, SparkBench, gone
@@ -230,19 +230,25 @@ def test_contents_pass_unchanged(site_bench: SparkBench, job_name: str, entry: s
     site_bench.binder().stop(handle, keep_state=False)
 
 
-def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
-    site_bench: SparkBench, job_name: str
+def test_contents_that_are_no_text_are_an_error_after_which_an_agent_starts_the_job(
+    site_bench: SparkBench, job_name: str, tmp_path: Path
 ) -> None:
     job = site_bench.job(job_name, "marked", JOBS / "contents.py")
-    handle = start(site_bench, job)
+    engine, attempt = site_bench.binder(), attempt_of(job)
+    handle = engine.submit(job, attempt)
     site_bench.mqtt.send(job.source_topic, CONTENTS)
-    engine = site_bench.binder()
     status = eventually(lambda: engine.status(handle), lambda found: found.state is JobState.FAILED)
     assert (
         f"message 2 of topic '{job.source_topic}' is not text: byte 0xFF at position 1 of 2" in status.message
     )
     assert "expected UTF-8, or a job that takes the column value as BINARY" in status.message
-    engine.stop(handle, keep_state=False)
+    mended = replace(job, on_error="skip")
+    durable = started_by_lone_agent(engine, mended, attempt, handle, tmp_path)
+    got = eventually(lambda: site_bench.mqtt.got_bytes(job), lambda got: len(got) >= len(TEXTS))
+    assert sorted(got) == sorted(text + b"!" for text in TEXTS)
+    assert durable.status(handle).state is JobState.RUNNING
+    durable.stop(handle, keep_state=False)
+    assert durable.running() == []
 
 
 @pytest.mark.parametrize("trigger", [None, "real-time"])
