@@ -72,6 +72,11 @@ BENCHMARKS = {
         "--runs 2 --messages 2000 --latency-seconds 2 --idle-seconds 1 --idle-jobs 1",
         options="--engine flink",
     ),
+    "hop-kafka": Benchmark(
+        "benchmarks.hop",
+        "--runs 1 --messages 2000 --latency-seconds 2",
+        options="--broker kafka --engine flink",
+    ),
     "day": Benchmark("benchmarks.day", "--limit 500"),
     "deploy": Benchmark("benchmarks.deploy", "--runs 1 --sites 1 --sizes 1 --modify 1 --round-trips 0"),
     "wan": Benchmark("benchmarks.wan", "--runs 1 --seconds 0.5"),

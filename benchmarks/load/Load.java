@@ -1,14 +1,10 @@
-import java.io.BufferedReader;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.BitSet;
-import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
@@ -33,11 +29,6 @@ import java.util.concurrent.locks.LockSupport;
  * {@code System.nanoTime()} of this process, and travel in the payload: run, number, time, padding, all in ASCII.
  */
 public final class Load {
-    private static final int RUN_DIGITS = 6;
-    private static final int NUMBER_DIGITS = 9;
-    private static final int TIME_DIGITS = 19;
-    private static final int HEAD = RUN_DIGITS + NUMBER_DIGITS + TIME_DIGITS + 3;
-
     private static final int CONNECT = 0x10;
     private static final int CONNACK = 0x20;
     private static final int PUBLISH_QOS_1 = 0x32;
@@ -58,27 +49,7 @@ public final class Load {
     public static void main(String[] arguments) throws Exception {
         int port = Integer.parseInt(arguments[0]);
         quietSeconds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : quietSeconds;
-        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
-        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            System.out.println(run(port, line.trim().split(" +")));
-        }
-    }
-
-    private static String run(int port, String[] words) {
-        Map<String, String> options = new HashMap<>();
-        for (String word : Arrays.asList(words).subList(1, words.length)) {
-            String[] pair = word.split("=", 2);
-            options.put(pair[0], pair[1]);
-        }
-        try {
-            return switch (words[0]) {
-                case "flood" -> flood(port, options);
-                case "paced" -> paced(port, options);
-                default -> throw new IllegalArgumentException("no such command: " + words[0]);
-            };
-        } catch (Exception e) {
-            return "{\"error\": \"" + e.toString().replaceAll("[\"\\\\\\p{Cntrl}]", "'") + "\"}";
-        }
+        Commands.serve(Map.of("flood", options -> flood(port, options), "paced", options -> paced(port, options)));
     }
 
     private static String flood(int port, Map<String, String> options) throws Exception {
@@ -86,7 +57,7 @@ public final class Load {
         int window = Integer.parseInt(options.getOrDefault("window", "2000"));
         int run = ++runs;
         try (Receiver receiver = new Receiver(port, options.get("in"), run, messages);
-                Publisher publisher = new Publisher(port, options.get("out"), run, size(options), window)) {
+                Publisher publisher = new Publisher(port, options.get("out"), run, Commands.size(options), window)) {
             long first = System.nanoTime();
             for (int number = 0; number < messages; number++) {
                 publisher.publish(number);
@@ -94,9 +65,9 @@ public final class Load {
             publisher.awaitAcknowledged();
             long published = System.nanoTime();
             receiver.awaitAll();
-            return receiver.counts(messages) + String.format(Locale.ROOT,
+            return receiver.tally.counts(messages) + String.format(Locale.ROOT,
                     ", \"publish_seconds\": %.6f, \"seconds\": %.6f}",
-                    (published - first) / 1e9, (receiver.lastNanos - first) / 1e9);
+                    (published - first) / 1e9, (receiver.tally.lastNanos - first) / 1e9);
         }
     }
 
@@ -106,7 +77,7 @@ public final class Load {
         int unmeasured = (int) (rate * Double.parseDouble(options.getOrDefault("warmup", "0")));
         int run = ++runs;
         try (Receiver receiver = new Receiver(port, options.get("in"), run, unmeasured + messages);
-                Publisher publisher = new Publisher(port, options.get("out"), run, size(options), PACKET_IDS - 1)) {
+                Publisher publisher = new Publisher(port, options.get("out"), run, Commands.size(options), PACKET_IDS - 1)) {
             long first = System.nanoTime();
             for (int number = 0; number < unmeasured + messages; number++) {
                 long due = first + (long) (number * 1e9 / rate);
@@ -117,16 +88,8 @@ public final class Load {
                 publisher.flush();
             }
             receiver.awaitAll();
-            return receiver.counts(unmeasured + messages) + receiver.percentiles(unmeasured) + "}";
+            return receiver.tally.counts(unmeasured + messages) + receiver.tally.percentiles(unmeasured) + "}";
         }
-    }
-
-    private static int size(Map<String, String> options) {
-        int size = Integer.parseInt(options.get("bytes"));
-        if (size < HEAD) {
-            throw new IllegalArgumentException("bytes=" + size + " (expected " + HEAD + " or more)");
-        }
-        return size;
     }
 
     /** One connection with a clean session. */
@@ -195,11 +158,7 @@ public final class Load {
             packet = join(head, name, new byte[2 + size]);
             idAt = head.length + name.length;
             payloadAt = idAt + 2;
-            Arrays.fill(packet, payloadAt, packet.length, (byte) 'x');
-            digits(packet, payloadAt, RUN_DIGITS, run);
-            for (int at : new int[] {RUN_DIGITS, RUN_DIGITS + 1 + NUMBER_DIGITS, HEAD - 1}) {
-                packet[payloadAt + at] = ' ';
-            }
+            Tally.prepare(packet, payloadAt, packet.length, run);
             pending = new byte[Math.max(WRITE_BYTES, packet.length)];
             Thread acknowledgements = new Thread(this::readAcknowledgements, "acknowledgements");
             acknowledgements.setDaemon(true);
@@ -211,9 +170,7 @@ public final class Load {
             packetId = packetId % PACKET_IDS + 1;
             packet[idAt] = (byte) (packetId >> 8);
             packet[idAt + 1] = (byte) packetId;
-            int at = payloadAt + RUN_DIGITS + 1;
-            digits(packet, at, NUMBER_DIGITS, number);
-            digits(packet, at + NUMBER_DIGITS + 1, TIME_DIGITS, System.nanoTime());
+            Tally.stamp(packet, payloadAt, number);
             if (pendingBytes + packet.length > pending.length) {
                 flush();
             }
@@ -278,24 +235,14 @@ public final class Load {
     /** Counts the messages of one run; those of others are acknowledged only. */
     private static final class Receiver extends Connection {
         private final CountDownLatch all = new CountDownLatch(1);
-        private final BitSet seen;
-        private final int[] latencyMicros;
-        private final int run;
+        private final Tally tally;
         private final byte[] acknowledgements = new byte[READ_BYTES];
         private int acknowledgementBytes;
-        private int missing;
-        private int duplicates;
-        private int outOfOrder;
-        private int highest = -1;
         private volatile IOException failure;
-        volatile long lastNanos;
 
         Receiver(int port, String topic, int run, int messages) throws IOException {
             super(port, "load-receiver");
-            this.run = run;
-            this.missing = messages;
-            this.seen = new BitSet(messages);
-            this.latencyMicros = new int[messages];
+            this.tally = new Tally(run, messages);
             byte[] name = utf8(topic);
             byte[] head = {(byte) SUBSCRIBE, (byte) (name.length + 3), 0, 1};
             out.write(join(head, name, new byte[] {1}));
@@ -317,7 +264,7 @@ public final class Load {
             byte[] buffer = new byte[READ_BYTES];
             int filled = 0;
             try {
-                while (missing > 0) {
+                while (tally.missing() > 0) {
                     int count = in.read(buffer, filled, buffer.length - filled);
                     if (count < 0) {
                         throw new IOException("the broker closed the connection");
@@ -329,7 +276,7 @@ public final class Load {
                     acknowledgementBytes = 0;
                 }
             } catch (java.net.SocketTimeoutException e) {
-                failure = new IOException(missing + " messages had not come when " + quietSeconds + " s were quiet");
+                failure = new IOException(tally.missing() + " messages had not come when " + quietSeconds + " s were quiet");
             } catch (IOException e) {
                 failure = e;
             }
@@ -369,44 +316,7 @@ public final class Load {
             acknowledgements[acknowledgementBytes++] = buffer[id];
             acknowledgements[acknowledgementBytes++] = buffer[id + 1];
             int payload = id + 2;
-            if (end - payload >= HEAD && number(buffer, payload, RUN_DIGITS) == run) {
-                int number = (int) number(buffer, payload + RUN_DIGITS + 1, NUMBER_DIGITS);
-                long sent = number(buffer, payload + RUN_DIGITS + NUMBER_DIGITS + 2, TIME_DIGITS);
-                count(number, now - sent, now);
-            }
-        }
-
-        private void count(int number, long nanos, long now) {
-            if (seen.get(number)) {
-                duplicates++;
-                return;
-            }
-            seen.set(number);
-            latencyMicros[number] = (int) (nanos / 1000);
-            lastNanos = now;
-            missing--;
-            if (number < highest) {
-                outOfOrder++;
-            }
-            highest = Math.max(highest, number);
-        }
-
-        String counts(int messages) {
-            return String.format(Locale.ROOT,
-                    "{\"messages\": %d, \"received\": %d, \"duplicates\": %d, \"out_of_order\": %d",
-                    messages, seen.cardinality(), duplicates, outOfOrder);
-        }
-
-        String percentiles(int from) {
-            int[] sorted = Arrays.copyOfRange(latencyMicros, from, latencyMicros.length);
-            Arrays.sort(sorted);
-            StringBuilder text = new StringBuilder();
-            for (int percent : new int[] {50, 90, 99, 100}) {
-                // The nearest rank: the smallest value that at least so many percent do not exceed.
-                int rank = Math.max(0, (int) Math.ceil(sorted.length * percent / 100.0) - 1);
-                text.append(String.format(Locale.ROOT, ", \"p%d_ms\": %.3f", percent, sorted[rank] / 1e3));
-            }
-            return text.toString();
+            tally.add(buffer, payload, end, now);
         }
     }
 
@@ -426,21 +336,5 @@ public final class Load {
             at += part.length;
         }
         return joined;
-    }
-
-    private static void digits(byte[] bytes, int at, int count, long value) {
-        long left = value;
-        for (int i = at + count - 1; i >= at; i--) {
-            bytes[i] = (byte) ('0' + left % 10);
-            left /= 10;
-        }
-    }
-
-    private static long number(byte[] bytes, int at, int count) {
-        long value = 0;
-        for (int i = at; i < at + count; i++) {
-            value = value * 10 + bytes[i] - '0';
-        }
-        return value;
     }
 }

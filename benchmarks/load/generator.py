@@ -1,18 +1,20 @@
-"""Drives the load generator (``Load.java``): compiled once, one JVM for all runs, so that it is warm."""
+"""Drives a load generator (``Load.java``, ``KafkaLoad.java``): compiled once, one JVM for all runs, warm."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.load.processes import Running, running
+from binders.kafka.local import server_jars
 from binders.spark.local.commands import java
 from testbed.jdk import tool
 
-SOURCE = Path(__file__).with_name("Load.java")
+_HERE = Path(__file__).parent
 
 PAYLOAD = 100  # bytes
 
@@ -61,8 +63,23 @@ def generator(port: int, directory: Path, quiet: int = 60) -> Iterator[Generator
 
     A run fails when nothing came for ``quiet`` seconds.
     """
-    compiler = tool("javac")
-    subprocess.run([compiler, "--release", "17", "-d", str(directory), str(SOURCE)], check=True)
-    command = [java(), *_OPTIONS, "-cp", str(directory), "Load", str(port), str(quiet)]
+    command = program("Load", directory, port, quiet)
     with running("generator", command, directory) as process:
         yield Generator(process)
+
+
+@contextlib.contextmanager
+def kafka_generator(port: int, directory: Path, quiet: int = 60) -> Iterator[Generator]:
+    """The same at the Kafka on this loopback port, with the clients of the server's own version."""
+    command = program("KafkaLoad", directory, port, quiet, jars=server_jars())
+    with running("kafka-generator", command, directory) as process:
+        yield Generator(process)
+
+
+def program(name: str, directory: Path, *arguments: object, jars: Path | None = None) -> list[str]:
+    """The command that runs a program of this folder, which is compiled into the directory."""
+    libraries = [] if jars is None else [str(jars / "*")]
+    path = os.pathsep.join([str(directory), *libraries])
+    options = ["--release", "17", "-sourcepath", str(_HERE), "-cp", path, "-d", str(directory)]
+    subprocess.run([tool("javac"), *options, str(_HERE / f"{name}.java")], check=True)
+    return [java(), *_OPTIONS, "-cp", path, name, *map(str, arguments)]

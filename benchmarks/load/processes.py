@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from speck.binder import LocalServer
-from speck.local.state import free_ports
+from testbed.servers.base import free_test_ports
 
 _START_TIMEOUT = 120.0  # s
 _STOP_TIMEOUT = 30.0  # s
@@ -93,7 +93,7 @@ def running(
 @contextlib.contextmanager
 def server(name: str, kind: LocalServer, directory: Path, heap: str) -> Iterator[tuple[Running, list[int]]]:
     """A server of an engine or a broker, ready, and its loopback ports."""
-    ports = free_ports(kind.ports, preferred=(), taken=set())
+    ports = free_test_ports(kind.ports)
     directory.mkdir(parents=True, exist_ok=True)
     command, environment = kind.command(ports, directory, heap)
     # What it prints goes to its log too: nobody reads from it here.

@@ -1,5 +1,7 @@
 """One hop of an engine against a plain relay: ``python -m benchmarks.hop [--json] [--runs 5]``.
 
+With ``--broker kafka``: :mod:`benchmarks.micro.kafka_hop`.
+
 A hop is MQTT in, MQTT out, with nothing done in between.  In one run, on the same Mosquitto, with QoS 1 and
 messages of 100 bytes: an engine's job started by SpecK's own binder, and relays written with paho in Python
 (:mod:`benchmarks.micro.paho_relay`).  They, and the broker without a hop, alternate.  What is measured, and
@@ -20,8 +22,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,9 @@ from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator
 from benchmarks.load.processes import Running, running, server
 from binders.flink import FLINK
-from binders.mqtt import MqttBroker
 from binders.mqtt.local import MOSQUITTO
 from binders.spark import CONNECT
-from speck.binder import EngineBinder, EngineKind
+from speck.binder import EngineBinder, EngineKind, installed
 from speck.core.inventory import Engine as EngineOfSite
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, client_id
@@ -88,6 +89,7 @@ class Program:
     entry_class: str
     job_path: Path
     trigger: str | None = None  # of Spark's jobs
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def engine(self) -> str:
@@ -116,16 +118,25 @@ class Engine:
         self._binder = binder
         self._address = address
         self._broker = broker
-        self._sessions = MqttBroker(broker, Inventory())
+        kind = installed().broker_kind(broker)
+        assert kind is not None
+        self._sessions = kind.connect(broker, Inventory())
+        self._join = "/" if kind.topic_fault is None else "."
+
+    def beside(self, program: Program, broker: str) -> Engine:
+        """The same engine, for a program at a broker."""
+        return Engine(program, self.process, self._binder, self._address, broker)
 
     def start(self, name: str) -> tuple[Hop, Handle]:
         """A new job that passes messages on, through a session and with a fence like any other's."""
         session = client_id(name)
-        hop = Hop(self._program.engine, f"{name}/in", f"{name}/out", self.process)
+        out, back = f"{name}{self._join}in", f"{name}{self._join}out"
+        hop = Hop(self._program.engine, out, back, self.process)
         # A job of an earlier round left a tombstone, which ends attempts that do not come after it.
         number = self._sessions.fenced(session) + 1
         attempt = Attempt(id=uuid.uuid4().hex, job_name=name, number=number, session=session)
         self._sessions.ensure_session(session, hop.out)
+        self._sessions.ensure_topic(hop.back)
         self._sessions.fence(session, attempt.number)
         return hop, self._binder.submit(self._job(name, hop), attempt)
 
@@ -151,6 +162,7 @@ class Engine:
             job_path=str(self._program.job_path),
             engine=self._program.engine,
             trigger=self._program.trigger,
+            arguments=self._program.arguments,
             code_hash=hashlib.sha256(self._program.job_path.read_bytes()).hexdigest(),
         )
 
@@ -200,13 +212,11 @@ class Bench:
 
     def throughput(self, hops: list[Hop], options: Options) -> Rounds:
         """Flood each in turn, ``runs`` times, after one warm-up."""
-        return self._alternate(hops, options, "messages/s", lambda hop: self._flood(hop, options.messages))
+        return self._alternate(hops, options, "messages/s", lambda hop: self.flooded(hop, options.messages))
 
     def latency(self, hops: list[Hop], options: Options) -> Rounds:
         """The same at a fixed rate; the warm-up is part of each run."""
-        return self._alternate(
-            hops, options, "latency", lambda hop: self._paced(hop, options.latency_seconds)
-        )
+        return self._alternate(hops, options, "latency", lambda hop: self.paced(hop, options.latency_seconds))
 
     def touch(self, hop: Hop) -> None:
         """A few messages through it."""
@@ -225,7 +235,8 @@ class Bench:
                     rounds[hop.name].append(result)
         return rounds
 
-    def _flood(self, hop: Hop, messages: int) -> dict[str, float]:
+    def flooded(self, hop: Hop, messages: int) -> dict[str, float]:
+        """Throughput of a flood, and processor time for a message of each process."""
         processes = {"broker": self.broker, "generator": self.load.process}
         if hop.process is not None:
             processes["hop"] = hop.process
@@ -237,7 +248,8 @@ class Bench:
             result[f"{name}_cpu_us_per_message"] = round(used / messages * 1e6, 2)
         return result | {"messages_per_s": messages / result["seconds"]}
 
-    def _paced(self, hop: Hop, seconds: int) -> dict[str, float]:
+    def paced(self, hop: Hop, seconds: int) -> dict[str, float]:
+        """Percentiles of the latency at a fixed rate."""
         return self.load.paced(hop.out, hop.back, rate=RATE, seconds=seconds, warmup=LATENCY_WARMUP)
 
 
@@ -265,11 +277,11 @@ def ratio(throughput: Rounds, ours: str, theirs: str) -> Figure:
     return Figure.of(mine[key] / other[key] for mine, other in pairs)
 
 
-def added(latency: Rounds, name: str, percentile: str) -> Figure:
+def added(latency: Rounds, name: str, percentile: str, ceiling: str = "ceiling") -> Figure:
     """Latency that the hop adds to a percentile: with it minus without it, of the same round."""
     key = f"{percentile}_ms"
     return Figure.of(
-        hop[key] - direct[key] for hop, direct in zip(latency[name], latency["ceiling"], strict=True)
+        hop[key] - direct[key] for hop, direct in zip(latency[name], latency[ceiling], strict=True)
     )
 
 
@@ -444,6 +456,7 @@ def arguments() -> argparse.Namespace:
     )
     add_output_options(parser)
     parser.add_argument("--engine", choices=sorted(PROGRAMS), default="spark")
+    parser.add_argument("--broker", choices=("mqtt", "kafka"), default="mqtt")
     parser.add_argument("--trigger", help="of Spark's jobs: an interval, or real-time", type=parse_trigger)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--messages", type=int, default=200_000, help="of one throughput run")
@@ -453,6 +466,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def chosen(broker: str) -> Callable[[Options, str, Path, str | None], dict[str, Any]]:
+    """The measurement at a kind of broker."""
+    from benchmarks.micro import kafka_hop
+
+    return kafka_hop.measure if broker == "kafka" else measure
+
+
 def main() -> None:
     """Measure, and show the figures."""
     given = arguments()
@@ -460,8 +480,9 @@ def main() -> None:
     # As an exception, so that what was started is stopped.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
-        result = measure(sizes, given.engine, Path(directory), given.trigger)
-    name = "-".join(["hop", given.engine, *(given.trigger or "").split()])
+        result = chosen(given.broker)(sizes, given.engine, Path(directory), given.trigger)
+    kind = [] if given.broker == "mqtt" else [given.broker]
+    name = "-".join(["hop", *kind, given.engine, *(given.trigger or "").split()])
     if not published(given, name, result):
         Console().print(table(result))
 

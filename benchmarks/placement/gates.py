@@ -7,6 +7,10 @@ results count), ``wan`` (bytes/s), ``p95`` (age of results, s), ``utilisation`` 
 of its cores or more, and ``gap``, the standstill of a move (s).  ``qerror_*`` are medians, with ``_p90``;
 ``spearman`` (median) and ``top1_loss`` (greatest) are of the objective over the placements of a graph and
 profile.  Runs are appended to ``--out`` as JSON lines; those that stand there are not repeated.
+
+``failed`` are the scores beyond their bounds.  ``not_judged`` are those that runs of this size cannot show:
+with one placement of each graph and profile there is no order and no move, and the figures of runs under 10 s
+are of too few messages.
 """
 
 from __future__ import annotations
@@ -50,6 +54,8 @@ BOUNDS = {
     "gap": (1.5, None),
 }
 LEAST_SPEARMAN, MOST_LOSS = 0.9, 0.1
+LEAST_SECONDS = 10.0  # s, of a run that is judged
+COMPARED = ("qerror_gap", "spearman", "top1_loss")  # scores that need several placements of a cell
 _BUSY = 0.1  # share of a site's cores, below which its utilisation is not judged
 _LEAST_WAN = 1000.0  # bytes/s, below which traffic is not judged: heartbeats
 _SLOW, _FAST = 35.0, 65.0  # s, at half of the rate and at the rate, while the jobs are measured
@@ -125,6 +131,7 @@ class Bench:
             "graph": self.graph.name,
             "profile": profile,
             "placement": placement,
+            "seconds": seconds,
             "homes": placed.model.homes_by_name(placed.advice.placement.homes),
             "moved": placed.advice.cost.jobs,
             "predicted": predicted(placed),
@@ -272,7 +279,7 @@ def key(graph: str, profile: str, placement: str) -> str:
 
 
 def judge(runs: Sequence[Run]) -> dict[str, Any]:
-    """The scores of all runs, and whether each gate holds."""
+    """The scores of all runs, those beyond their bounds, and those that these runs cannot show."""
     errors = {quantity: [each for run in runs for each in _errors(run, quantity)] for quantity in QUANTITIES}
     found: dict[str, Any] = {"runs": len(runs)}
     for quantity, values in errors.items():
@@ -282,17 +289,33 @@ def judge(runs: Sequence[Run]) -> dict[str, Any]:
     found["spearman"] = statistics.median(each[0] for each in cells) if cells else None
     found["spearman_least"] = min((each[0] for each in cells), default=None)
     found["top1_loss"] = max((each[1] for each in cells), default=None)
-    return found | {"failed": failed(found)}
+    unjudged = not_judged(runs)
+    return found | {
+        "failed": [each for each in failed(found) if each not in unjudged],
+        "not_judged": unjudged,
+    }
+
+
+def not_judged(runs: Sequence[Run]) -> list[str]:
+    """The names of the scores that runs of this number and length cannot show; none without runs."""
+    if any(run.get("seconds", LEAST_SECONDS) < LEAST_SECONDS for run in runs):
+        return [*_bounds(), "spearman"]
+    alone = bool(runs) and all(len(each) == 1 for each in _by_cell(runs))
+    return list(COMPARED) if alone else []
 
 
 def failed(scores: Mapping[str, Any]) -> list[str]:
     """The names of the scores that are beyond their bounds, or missing."""
-    bounds = {f"qerror_{name}": median for name, (median, _) in BOUNDS.items()}
-    bounds |= {f"qerror_{name}_p90": p90 for name, (_, p90) in BOUNDS.items() if p90 is not None}
-    bounds["top1_loss"] = MOST_LOSS
-    beyond = [name for name, bound in bounds.items() if scores[name] is None or scores[name] > bound]
+    beyond = [name for name, bound in _bounds().items() if scores[name] is None or scores[name] > bound]
     low = scores["spearman"] is None or scores["spearman"] < LEAST_SPEARMAN
     return [*beyond, *(["spearman"] if low else [])]
+
+
+def _bounds() -> dict[str, float]:
+    """The greatest value of each score but Spearman's coefficient, which has a least one."""
+    bounds = {f"qerror_{name}": median for name, (median, _) in BOUNDS.items()}
+    bounds |= {f"qerror_{name}_p90": p90 for name, (_, p90) in BOUNDS.items() if p90 is not None}
+    return bounds | {"top1_loss": MOST_LOSS}
 
 
 def _errors(run: Run, quantity: str) -> Iterator[float]:

@@ -70,6 +70,17 @@ def test_each_gate_fails_by_itself() -> None:
     assert "spearman" in judge([_run("DDD", 1.0, age=0.3), _run("ADD", 3.0)])["failed"]
 
 
+def test_what_runs_of_this_size_cannot_show_is_not_judged() -> None:
+    alone = judge([_run("DDD", 1.0, rate=50.0) | {"moved": 0}])
+    assert alone["failed"] == ["qerror_rate", "qerror_rate_p90"]
+    assert alone["not_judged"] == ["qerror_gap", "spearman", "top1_loss"]
+    short = judge([_run("DDD", 1.0, rate=50.0) | {"seconds": 2.0}, _run("ADD", 1.0) | {"seconds": 2.0}])
+    assert short["failed"] == []
+    assert {*short["not_judged"]} == {*judge([])["failed"]}
+    assert short["qerror_rate"] == 1.0
+    assert judge([_run("DDD", 1.0), _run("ADD", 1.0)])["not_judged"] == []
+
+
 def test_a_score_without_runs_fails() -> None:
     assert failed(judge([])) == judge([])["failed"] != []
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import paho.mqtt.client as paho
 import pytest
@@ -15,7 +16,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator
 from benchmarks.load.processes import running
-from benchmarks.micro.hop import Rounds, batch_medians, relay, traffic_figures
+from benchmarks.micro import kafka_hop
+from benchmarks.micro.hop import Hop, Options, Rounds, batch_medians, relay, traffic_figures
+from speck.errors import LocalError
 from testbed.servers.mosquitto import MosquittoServer
 
 pytestmark = pytest.mark.skipif(
@@ -119,6 +122,37 @@ def test_figures_compare_the_runs_of_one_round() -> None:
     assert figures["added_latency_ms_p99"].median == 88
     assert figures["relay_added_latency_ms_p50"].median == 2
     assert figures["spark_messages_per_s"].median == 35
+
+
+def test_the_figures_over_kafka_compare_with_every_other_hop() -> None:
+    floods: Rounds = {
+        "speck_kafka": [{"messages_per_s": 30.0}, {"messages_per_s": 40.0}],
+        "relay": [{"messages_per_s": 10.0}, {"messages_per_s": 20.0}],
+        "no_hop_kafka": [{"messages_per_s": 60.0}, {"messages_per_s": 60.0}],
+    }
+    paced: Rounds = {
+        "speck_kafka": [{"p50_ms": 6.0, "p99_ms": 9.0}],
+        "relay": [{"p50_ms": 3.0, "p99_ms": 3.0}],
+        "no_hop_kafka": [{"p50_ms": 1.0, "p99_ms": 2.0}],
+    }
+    bench: Any = None
+    hops = [kafka_hop.Measured(Hop(name, "in", "out", None), bench) for name in floods]
+    figures = kafka_hop.figures(hops, floods, paced)
+    assert figures["throughput_ratio_to_relay"] == Figure(2.5, 2.0, 3.0, 2)
+    assert figures["latency_p50_ratio_to_relay"].median == 2
+    assert figures["latency_p99_ratio_to_relay"].median == 3
+    assert figures["speck_kafka_added_p50_ms"].median == 5
+    assert figures["no_hop_kafka_messages_per_s"].median == 60
+    assert not {name for name in figures if "ratio_to_no_hop" in name or "no_hop_kafka_added" in name}
+
+
+def test_a_kafka_that_is_not_installed_ends_the_run_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("Maven was run"))
+    with pytest.raises(LocalError, match=r"has no libs/kafka_2\.13"):
+        kafka_hop.measure(Options(1, 1, 1, 1, 1), "flink", tmp_path)
 
 
 def test_batch_medians() -> None:

@@ -35,7 +35,13 @@ from jars_and_apps.geofencing.reference import Point, Reference, differences, po
 FENCES, EVENTS, COMPARED = "admitted", "events", "compared"
 _INTERVAL = 0.2  # s between two objects
 _PAUSE = 2.0  # s without another message, after which a comparison is worth its time
-_COUNTS = {"late": "late", "late fence": "late_fences", "rejected": "rejected", "answer": "answers"}
+_COUNTS = {
+    "late": "late",
+    "late fence": "late_fences",
+    "rejected": "rejected",
+    "answer": "answers",
+    "failed": "failed",
+}
 
 
 class Account:

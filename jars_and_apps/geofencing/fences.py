@@ -359,7 +359,11 @@ class Position(NamedTuple):
 
 def position_of(line: bytes, received: int) -> Position:
     """The position in a line.  Raises :class:`Unfit`."""
-    feature = feature_of(line)
+    return position_in(feature_of(line), received)
+
+
+def position_in(feature: Mapping[str, Any], received: int) -> Position:
+    """The position in a GeoJSON Feature.  Raises :class:`Unfit`."""
     properties = feature.get("properties") or {}
     if "time" not in properties:
         raise Unfit("it has no time (expected the property time)")

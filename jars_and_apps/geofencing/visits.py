@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 LARGEST_MESSAGE = 200_000  # characters of several lines, far below a broker's limit
 MOVERS_A_LINE = 500  # of an answer
+LARGEST_OWN = 16_384  # characters of a user's value of a mover
 BEFORE_ALL = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 
 _COMPACT = json.JSONEncoder(separators=(",", ":"))  # json.dumps would make one at each call
+_STRICT = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+# Errors of the place and not of the data: the job ends by them, and is started again.
+_PASSED_ON = (ImportError, MemoryError, OSError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
 _ORDER = ("exit", "enter", "dwell")  # of the events of one position
@@ -85,6 +89,7 @@ class Mover:
     position: Sequence[float]
     site: str
     visits: dict[str, Visit] = field(default_factory=dict)
+    own: Any = None  # of the functions of a user, as JSON
 
 
 def transitions(visits: dict[str, Visit], at: Located, *, first: bool) -> list[Event]:
@@ -159,14 +164,17 @@ class Tracker:
 
     def dump(self) -> str:
         """The tracker as text."""
-        movers = {name: astuple(mover) for name, mover in self.movers.items()}
-        return json.dumps([movers, self.waiting, self.reached], separators=(",", ":"))
+        movers = {name: _row(mover) for name, mover in self.movers.items()}
+        return _compact([movers, self.waiting, self.reached])
 
-    def step(self, lines: Iterable[str], sites: Sequence[str], forget: int) -> list[Event]:
+    def step(
+        self, lines: Iterable[str], sites: Sequence[str], forget: int, functions: Any = None
+    ) -> list[Event]:
         """The events of further lines, and the answers to the questions among them.
 
         Positions count in the order of their times, once all ``sites`` have reached these.  A mover without a
-        position for ``forget`` ms ends its visits.
+        position for ``forget`` ms ends its visits.  ``functions`` are an object of a user, with the methods
+        ``update`` and ``answer`` or one of them.
         """
         questions: list[Event] = []
         events = self._take(lines, questions)
@@ -174,11 +182,11 @@ class Tracker:
         ready = sorted((each for each in self.waiting if each.time <= until), key=Located.order)
         self.waiting = [each for each in self.waiting if each.time > until]
         for each in ready:
-            events += self._position(each, forget)
+            events += self._position(each, forget, functions)
         for name, mover in sorted(self.movers.items()):
             if mover.time + forget <= until:
                 events += self._silent(name, forget)
-        return [*events, *(answer for each in questions for answer in self._answers(each, until))]
+        return [*events, *(answer for each in questions for answer in self._answers(each, until, functions))]
 
     def _take(self, lines: Iterable[str], questions: list[Event]) -> list[Event]:
         """Sort lines out; the events are those that ``locate`` passes on, and lines of no other kind."""
@@ -201,31 +209,39 @@ class Tracker:
                 events.append({"event": "rejected", "reason": reason, "line": text[:200]})
         return events
 
-    def _answers(self, question: Event, until: int) -> list[Event]:
+    def _answers(self, question: Event, until: int, functions: Any) -> list[Event]:
         """The movers that a question is about, as of the time that all sites have reached."""
         fence, named = question.get("fence"), question.get("mover")
         found = [
             {"mover": name, "time": _iso(mover.time), "position": list(mover.position), "site": mover.site}
             | {"in": {each: _iso(v.since) for each, v in sorted(mover.visits.items()) if v.entered}}
+            | ({} if mover.own is None else {"own": mover.own})
             for name, mover in sorted(self.movers.items())
             if named in (None, name)
         ]
         found = [each for each in found if fence is None or fence in each["in"]]
+        failed: list[Event] = []
+        if hasattr(functions, "answer"):
+            found, failed = _own_answer(functions, found, question)
         parts = [found[n : n + MOVERS_A_LINE] for n in range(0, len(found), MOVERS_A_LINE)] or [[]]
         head = {"event": "answer", "question": question["question"], "reached": _iso(until)}
-        return [head | {"part": n, "parts": len(parts), "movers": part} for n, part in enumerate(parts)]
+        answers = [head | {"part": n, "parts": len(parts), "movers": part} for n, part in enumerate(parts)]
+        return failed + answers
 
-    def _position(self, at: Located, forget: int) -> list[Event]:
+    def _position(self, at: Located, forget: int, functions: Any) -> list[Event]:
         mover, events = self.movers.get(at.mover), []
         if mover is not None and at.time <= mover.time:
             return []
         if mover is not None and mover.time + forget < at.time:
             events = self._silent(at.mover, forget)
             mover = None
-        visits = {} if mover is None else mover.visits
-        events += transitions(visits, at, first=mover is None)
-        self.movers[at.mover] = Mover(at.time, at.position, at.site, visits)
-        return events
+        visits, own = ({}, None) if mover is None else (mover.visits, mover.own)
+        made = transitions(visits, at, first=mover is None)
+        if made and hasattr(functions, "update"):
+            own, failed = _updated(functions, own, made)
+            made += failed
+        self.movers[at.mover] = Mover(at.time, at.position, at.site, visits, own)
+        return events + made
 
     def _silent(self, name: str, forget: int) -> list[Event]:
         mover = self.movers.pop(name)
@@ -245,9 +261,57 @@ def _checked(question: Event) -> Event:
     return question
 
 
+def _row(mover: Mover) -> list[Any]:
+    visits = {fence: astuple(visit) for fence, visit in mover.visits.items()}
+    return [mover.time, mover.position, mover.site, visits] + [mover.own] * (mover.own is not None)
+
+
 def _mover(values: Sequence[Any]) -> Mover:
-    time, position, site, visits = values
-    return Mover(time, position, site, {fence: Visit(*visit) for fence, visit in visits.items()})
+    time, position, site, visits, *own = values
+    return Mover(time, position, site, {fence: Visit(*visit) for fence, visit in visits.items()}, *own)
+
+
+# --- functions of a user
+
+
+def _updated(functions: Any, own: Any, events: Iterable[Event]) -> tuple[Any, list[Event]]:
+    """The user's value of a mover after some events, and an event for each call that failed."""
+    failed = []
+    for event in events:
+        try:
+            # As JSON: the value must not depend on where a batch ends, nor an event on what is done to it.
+            own = _own_value(functions.update(json.loads(_compact(own)), json.loads(_compact(event))))
+        except _PASSED_ON:
+            raise
+        except Exception as error:  # the function may raise anything
+            named = {name: event[name] for name in ("time", "mover", "fence", "site")}
+            failed.append(named | _failure("update", error))
+    return own, failed
+
+
+def _own_value(value: object) -> Any:
+    text = _STRICT.encode(value)
+    if len(text) > LARGEST_OWN:
+        raise ValueError(f"the value has {len(text)} characters (expected at most {LARGEST_OWN})")
+    return json.loads(text)
+
+
+def _own_answer(functions: Any, movers: list[Event], question: Event) -> tuple[list[Event], list[Event]]:
+    """The movers of the user's answer, or those of the plain one and an event for the call that failed."""
+    try:
+        given = json.loads(_compact([movers, question]))
+        found = json.loads(_STRICT.encode(list(functions.answer(*given))))
+        if all(isinstance(each, dict) for each in found):
+            return found, []
+        raise TypeError("the result has other values than objects (expected dictionaries)")
+    except _PASSED_ON:
+        raise
+    except Exception as error:  # the function may raise anything
+        return movers, [{"question": question["question"]} | _failure("answer", error)]
+
+
+def _failure(function: str, error: Exception) -> Event:
+    return {"event": "failed", "function": function, "error": f"{type(error).__name__}: {error}"[:200]}
 
 
 # --- the jobs
@@ -275,6 +339,11 @@ def track(messages: DataFrame, sites: str, shards: int = 4, forget: float = 3600
     ``sites`` are those whose positions are merged, ``A,B,C``; each of the ``shards`` has the state of some
     movers.  ``forget`` (s) is the time after which a silent mover ends its visits.
     """
+    return tracked(messages, sites, shards, forget)
+
+
+def tracked(messages: DataFrame, sites: str, shards: int, forget: float, functions: Any = None) -> DataFrame:
+    """The events of :func:`track`, with the ``functions`` of a user as of :meth:`Tracker.step`."""
     from pyspark.sql import functions as sf
 
     names = [name for name in map(str.strip, sites.split(",")) if name]
@@ -287,7 +356,7 @@ def track(messages: DataFrame, sites: str, shards: int = 4, forget: float = 3600
         found = state.getOption
         tracker = Tracker() if found is None else Tracker.load(found[0])
         lines = [line for frame in frames for line in frame["line"]]
-        events = tracker.step(lines, names, round(forget * 1000))
+        events = tracker.step(lines, names, round(forget * 1000), functions)
         of_shard = {"shard": int(key[0]), "shards": shards}
         made = sorted(_compact(each | of_shard if "parts" in each else each) for each in events)
         state.update((tracker.dump(),))

@@ -35,6 +35,7 @@ from speck.link.dial import Dialler
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello
 from speck.link.methods import is_carried
+from speck.link.tls import shared
 from speck.loop import Loop
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, without a name in Python
@@ -215,14 +216,14 @@ def _context(described: SiteFile) -> ssl.SSLContext | None:
     if described.certificate_file is not None:
         return _pinned(described.certificate_file)
     try:
-        return ssl.create_default_context(cafile=described.ca_file)
+        return shared(ssl.create_default_context(cafile=described.ca_file))
     except OSError as error:
         raise _wrong(f"ca_file {described.ca_file!r} cannot be used: {error.strerror or error}") from error
 
 
 def _pinned(file: str) -> ssl.SSLContext:
     """A context that trusts one certificate, whatever its name, its authority and its dates."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = shared(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.check_hostname = False
     # A board without a clock may be before the first day of the certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME

@@ -26,6 +26,7 @@ from speck.link.code import JoinCode
 from speck.link.codec import Malformed, decode, encode
 from speck.link.frames import LARGEST_FRAME, PROTOCOL, Assembly, BadFrame
 from speck.link.hello import Joined, JoinRequest
+from speck.link.tls import shared
 
 _ANSWERING = 30.0  # s, for the server
 
@@ -169,7 +170,7 @@ def _context(server: Server, code: JoinCode) -> ssl.SSLContext | None:
         return None
     if server.ca_file is not None or not code.fingerprint:
         return _trusting(server.ca_file)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = shared(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # the code has its fingerprint, see _checked
     return context
@@ -177,7 +178,7 @@ def _context(server: Server, code: JoinCode) -> ssl.SSLContext | None:
 
 def _trusting(ca_file: str | None) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        return shared(ssl.create_default_context(cafile=ca_file))
     except OSError as error:
         raise _wrong(f"ca_file {ca_file!r} cannot be used: {error.strerror or error}") from error
 

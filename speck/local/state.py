@@ -20,7 +20,7 @@ from speck.local import processes
 Role = Literal["engine", "broker", "worker", "agent"]
 
 # Below the range of ports for outgoing connections, so that a restarted server finds its port free.
-_PORTS = range(15000, 32000)
+PORTS = range(15000, 32000)
 _TRIES = 1000  # random ports, before there is said to be none
 
 
@@ -226,12 +226,12 @@ def free_ports(count: int, preferred: Sequence[int], taken: set[int]) -> list[in
     Raises :class:`~speck.errors.LocalError` if there are not enough.
     """
     found: list[int] = []
-    for port in [*preferred, *random.sample(_PORTS, _TRIES)]:
+    for port in [*preferred, *random.sample(PORTS, _TRIES)]:
         if len(found) == count:
             return found
         if port not in taken and port not in found and _is_free(port):
             found.append(port)
-    raise LocalError(f"no free port on 127.0.0.1 between {_PORTS.start} and {_PORTS.stop - 1}")
+    raise LocalError(f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop - 1}")
 
 
 def _is_free(port: int) -> bool:

@@ -26,7 +26,10 @@ from speck.placement.sites import SiteTable
 
 # Assumed of a job that nothing is known of; costs are those of benchmarks/README.md.
 COST = {EngineModel.FLINK: 8e-6, EngineModel.SPARK: 12e-6}  # s a message
-FIXED = 0.009  # cores
+FIXED = 0.009  # cores of all processes of an engine
+# Reference cores that Flink's JobManager takes for a job (checkpoints, requests for metrics), at any rate of
+# messages: a measured fixed share is of its TaskManagers alone (benchmarks.placement gates, by process).
+MANAGEMENT = 0.004
 BATCH_OVERHEAD = 0.047  # s
 # Bytes a message, by the form of stamps.  Texts: as counted by the rig; the binary form, with names of topics
 # sent once a connection: benchmarks.wire.
@@ -300,7 +303,7 @@ class _Builder:
             output=output,
             engine=model,
             cost=_value(profile.cost, COST[model]),
-            fixed=_value(profile.fixed, FIXED),
+            fixed=_fixed(profile.fixed, model),
             # The messages of a job without a known rate are born in its channel: see _unknown_part.
             selectivity=self._rates.selectivity(name) / len(sinks)
             if known or not self._running(name)
@@ -445,3 +448,11 @@ def _profile(job: Job, inputs: Inputs) -> JobProfile:
 
 def _value(value: Value | None, assumed: float) -> float:
     return assumed if value is None else value.value
+
+
+def _fixed(value: Value | None, engine: EngineModel) -> float:
+    """The cores of a job without messages, those of its engine's manager included."""
+    if value is None:
+        return FIXED
+    managed = engine is EngineModel.FLINK and value.known is Known.MEASURED
+    return value.value + (MANAGEMENT if managed else 0.0)

@@ -447,8 +447,5 @@ def _check_real_time(fields: Mapping[str, Any], kind: EngineKind | None, report:
         report.add("trigger", f"is not supported by the binder of {kind.name!r} ({right})")
     if fields.get("key_split") is not None:
         report.add("trigger", "does not fit a job that is split by keys (expected an interval)")
-    if fields.get("on_error", "fail") != "fail":
-        why = "whose batches have no end until they are over"
-        report.add("on_error", f"does not fit trigger {REAL_TIME!r}, {why} (expected fail)")
     if fields.get("output_mode", "update") != "update":
         report.add("output_mode", f"does not fit trigger {REAL_TIME!r} (expected update, or none)")

@@ -122,16 +122,37 @@ class Outcome:
         return counts | {"late": kinds["late"], "late_fences": kinds["late fence"]}
 
 
-class Trial:
-    """The rounds, one after the other."""
+class Log:
+    """The counts of the rounds that were made; in a file they outlive an interruption."""
 
-    def __init__(self, bed: FencesBed, options: argparse.Namespace) -> None:
-        self._bed, self._options = bed, options
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        self.rounds: list[dict[str, int]] = [json.loads(line) for line in lines]
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Note a round."""
+        self.rounds.append(dict(counts))
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(f"{json.dumps(counts)}\n")
+
+    def totals(self) -> dict[str, int]:
+        """The sums of all rounds."""
+        sums = {name: sum(each[name] for each in self.rounds) for name in _COUNTS}
+        return sums | {"rounds": len(self.rounds)}
+
+
+class Trial:
+    """The rounds that the log lacks, one after the other."""
+
+    def __init__(self, bed: FencesBed, options: argparse.Namespace, log: Log) -> None:
+        self._bed, self._options, self._log = bed, options, log
         self._places = {"locate-a": "A", "track": "D"}
         self.outcome = Outcome()
 
-    def run(self) -> dict[str, int]:
-        """Run all rounds; returns the comparison of all."""
+    def run(self) -> None:
+        """Run them, until one has other events than the reference."""
         with client(self._bed.brokers["D"].address) as connection:
             ready = threading.Event()
             connection.on_message = self.outcome.take
@@ -140,14 +161,16 @@ class Trial:
             if not ready.wait(60):
                 raise TimeoutError("no subscription to events in 60 s")
             check(self.apply())
-            found: dict[str, int] = {}
-            for number in range(self._options.rounds):
-                found = self._round(number)
-                counts = ", ".join(f"{found[name]:,} {name}" for name in _COUNTS)
-                print(f"round {number + 1}: {counts}", file=sys.stderr, flush=True)
+            before = dict.fromkeys(_COUNTS, 0)
+            for number in range(len(self._log.rounds), self._options.rounds):
+                found = self._round(number)  # of all rounds of this run
+                counts = {name: found[name] - before[name] for name in _COUNTS}
+                self._log.add(counts)
+                shown = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+                print(f"round {number + 1}: {shown}", file=sys.stderr, flush=True)
                 if found["missing"] or found["extra"]:
                     break
-        return found | {"rounds": number + 1}
+                before = found
 
     def apply(self, wait: float = PATIENCE) -> Data:
         """Apply the composition as it is to be now."""
@@ -268,12 +291,15 @@ def main(arguments: Sequence[str]) -> int:
     add("--rate", type=float, default=60.0, help="positions/s (default 60)")
     add("--cut", type=float, default=60.0, help="s, for which the uplink is cut (default 60)")
     add("--pause", type=float, default=2.0, help="s, after each step (default 2)")
+    add("--log", type=Path, metavar="FILE", help="keep the rounds here, and resume from it")
     add_output_options(parser)
     options = parser.parse_args(arguments)
-    with TemporaryDirectory(prefix="speck-fences-") as folder, FencesBed(Path(folder)) as bed:
-        found = Trial(bed, options).run()
+    log = Log(options.log)
+    if len(log.rounds) < options.rounds:
+        with TemporaryDirectory(prefix="speck-fences-") as folder, FencesBed(Path(folder)) as bed:
+            Trial(bed, options, log).run()
     names = {"missing": "lost", "twice": "doubled"}
-    result = {names.get(name, name): count for name, count in found.items()}
+    result = {names.get(name, name): count for name, count in log.totals().items()}
     if not published(options, "promises-fences", result):
         print(yaml.safe_dump(result, sort_keys=False))
     return 1 if any(result[name] for name in ("lost", "doubled", "extra", "wrong")) else 0

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from speck.local.state import free_ports
+from speck.local.state import PORTS, free_ports
 
 # Refuses connections on loopback: no server of a test takes it, unlike a port that was free a moment ago.
 REFUSING_PORT = 1
 _STOP_TIMEOUT = 30.0  # s from SIGTERM to SIGKILL
+_given: set[int] = set()  # the ports of all servers so far
 
 
 class NotInstalled(Exception):
@@ -23,9 +24,27 @@ class NotInstalled(Exception):
 
 
 def free_port() -> int:
-    """A loopback TCP port without a listener, as of :func:`speck.local.state.free_ports`."""
-    (port,) = free_ports(1, (), set())
+    """A port as of :func:`free_test_ports`."""
+    (port,) = free_test_ports(1)
     return port
+
+
+def free_test_ports(count: int) -> list[int]:
+    """Loopback TCP ports without a listener, which no server of these tests had before.
+
+    An engine that has written to a broker looks for it for minutes after the broker has ended.  At the
+    same port it would send what it holds to the broker of a later test.
+    """
+    found = free_ports(count, (), _given | _of_other_workers())
+    _given.update(found)
+    return found
+
+
+def _of_other_workers() -> set[int]:
+    """The ports that are left to the other processes of pytest-xdist."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return {port for port in PORTS if port % workers != worker % workers}
 
 
 def accepts(port: int) -> bool:

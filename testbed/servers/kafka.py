@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from binders.kafka.local import KAFKA_SERVER
-from speck.local.state import free_ports
-from testbed.servers.base import RealServer
+from testbed.servers.base import RealServer, free_test_ports
 
 
 class KafkaServer(RealServer):
@@ -22,7 +21,7 @@ class KafkaServer(RealServer):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.ports = free_ports(KAFKA_SERVER.ports, (), set())
+        self.ports = free_test_ports(KAFKA_SERVER.ports)
 
     @property
     def port(self) -> int:

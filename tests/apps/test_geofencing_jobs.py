@@ -26,11 +26,12 @@ from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
+from tests.apps.test_geofencing_functions import example
 from tests.support.trials import trial
 
 pytest.importorskip("shapely", reason="needs the extra `fences`")
 
-from jars_and_apps.geofencing import feeder, generate
+from jars_and_apps.geofencing import bundle, feeder, generate
 from jars_and_apps.geofencing.reference import Reference, differences, points_of
 
 pytestmark = [
@@ -55,24 +56,40 @@ jobs:
     job_path: jars_and_apps/geofencing/visits.py, parallelism: 1}}
 """
 
+# With the functions of a user, whose errors park a message.
+WITH_FUNCTIONS = """
+name: fences
+jobs:
+- {job_name: fences-admit, site: A, source_topic: fences/+, sink_topic: geo/fences,
+    entry_class: geofencing.jobs.admit, job_path: fleet.zip}
+- {job_name: fences-locate, site: A, source_topic: geo/+, sink_topic: located,
+    entry_class: geofencing.jobs.locate, job_path: fleet.zip, parallelism: 1,
+    arguments: {site: A, lateness: 1}, on_error: park, park_topic: parked}
+- {job_name: fences-track, site: A, source_topic: located, sink_topic: events,
+    entry_class: geofencing.jobs.track, job_path: fleet.zip, parallelism: 1, arguments: {sites: A, shards: 2}}
+"""
+
 REPORTS = ("late", "late fence", "rejected")
 
 
 class OneSite:
     """A coordinator with the jobs at one site, and everything that passes its broker."""
 
-    def __init__(self, server: SparkServer, broker: MosquittoServer, store: Store, checkpoints: Path) -> None:
-        site = one_site("A", server.address, broker.address, checkpoint_dir=str(checkpoints))
+    def __init__(self, server: SparkServer, broker: MosquittoServer, store: Store, directory: Path) -> None:
+        site = one_site("A", server.address, broker.address, checkpoint_dir=str(directory / "checkpoints"))
         self._inventory = Inventory({"A": site})
-        settings = Settings(roots=(ROOT,), period=0)
+        self._roots = (ROOT, directory)
+        settings = Settings(roots=self._roots, period=1)  # heals: a message is parked between two starts
         self._coordinator = build(store, installed(), self._inventory, settings).coordinator
         self._coordinator.start()
         self.friend = MqttFriend(broker.port, "#")
 
     def apply(self, trigger: str, lateness: float) -> Operation:
-        text = COMPOSITION.format(trigger=trigger, lateness=lateness)
+        return self.apply_text(COMPOSITION.format(trigger=trigger, lateness=lateness))
+
+    def apply_text(self, text: str) -> Operation:
         loaded = load_composition(
-            text, inventory=self._inventory, registry=installed(), root=ROOT, default_name="fences"
+            text, inventory=self._inventory, registry=installed(), root=self._roots, default_name="fences"
         )
         operation, _ = user.apply(self._coordinator, loaded.composition)
         assert operation.wait(300)
@@ -92,7 +109,7 @@ class OneSite:
 @pytest.fixture
 def site(spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[OneSite]:
     with Store(tmp_path / "store") as store:
-        found = OneSite(spark_server, mosquitto, store, tmp_path / "checkpoints")
+        found = OneSite(spark_server, mosquitto, store, tmp_path)
         yield found
         found.close()
 
@@ -132,6 +149,45 @@ def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> 
     (refused,) = (each for each in site.lines("geo/fences") if "rejected" in each)
     assert refused["fence"] == "broken"
     assert refused["rejected"].startswith("it is not JSON in UTF-8")
+
+
+@trial("the same functions in tests/apps/test_geofencing_functions.py")
+def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) -> None:
+    (tmp_path / "fleet.py").write_text(example())
+    (tmp_path / "fleet.zip").write_bytes(bundle.bundle(tmp_path / "fleet.py", "Fleet"))
+    assert site.apply_text(WITH_FUNCTIONS).state == "succeeded"
+    route = {"type": "LineString", "coordinates": [[7, 46], [7.1, 46]]}
+    times = {"time": "2026-03-02T06:00:00.000Z"}
+    site.friend.send(
+        "fences/route", [json.dumps({"type": "Feature", "geometry": route, "properties": times})]
+    )
+    (record,) = eventually(lambda: site.lines("geo/fences"), lambda found: len(found) == 1)
+    assert record["geometry"]["type"] == "Polygon"
+
+    def positions(*rows: tuple[int, float, object]) -> None:
+        """Second, latitude and accuracy of positions of a bus."""
+        lines = [
+            {"type": "Feature", "id": "bus", "geometry": {"type": "Point", "coordinates": [7.05, latitude]}}
+            | {"properties": {"time": f"2026-03-02T07:00:{second:02}.000Z", "accuracy": accuracy}}
+            for second, latitude, accuracy in rows
+        ]
+        site.friend.send("geo/positions", [json.dumps(line) for line in lines])
+
+    positions((0, 47, 5), (1, 46, 5), (2, 47, 90), (5, 46, "bad"), (11, 47, 5), (20, 47, 5))
+    found = eventually(lambda: site.lines("events"), lambda found: len(found) == 2)
+    assert [(each["event"], each["time"][-7:-1]) for each in found] == [
+        ("enter", "01.000"),
+        ("exit", "11.000"),
+    ]
+    (parked,) = eventually(lambda: site.lines("parked"), lambda found: len(found) == 1)
+    assert parked["properties"]["accuracy"] == "bad"
+    site.friend.send("located", [json.dumps({"question": "q", "mover": "bus", "box": [7, 46, 8, 48]})])
+    answers = eventually(
+        lambda: [each for each in site.lines("events") if each["event"] == "answer"],
+        lambda found: len(found) == 2,
+    )
+    (mover,) = (each for answer in answers for each in answer["movers"])
+    assert mover["own"] == {"route": 10.0}
 
 
 def stream_mover(stream: Sequence[Any]) -> str:

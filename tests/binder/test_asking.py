@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
+from queue import Queue
 
 import pytest
 
@@ -97,9 +98,14 @@ def test_a_defect_is_raised_after_the_others_have_ended() -> None:
 
 def test_what_waits_is_a_daemon(gate: threading.Event) -> None:
     """The end of the process does not wait for it."""
-    ask(["a"], lambda _: gate.wait(60), 0.05, name="trial")
-    waiting = [each for each in threading.enumerate() if each.name == "trial"]
-    assert [each.daemon for each in waiting] == [True]
+    found: Queue[bool] = Queue()
+
+    def call(_: str) -> None:
+        found.put(threading.current_thread().daemon)
+        gate.wait(60)
+
+    ask(["a"], call, 0.05, name="trial")
+    assert found.get(timeout=60)
 
 
 def test_a_thread_makes_one_call_after_another() -> None:

@@ -177,6 +177,7 @@ NOT_RUN = [
     ("faults.md", "Moving off a site that does not answer", 1),
     ("flink.md", "Flink", 1),
     ("geofencing.md", "Run it", 8),
+    ("geofencing.md", "Functions of your own", 1),
     ("history.md", "History: revisions, rollback, the audit log", 2),
     ("kafka.md", "On this machine", 1),
     ("key-splitting.md", "When a split pays off", 1),

@@ -25,6 +25,7 @@ from speck.link.codec import encode
 from speck.link.dial import Dialler
 from speck.link.hello import Hello
 from speck.link.hub import Hub
+from speck.link.tls import shared
 from speck.server.tls import Certificate
 from testbed.benches.agents import LinkBench, link_bench
 from testbed.benches.examples import one_site
@@ -211,7 +212,7 @@ def test_an_agent_reaches_a_coordinator_with_tls_and_no_other(
     listener = socket.create_server(("127.0.0.1", 0))
     hub.start(listener, Certificate(made.file, made.key).renewing_context())
     port = listener.getsockname()[1]
-    trusting = ssl.create_default_context(cafile=authority.file)
+    trusting = shared(ssl.create_default_context(cafile=authority.file))
     with dial(f"wss://127.0.0.1:{port}", ssl=trusting) as agent:
         assert "welcome" in greet(agent)
     with pytest.raises(ssl.SSLCertVerificationError):

@@ -60,6 +60,7 @@ class Kind:
     messages: int
     every: int  # one of so many is poisonous
     arguments: str = "{}"
+    trigger: str = ""  # of the first job
 
     def contents(self, number: int) -> bytes:
         """A message."""
@@ -80,6 +81,7 @@ FLINK = Kind(
     "{site: A}",
 )
 SPARK = Kind(SparkServer, SPARK_CODE, ("numbered", "count"), b"poison-", 200, 50)
+REAL_TIME = replace(SPARK, trigger=", trigger: real-time")
 
 
 class Results(Listener):
@@ -150,7 +152,8 @@ class Line:
     def _composition(self) -> Composition:
         codes = [(self.kind.code, entry) for entry in self.kind.entries]
         first = job("first", self.engine.address, (self.broker, "in"), (self.broker, "mid"), codes[0])
-        options = f", on_error: park, park_topic: parked, arguments: {self.kind.arguments}}}\n"
+        options = f", on_error: park, park_topic: parked, arguments: {self.kind.arguments}"
+        options += f"{self.kind.trigger}}}\n"
         second = job("count", self.engine.address, (self.broker, "mid"), (self.broker, "out"), codes[1])
         return load_composition(
             f"jobs:\n{first.rstrip().removesuffix('}')}{options}{second}",
@@ -183,7 +186,13 @@ def line_fixture(
 @pytest.mark.timeout(900)
 @trial("test_contents_that_are_no_text of tests/binders/flink/test_engine.py")
 @pytest.mark.parametrize(
-    "line", [pytest.param(FLINK, id="flink"), pytest.param(SPARK, id="spark-connect")], indirect=True
+    "line",
+    [
+        pytest.param(FLINK, id="flink"),
+        pytest.param(SPARK, id="spark-connect"),
+        pytest.param(REAL_TIME, id="real-time"),
+    ],
+    indirect=True,
 )
 def test_sound_messages_come_once_and_others_are_parked_while_the_engine_is_killed(line: Line) -> None:
     numbers, sent = range(line.kind.messages), list[int]()

@@ -158,12 +158,14 @@ class World:
         parts |= self._items.get(("parts", name), (0, {}))[1]
         self._items[("parts", name)] = (0, parts)
         for mover in event["movers"]:
+            if not {"mover", "in"} <= mover.keys():
+                continue  # a function of a user answers as it likes
             for fence in {*mover["in"]} ^ self._visits[mover["mover"]]:
                 self._visit(mover["mover"], fence, begins=fence in mover["in"])
         shards = {each["shard"]: each["parts"] for each in parts.values()}
         if len(shards) == event["shards"] and len(parts) == sum(shards.values()):
             movers = [mover for each in parts.values() for mover in each["movers"]]
-            movers.sort(key=lambda mover: str(mover["mover"]))
+            movers.sort(key=lambda mover: str(mover.get("mover")))
             reached = min(str(each["reached"]) for each in parts.values())
             self._put("answer", name, {"reached": reached, "movers": movers})
             self._forget_answers()

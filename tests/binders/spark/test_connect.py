@@ -251,9 +251,12 @@ def test_contents_that_are_no_text_are_an_error_after_which_an_agent_starts_the_
     assert durable.running() == []
 
 
-def test_contents_that_are_no_text_are_parked_unchanged(site_bench: SparkBench, job_name: str) -> None:
+@pytest.mark.parametrize("trigger", [None, "real-time"])
+def test_contents_that_are_no_text_are_parked_unchanged(
+    site_bench: SparkBench, job_name: str, trigger: str | None
+) -> None:
     job = site_bench.job(job_name, "marked", JOBS / "contents.py")
-    job = replace(job, on_error="park", park_topic=f"out/parked/{job_name}")
+    job = replace(job, on_error="park", park_topic=f"out/parked/{job_name}", trigger=trigger)
     site_bench.mqtt.send(job.source_topic, CONTENTS)
     handle = start(site_bench, job)
     parked = replace(job, sink_topic=job.park_topic or "")

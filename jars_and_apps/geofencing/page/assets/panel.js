@@ -97,7 +97,7 @@ export const showFence = (name, fence, answer, actions) => {
 
 export const showMover = (name, answer) => {
   const [found] = answer?.movers ?? [];
-  const fences = found ? Object.entries(found.in).map(([fence, since]) => `${fence} since ${clock(since)}`) : [];
+  const fences = found ? Object.entries(found.in ?? {}).map(([fence, since]) => `${fence} since ${clock(since)}`) : [];
   const list = facts([
     ["seen at", found ? clock(found.time) : ""],
     ["site", found?.site ?? ""],

@@ -8,7 +8,9 @@ import java.io.OutputStream;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
@@ -21,7 +23,7 @@ import org.apache.spark.util.SerializableConfiguration;
 /**
  * The messages on which tasks failed, as files in the source's part of the checkpoint, one for each range of offsets. A
  * task writes its range when it fails, and so before its query ends; the query's next run reads them. Other files there
- * name the runs in which a task succeeded.
+ * name the runs in which a task succeeded, and the messages on which real-time queries failed ({@link RealTimeFailures}).
  *
  * @param folder where the files are
  * @param configuration of the file system
@@ -29,6 +31,7 @@ import org.apache.spark.util.SerializableConfiguration;
 record FailedRanges(String folder, SerializableConfiguration configuration) implements Serializable {
     private static final Pattern NAME = Pattern.compile("(\\d{1,18})-(\\d{1,18})");
     private static final String PASSED = "passed-";
+    private static final String MESSAGE = "message-";
 
     /**
      * Messages, one of which made a task fail.
@@ -147,6 +150,28 @@ record FailedRanges(String folder, SerializableConfiguration configuration) impl
             }
         }
         return ranges;
+    }
+
+    /** Notes a failure on a message of this digest, in place of its former one. */
+    void addMessage(String digest, String failure) throws IOException {
+        write(MESSAGE + digest, failure);
+    }
+
+    /** Returns the failures on messages, by their digests. */
+    Map<String, String> messages() throws IOException {
+        Map<String, String> failures = new HashMap<>();
+        for (FileStatus status : list()) {
+            String name = status.getPath().getName();
+            if (name.startsWith(MESSAGE)) {
+                failures.put(name.substring(MESSAGE.length()), text(status.getPath()));
+            }
+        }
+        return failures;
+    }
+
+    /** Forgets the failures on a message. */
+    void deleteMessage(String digest) throws IOException {
+        files().delete(new Path(folder, MESSAGE + digest), false);
     }
 
     private FileStatus[] list() throws IOException {

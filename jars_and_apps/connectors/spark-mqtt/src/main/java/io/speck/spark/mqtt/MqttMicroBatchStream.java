@@ -5,7 +5,6 @@ import io.speck.connector.Brokers;
 import io.speck.connector.MessageSource;
 import io.speck.connector.reader.Message;
 import io.speck.connector.reader.SourceMetrics;
-import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Utf8;
@@ -73,6 +72,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private Boolean text;
     /** Null in micro-batches. */
     private RealTimeFeed feed;
+    /** Null in micro-batches, or if the query fails with its first error. */
+    private RealTimeFailures failures;
     private boolean opened;
     private boolean availableNow;
     private long availableEnd = -1;
@@ -134,9 +135,6 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public void prepareForRealTimeMode() {
-        if (failed != null) {
-            throw new InvalidSettingException("mqtt source: option 'onError' needs micro-batches (expected fail, in real time)");
-        }
         translated(() -> {
             commits.deleteUnfinished();
             return null;
@@ -144,7 +142,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         source.close();
         source = brokers().streaming(options.source(), journal);
         lastPartitions = options.partitions() > 0 ? options.partitions() : 1;
-        feed = RealTimeFeeds.add(source, run, options.maxRows(), lastPartitions);
+        failures = failed == null ? null : new RealTimeFailures(failed.files(), failed.leftOut(),
+                each -> fault(each.topic(), each.payload()), System::nanoTime);
+        feed = RealTimeFeeds.add(source, run, options.maxRows(), lastPartitions, failures);
     }
 
     /** Returns the parts of a batch without an end. All before its start is committed. */
@@ -154,7 +154,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         return translated(() -> {
             open(start, start);
             acknowledge(start);
-            if (isText()) {
+            if (isText() && failures == null) {
                 feed.requireText();
             }
             feed.begin(start);
@@ -166,10 +166,11 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     @Override
     public Offset mergeOffsets(PartitionOffset[] parts) {
         return translated(() -> {
-            if (feed.given() > feed.start()) {
-                source.close(feed.start(), feed.given(), feed.partitions());
+            long end = feed.end();
+            if (end > feed.start()) {
+                source.close(feed.start(), end, feed.partitions());
             }
-            return new MqttOffset(feed.given());
+            return new MqttOffset(end);
         });
     }
 
@@ -248,7 +249,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             List<Message> messages = source.messages(start, end);
             InputPartition[] parts = failed == null
                     ? split(isText() ? TextMessages.checked(messages) : messages, partitions, false)
-                    : splitGroups(failed.group(messages, this::fault), partitions);
+                    : splitGroups(failed.group(messages, each -> fault(each.topic(), each.payload())), partitions);
             lastPartitions = parts.length;
             return parts;
         });
@@ -262,12 +263,12 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     }
 
     /** The reason to leave a message out before any task has failed on it; null for none. */
-    private String fault(Message message) {
+    private String fault(String topic, byte[] payload) {
         if (program != null) {
-            String reason = program.fault(message.topic(), message.payload());
+            String reason = program.fault(topic, payload);
             return reason == null ? null : UnparsableMessageException.class.getSimpleName() + ": " + reason;
         }
-        String fault = isText() ? Utf8.fault(message.payload()) : null;
+        String fault = isText() ? Utf8.fault(payload) : null;
         return fault == null ? null : TextMessages.reason(fault);
     }
 
@@ -321,7 +322,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         if (committed > acknowledged) {
             checkpoint.run();
             acknowledged = committed;
-            if (failed != null) {
+            if (failures != null) {
+                failures.committed(committed);
+            } else if (failed != null) {
                 failed.committed(committed);
             }
         }

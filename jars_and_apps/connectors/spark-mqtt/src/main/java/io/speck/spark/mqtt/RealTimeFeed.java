@@ -2,6 +2,7 @@ package io.speck.spark.mqtt;
 
 import io.speck.connector.MessageSource;
 import io.speck.mqtt.Received;
+import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.TimeUnit;
@@ -29,6 +30,8 @@ final class RealTimeFeed {
     private final MessageSource source;
     private final long maxRows;
     private final int partitions;
+    /** Null if the query fails with its first error. */
+    private final RealTimeFailures failures;
     private final ReentrantLock turn = new ReentrantLock();
     private final Deque<Received> taken = new ArrayDeque<>();
     /** The time of the batch's tasks in {@link #next}, together. */
@@ -42,9 +45,13 @@ final class RealTimeFeed {
     private volatile boolean holds;
     private volatile boolean begunSinceHold;
 
-    /** @param key its name among those of this process */
-    RealTimeFeed(String key, MessageSource source, long maxRows, int partitions) {
+    /**
+     * @param key its name among those of this process
+     * @param failures treats the messages on which the query failed; null if it fails with its first error
+     */
+    RealTimeFeed(String key, MessageSource source, long maxRows, int partitions, RealTimeFailures failures) {
         this.partitions = partitions;
+        this.failures = failures;
         this.key = key;
         this.source = source;
         this.maxRows = maxRows;
@@ -57,6 +64,11 @@ final class RealTimeFeed {
     /** The number of tasks of a batch. */
     int partitions() {
         return partitions;
+    }
+
+    /** The treatment of messages on which the query failed; null if it fails with its first error. */
+    RealTimeFailures failures() {
+        return failures;
     }
 
     /** Begins a batch at an offset, up to which all is committed. */
@@ -91,7 +103,20 @@ final class RealTimeFeed {
         return start;
     }
 
-    /** The offset behind the last message that was given. */
+    /** Ends the batch once all that was left out is parked; returns the offset behind its last message. */
+    long end() throws InterruptedException {
+        turn.lock();
+        try {
+            if (failures != null) {
+                failures.flush();
+            }
+            return given;
+        } finally {
+            turn.unlock();
+        }
+    }
+
+    /** The offset behind the last message that was given, or left out. */
     long given() {
         turn.lock();
         try {
@@ -107,7 +132,7 @@ final class RealTimeFeed {
     }
 
     /** Returns the next message; null if none came within the time, or the batch is over. */
-    Received next(long timeoutMillis) throws InterruptedException {
+    Received next(long timeoutMillis) throws IOException, InterruptedException {
         long called = System.nanoTime();
         try {
             return next(timeoutMillis, called + TimeUnit.MILLISECONDS.toNanos(timeoutMillis));
@@ -116,22 +141,27 @@ final class RealTimeFeed {
         }
     }
 
-    private Received next(long timeoutMillis, long deadline) throws InterruptedException {
+    private Received next(long timeoutMillis, long deadline) throws IOException, InterruptedException {
         if (!turn.tryLock(timeoutMillis, TimeUnit.MILLISECONDS)) {
             return null;
         }
         try {
             while (!isOver()) {
-                Received next = isHeld() ? null : poll();
-                if (next != null) {
-                    given = next.offset() + 1;
+                Received again = failures == null ? null : failures.triedAgain();
+                if (again != null) {
+                    return again;
+                }
+                Received next = isHeld() && !hasDeferred() ? null : poll();
+                if (next != null && admits(next)) {
                     return next;
                 }
                 long remaining = Math.min(deadline - System.nanoTime(), SLICE_NANOS);
                 if (remaining <= 0) {
                     return null;
                 }
-                pause(remaining);
+                if (next == null) {
+                    pause(remaining);
+                }
             }
             return null;
         } finally {
@@ -143,13 +173,25 @@ final class RealTimeFeed {
         if (taken.isEmpty()) {
             taken.addAll(source.take(CHUNK));
         }
-        return taken.poll();
+        Received next = taken.poll();
+        if (next != null) {
+            given = next.offset() + 1;
+        }
+        return next;
     }
 
-    /** Determines if the batch is over, for all of its tasks. */
+    private boolean admits(Received next) throws IOException, InterruptedException {
+        return failures == null || failures.admits(next);
+    }
+
+    private boolean hasDeferred() {
+        return failures != null && failures.hasDeferred();
+    }
+
+    /** Determines if the batch is over, for all of its tasks; not before each deferred message has been tried again. */
     private boolean isOver() {
-        ended |= given - start >= maxRows || holds && !begunSinceHold
-                || taken.isEmpty() && source.commitIsDue(given);
+        ended |= !hasDeferred() && (given - start >= maxRows || holds && !begunSinceHold
+                || taken.isEmpty() && source.commitIsDue(given));
         return ended;
     }
 
@@ -161,7 +203,7 @@ final class RealTimeFeed {
     }
 
     private void pause(long nanos) throws InterruptedException {
-        if (first && !holds) {
+        if (first && !holds && !hasDeferred()) {
             first = false;
             ended = true;
         } else if (holds) {

@@ -18,9 +18,12 @@ public final class RealTimeFeeds {
 
     private RealTimeFeeds() {}
 
-    /** @param run the run of the query; null if it is not known */
-    static RealTimeFeed add(MessageSource source, String run, long maxRows, int partitions) {
-        RealTimeFeed feed = new RealTimeFeed(run + "/" + UUID.randomUUID(), source, maxRows, partitions);
+    /**
+     * @param run the run of the query; null if it is not known
+     * @param failures treats the messages on which the query failed; null if it fails with its first error
+     */
+    static RealTimeFeed add(MessageSource source, String run, long maxRows, int partitions, RealTimeFailures failures) {
+        RealTimeFeed feed = new RealTimeFeed(run + "/" + UUID.randomUUID(), source, maxRows, partitions, failures);
         FEEDS.put(feed.key(), feed);
         return feed;
     }

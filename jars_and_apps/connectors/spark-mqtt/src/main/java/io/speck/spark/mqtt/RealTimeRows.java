@@ -3,6 +3,7 @@ package io.speck.spark.mqtt;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.CurrentInput;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -12,6 +13,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.TaskFailureListener;
 
 /** The rows of the source (see {@link Rows}) in real-time mode. */
 final class RealTimeRows {
@@ -38,7 +40,11 @@ final class RealTimeRows {
             if (task != null && task.attemptNumber() > 0) {
                 throw new IllegalStateException("a task of a real-time batch failed; the batch must be run again as a whole");
             }
-            return new Reader(RealTimeFeeds.of(((Part) partition).feed()), columns, source);
+            Reader reader = new Reader(RealTimeFeeds.of(((Part) partition).feed()), columns, source);
+            if (task != null && reader.failures != null) {
+                task.addTaskFailureListener((TaskFailureListener) (context, error) -> reader.failed(error));
+            }
+            return reader;
         }
     }
 
@@ -46,13 +52,17 @@ final class RealTimeRows {
     private static final class Reader implements SupportsRealTimeRead<InternalRow> {
         private final CurrentInput input = CurrentInput.ofThread();
         private final RealTimeFeed feed;
+        private final RealTimeFailures failures;
         private final RowColumns columns;
         private final int source;
         private final GenericInternalRow row;
         private String lastTopic;
+        /** The message that the task is working on; null for none. */
+        private volatile Received current;
 
         Reader(RealTimeFeed feed, RowColumns columns, int source) {
             this.feed = feed;
+            this.failures = feed.failures();
             this.columns = columns;
             this.row = columns.newRow();
             this.source = source;
@@ -60,7 +70,7 @@ final class RealTimeRows {
 
         @Override
         public RecordStatus nextWithTimeout(Long timeoutMillis) throws IOException {
-            input.end();
+            passed();
             Received next;
             try {
                 next = feed.next(timeoutMillis);
@@ -70,9 +80,29 @@ final class RealTimeRows {
             if (next == null) {
                 return RecordStatus.newStatusWithoutArrivalTime(false);
             }
+            current = next;
             input.begin(next.stamp(), source, next.offset(), next.hash());
             fill(next);
             return RecordStatus.newStatusWithoutArrivalTime(true);
+        }
+
+        private void passed() {
+            input.end();
+            if (failures != null && current != null) {
+                failures.passed();
+            }
+            current = null;
+        }
+
+        private void failed(Throwable error) {
+            Received message = current;
+            try {
+                if (message != null) {
+                    failures.failed(message, error);
+                }
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
         }
 
         private void fill(Received next) {

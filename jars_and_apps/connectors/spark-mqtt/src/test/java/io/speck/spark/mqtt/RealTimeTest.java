@@ -10,10 +10,13 @@ import io.speck.mqtt.Wire;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.streaming.DataStreamReader;
@@ -56,6 +59,11 @@ class RealTimeTest extends SessionCase {
 
     private StreamingQuery start(Trigger trigger) throws Exception {
         return start(reader().load().selectExpr("value"), trigger, "checkpoint");
+    }
+
+    /** Starts a query with a treatment of errors. */
+    private StreamingQuery treated(String expression, Map<String, String> options) throws Exception {
+        return start(reader().options(options).option("job", "job").load().selectExpr(expression), LONG_BATCHES, "checkpoint");
     }
 
     private static List<String> numbers(int from, int to) {
@@ -222,6 +230,31 @@ class RealTimeTest extends SessionCase {
             hold(query);
             assertEquals(1000, distinct(out.seen()).size());
             assertEquals(1000, out.seen().size());
+        }
+    }
+
+    @Test
+    void aMessageOnWhichTheQueryFailedTwiceIsParkedAndAllOthersHaveOneName() throws Exception {
+        Topic.session(broker.url(), "query", "in/#");
+        Map<String, String> park = Map.of("onError", "park", "parkTopic", "parked", "username", "reader");
+        String failing = "CASE WHEN value IN ('50', '70') THEN raise_error('broken') ELSE value END AS value";
+        try (Wire out = new Wire(broker.url(), "out"); Topic parked = new Topic(broker.url(), "parked")) {
+            publish(broker.url(), 0, 100);
+            for (int failures = 0; failures < 4; failures++) {
+                assertThrows(StreamingQueryException.class, treated(failing, park)::awaitTermination);
+            }
+            StreamingQuery query = treated(failing, park);
+            awaitBatches(query, 1);
+            publish(broker.url(), 100, 200);
+            Await.until("all", () -> out.seen().stream().map(Wire.Published::text).distinct().count() == 198);
+            hold(query);
+            List<String> sound = new ArrayList<>(numbers(0, 200));
+            sound.removeAll(List.of("50", "70"));
+            assertEquals(sound, distinct(out.seen()));
+            Await.until("parked", () -> Set.copyOf(parked.all()).equals(Set.of("50", "70")));
+            try (Stream<Path> left = Files.list(folder.resolve("checkpoint/sources/0/mqtt-failures"))) {
+                assertEquals(List.of(), left.toList());
+            }
         }
     }
 

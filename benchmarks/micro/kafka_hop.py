@@ -1,0 +1,171 @@
+"""One hop over Kafka: ``python -m benchmarks.hop --broker kafka [--engine flink] [--json] [--runs 5]``.
+
+In one run, alternating, with messages of 100 bytes in topics of one partition: an engine's job started by
+SpecK's own binder over Kafka, the same job over MQTT, Flink's own connector for Kafka at least once and
+exactly once, a plain consumer and producer (``KafkaRelay.java``), and both brokers without a hop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import Figure
+from benchmarks.load import generator as load
+from benchmarks.load.processes import running, server
+from benchmarks.micro import hop as hops
+from benchmarks.micro.hop import Bench, Engine, Hop, Options, Program, Rounds, say
+from binders.kafka import KafkaBroker
+from binders.kafka.local import KAFKA_SERVER, server_jars
+from binders.mqtt.local import MOSQUITTO
+from speck.core.inventory import Inventory
+
+STOCK = Path(load.__file__).parent / "stock"
+STOCK_TIME = 300.0  # s, for Maven to fetch the connector
+OURS, MQTT, RELAY = "speck_kafka", "speck_mqtt", "relay"
+AT_LEAST_ONCE, EXACTLY_ONCE = "stock_at_least_once", "stock_exactly_once"
+NO_HOP, NO_HOP_MQTT = "no_hop_kafka", "no_hop_mqtt"
+DIRECT = "direct"  # the topic of the runs without a hop
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A hop, the bench of its broker, and the name of the runs without a hop at that broker."""
+
+    hop: Hop
+    bench: Bench
+    ceiling: str = NO_HOP
+
+
+def measure(options: Options, engine: str, directory: Path, trigger: str | None = None) -> dict[str, Any]:
+    """All figures, by name; everything that is started ends before this returns or raises."""
+    server_jars()  # raises where there is no Kafka, before anything is built
+    stock, skipped = stock_programs(engine, directory)
+    if skipped:
+        say(f"skipped: {skipped}")
+    with contextlib.ExitStack() as stack:
+        found = _hops(stack, replace(hops.PROGRAMS[engine], trigger=trigger), stock, directory)
+        throughput = alternated(found, options, lambda each: each.bench.flooded(each.hop, options.messages))
+        latency = alternated(found, options, lambda each: each.bench.paced(each.hop, options.latency_seconds))
+    result: dict[str, Any] = {"skipped": skipped} if skipped else {}
+    for name, figure in figures(found, throughput, latency).items():
+        result |= {key: round(value, 3) for key, value in figure.named(name)}
+    return {**result, "runs": options.runs, "messages": options.messages, "profile": {}}
+
+
+def _hops(
+    stack: contextlib.ExitStack, ours: Program, stock: Mapping[str, Program], directory: Path
+) -> list[Measured]:
+    """Everything that is compared, started; the stack ends it."""
+    enter = stack.enter_context
+    mosquitto, mqtt_ports = enter(server("mosquitto", MOSQUITTO, directory / "mqtt", hops.HEAP))
+    kafka, kafka_ports = enter(server("kafka", KAFKA_SERVER, directory / "kafka", hops.HEAP))
+    mqtt, log = MOSQUITTO.address(mqtt_ports), KAFKA_SERVER.address(kafka_ports)
+    over_mqtt = Bench(mosquitto, enter(load.generator(mqtt_ports[0], directory)))
+    over_kafka = Bench(kafka, enter(load.kafka_generator(kafka_ports[0], directory)))
+    engine = enter(hops.engine_up(ours, directory / "engine", log))
+    make_topics(log, DIRECT)
+    return [
+        _started(OURS, engine, over_kafka),
+        _started(MQTT, engine.beside(ours, mqtt), over_mqtt, NO_HOP_MQTT),
+        *(_started(name, engine.beside(program, log), over_kafka) for name, program in stock.items()),
+        Measured(enter(relay(directory, kafka_ports[0], log)), over_kafka),
+        Measured(Hop(NO_HOP, DIRECT, DIRECT, None), over_kafka),
+        Measured(Hop(NO_HOP_MQTT, hops.DIRECT, hops.DIRECT, None), over_mqtt, NO_HOP_MQTT),
+    ]
+
+
+def _started(name: str, engine: Engine, bench: Bench, ceiling: str = NO_HOP) -> Measured:
+    hop, _ = engine.start(name.replace("_", "-"))
+    return Measured(replace(hop, name=name), bench, ceiling)
+
+
+def alternated(
+    found: list[Measured], options: Options, run: Callable[[Measured], dict[str, float]]
+) -> Rounds:
+    """Each hop in turn, ``runs`` times, after one warm-up."""
+    rounds: Rounds = {each.hop.name: [] for each in found}
+    for number in range(options.runs + 1):
+        for each in found:
+            result = run(each)
+            shown = ", ".join(f"{name} {value:g}" for name, value in result.items())
+            say(f"{f'run {number} of {options.runs}' if number else 'warm-up'}, {each.hop.name}: {shown}")
+            if number:
+                rounds[each.hop.name].append(result)
+    return rounds
+
+
+def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[str, Figure]:
+    """The figures of the runs that alternated; those of one round are compared with each other."""
+    result: dict[str, Figure] = {}
+    for name in (each.hop.name for each in found if each.hop.name not in (OURS, NO_HOP, NO_HOP_MQTT)):
+        result[f"throughput_ratio_to_{name}"] = hops.ratio(throughput, OURS, name)
+        for percentile in ("p50", "p99"):
+            result[f"latency_{percentile}_ratio_to_{name}"] = Figure.of(
+                ours[f"{percentile}_ms"] / theirs[f"{percentile}_ms"]
+                for ours, theirs in zip(latency[OURS], latency[name], strict=True)
+            )
+    for each in found:
+        name = each.hop.name
+        result[f"{name}_messages_per_s"] = hops.figure(throughput[name], "messages_per_s")
+        for percentile in ("p50", "p99"):
+            result[f"{name}_{percentile}_ms"] = hops.figure(latency[name], f"{percentile}_ms")
+            if name != each.ceiling:
+                added = hops.added(latency, name, percentile, each.ceiling)
+                result[f"{name}_added_{percentile}_ms"] = added
+        if each.hop.process is not None:
+            result[f"{name}_cpu_us_per_message"] = hops.figure(throughput[name], "hop_cpu_us_per_message")
+    return result
+
+
+# --- the others -----------------------------------------------------------------------------------
+
+
+def stock_programs(engine: str, directory: Path) -> tuple[Mapping[str, Program], str]:
+    """Flink's own connector at least once and exactly once, or the reason why it is not measured."""
+    if engine != "flink":
+        return {}, "Spark's own connector for Kafka is not published for this version of Spark"
+    if shutil.which("mvn") is None:
+        return {}, "Flink's own connector for Kafka is fetched by Maven (mvn), which is not installed"
+    options = ["-f", str(STOCK / "pom.xml"), f"-DbuildDirectory={directory / 'stock'}"]
+    command = ["mvn", "-q", "-B", *options, "package"]
+    say("fetching and building the hop with Flink's own connector ...")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=STOCK_TIME, check=False)
+    except subprocess.TimeoutExpired:
+        return {}, f"Maven did not build the hop with Flink's own connector within {STOCK_TIME:g} s"
+    if done.returncode:
+        return {}, f"Maven cannot build the hop with Flink's own connector: {done.stdout.strip()[-500:]}"
+    jar = directory / "stock" / "stock-hop.jar"
+    program = replace(hops.PROGRAMS["flink"], entry_class="io.speck.stock.Stock", job_path=jar)
+    exactly = replace(program, arguments={"guarantee": "exactly_once"})
+    return {AT_LEAST_ONCE: program, EXACTLY_ONCE: exactly}, ""
+
+
+@contextlib.contextmanager
+def relay(directory: Path, port: int, broker: str) -> Iterator[Hop]:
+    """The plain relay, which has its partition."""
+    hop = Hop(RELAY, f"{RELAY}.in", f"{RELAY}.out", None)
+    make_topics(broker, hop.out, hop.back)
+    command = load.program("KafkaRelay", directory, port, hop.out, hop.back, jars=server_jars())
+    with running(RELAY, command, directory) as process:
+        assert process.process.stdout is not None
+        if process.process.stdout.readline().strip() != "ready":
+            log = (directory / f"{RELAY}.log").read_text(errors="replace")
+            raise RuntimeError(f"the relay does not come up:\n{log[-2000:]}")
+        yield replace(hop, process=process)
+
+
+def make_topics(broker: str, *topics: str) -> None:
+    """Make topics of one partition."""
+    binder = KafkaBroker(broker, Inventory())
+    try:
+        for topic in topics:
+            binder.ensure_topic(topic)
+    finally:
+        binder.close()
