@@ -293,7 +293,8 @@ def _trial(rig: Rig, name: str, messages: int) -> Result:
     if name == EDGE:
         return Result(kill_edge_broker(messages))
     whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
-    return Result(whole(rig, messages) if whole else rig.trial({**FAULTS, **logs.FAULTS}[name], messages))
+    account = whole(rig, messages) if whole else rig.trial({**FAULTS, **logs.FAULTS}[name], messages)
+    return Result(account, admitted=logs.ADMITTED.get(name, ""))
 
 
 def figures(totals: Mapping[str, Result]) -> dict[str, int]:

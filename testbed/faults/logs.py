@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from testbed.faults.middle import KafkaMiddle
 from testbed.faults.rig import Rig
+from testbed.servers.base import REFUSING_PORT
 
 WAITING = 500  # messages that are sent meanwhile
+_CUT = 4096  # bytes of the end of a log: some dozens of messages
+_AWAY = 10.0  # s
 
 
 def delete_places(rig: Rig) -> None:
@@ -40,6 +44,39 @@ def leave_transaction_open(rig: Rig) -> None:
         producer.close()
 
 
+def cut_tail(rig: Rig) -> None:
+    """The broker comes back without the end of a log, which its disk had not, and a reader had not read."""
+    kafka = _kafka(rig)
+    with rig.flink.without_task_manager():
+        rig.sending.await_more(WAITING)
+        kafka.kill()
+        kafka.cut(kafka.topic(1), _CUT)
+        kafka.start()
+
+
+def make_topic_anew(rig: Rig) -> None:
+    """A topic is deleted by hand, and made again."""
+    from kafka.admin import NewTopic
+
+    kafka = _kafka(rig)
+    admin = kafka.admin()
+    try:
+        admin.delete_topics([kafka.topic(1)])
+        admin.create_topics([NewTopic(kafka.topic(1), 1, 1)])
+    finally:
+        admin.close()
+
+
+def advertise_elsewhere(rig: Rig) -> None:
+    """For some seconds the broker names an address that nobody reaches."""
+    kafka = _kafka(rig)
+    for port, seconds in ((REFUSING_PORT, _AWAY), (rig.link.port, 0.0)):
+        kafka.stop()
+        kafka.reached_at(port)
+        kafka.start()
+        time.sleep(seconds)
+
+
 def _kafka(rig: Rig) -> KafkaMiddle:
     if not isinstance(rig.middle, KafkaMiddle):
         raise TypeError("the middle broker is no Kafka (expected --broker kafka)")
@@ -49,4 +86,13 @@ def _kafka(rig: Rig) -> KafkaMiddle:
 FAULTS: Mapping[str, Callable[[Rig], object]] = {
     "places_deleted": delete_places,
     "transaction_open": leave_transaction_open,
+    "tail_cut": cut_tail,
+    "topic_made_anew": make_topic_anew,
+    "address_elsewhere": advertise_elsewhere,
+}
+
+# The sentences of docs/kafka.md that admit a loss.
+ADMITTED = {
+    "tail_cut": "what it had acknowledged and not yet written to its disk",
+    "topic_made_anew": "what was unread; the job reads the new topic from its beginning",
 }

@@ -58,6 +58,12 @@ class KafkaMiddle(KafkaServer):
         """Delete all that the broker has stored, while it does not run."""
         shutil.rmtree(self.directory / "data")
 
+    def cut(self, topic: str, size: int) -> None:
+        """Delete the last bytes of a topic, while the broker does not run, as a power cut does."""
+        newest = max((self.directory / "data" / f"{topic}-0").glob("*.log"))
+        with newest.open("r+b") as file:
+            file.truncate(max(0, newest.stat().st_size - size))
+
 
 Middle = MqttMiddle | KafkaMiddle
 MIDDLES: dict[str, type[MqttMiddle] | type[KafkaMiddle]] = {"mqtt": MqttMiddle, "kafka": KafkaMiddle}

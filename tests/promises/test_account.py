@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from testbed import ROOT
-from testbed.faults import faults
+from testbed.faults import faults, logs
 from testbed.faults.kinds import KINDS, Result
 from testbed.faults.mixed import A, B, Form, account
 from testbed.faults.rig import Account
@@ -77,3 +77,8 @@ def test_what_a_kind_may_lose_stands_in_the_guarantees(kind: str) -> None:
     text = " ".join((ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split())
     assert KINDS[kind].admitted in text
     assert faults.LEFT_ADMITTED in text
+
+
+@pytest.mark.parametrize("sentence", logs.ADMITTED.values())
+def test_what_a_fault_of_kafka_may_lose_stands_in_its_page(sentence: str) -> None:
+    assert sentence in " ".join((ROOT / "docs" / "kafka.md").read_text(encoding="utf-8").split())
