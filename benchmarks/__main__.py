@@ -110,6 +110,7 @@ BENCHMARKS = {
         "benchmarks.promises fences", "--rounds 1 --movers 20 --fences 20 --minutes 4 --cut 5"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
+    "promises-recut": Benchmark("benchmarks.promises recut", "--rounds 1 --pause 0.5"),
     "promises-autonomy": Benchmark(
         "benchmarks.promises autonomy", "--rounds 1 --messages 4000 --cells stopped/up/flink/nothing"
     ),

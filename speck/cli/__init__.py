@@ -43,6 +43,7 @@ _MODULES = {
     "sql": ("sql",),
     "store": ("store",),
     "token": ("token",),
+    "topics": ("topics",),
     "top": ("top",),
     "validate": ("validate",),
     "watch": ("watch",),
@@ -60,7 +61,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Operate": ("doctor", "left-behind", "adopt", "store", "token"),
     "Sites": ("sites", "workers", "agent"),
-    "Files": ("init", "validate", "fmt", "schema", "sql"),
+    "Files": ("init", "validate", "fmt", "schema", "sql", "topics"),
     "This machine": ("local", "demo", "completion"),
 }
 

@@ -1,4 +1,4 @@
-"""The commands about queries of SQL jobs, which reach no server, engine or broker."""
+"""The commands about queries of SQL jobs; none of them reaches a server or an engine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speck.cli.options import file_argument, file_path, json_option, roots_option, show_data
+from speck.cli.tail import tail_query
 from speck.cli.terminal import err
 from speck.cli.variables import read_composition, values, variables_options
 from speck.errors import Fault, InvalidInput
@@ -24,7 +25,10 @@ _job_option = click.option("--job", "name", metavar="NAME", help="The job [defau
 
 @click.group()
 def sql() -> None:
-    """Explain and try the queries of SQL jobs."""
+    """Explain and try queries of SQL jobs, and show their rows."""
+
+
+sql.add_command(tail_query)
 
 
 @sql.command(name="explain")

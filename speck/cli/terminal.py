@@ -36,6 +36,15 @@ def escape_unencodable() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def printable(text: str) -> str:
+    """Text of a message with its control characters as escapes: it cannot steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
+    )
+
+
 def is_interactive(console: Console) -> bool:
     """True if a console is a terminal whose lines can be redrawn."""
     return console.file.isatty() and not console.is_dumb_terminal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from speck.core.topic import matches
 from speck.core.trigger import REAL_TIME
 from speck.errors import Fault, InvalidInput
-from speck.schema.edges import declared_edges
+from speck.schema.edges import Edges, declared_edges
 from speck.schema.fault_report import FaultReport, Faults, listed
 from speck.schema.for_each import Entry
 from speck.schema.schemas import JobSchema, SqlJobSchema
@@ -300,15 +300,34 @@ def queries_of(text: bytes, roots: Sequence[Path]) -> dict[str, Query]:
 
     Raises :class:`~speck.errors.InvalidInput` with the faults of ``topics`` and of the queries.
     """
-    document = parse(text)
-    data, faults = require_mapping(document.value, "composition", "jobs"), document.faults
+    data, edges, faults = _read(text)
     jobs = data.get("jobs")
     entries = [
         Entry(each, index, line_of(jobs, index))
         for index, each in enumerate(jobs if isinstance(jobs, list) else ())
     ]
-    edges = declared_edges(data, FaultReport(faults, data))
     queries = Queries.of(entries, edges.typed, data, roots, {}, faults)
+    _refuse(faults)
+    return {_name(entries[place]): query for place, query in sorted(queries.bound.items())}
+
+
+def tables_of(text: bytes) -> dict[str, Contract]:
+    """The tables of ``topics`` of a composition's text, by their names in small letters.
+
+    Raises :class:`~speck.errors.InvalidInput` with the faults of ``topics``.
+    """
+    data, edges, faults = _read(text)
+    found = _tables(edges.typed, data, faults)
+    _refuse(faults)
+    return found
+
+
+def _read(text: bytes) -> tuple[Mapping[str, Any], Edges, Faults]:
+    document = parse(text)
+    data, faults = require_mapping(document.value, "composition", "jobs"), document.faults
+    return data, declared_edges(data, FaultReport(faults, data)), faults
+
+
+def _refuse(faults: Faults) -> None:
     if faults:
         raise InvalidInput(by_line(faults), "composition")
-    return {_name(entries[place]): query for place, query in sorted(queries.bound.items())}

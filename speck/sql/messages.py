@@ -20,11 +20,18 @@ _RANGES = {Type.INT: (-(2**31), 2**31 - 1), Type.BIGINT: (LOWEST, HIGHEST)}
 
 
 class UnparsableMessage(ValueError):
-    """A message that does not fit its contract; the text is the reason, with column and value."""
+    """A message that does not fit its contract; the text is the reason, with column and value.
+
+    ``column`` is the name of the column that does not fit (empty: none can be read).
+    """
+
+    def __init__(self, reason: str, column: str = "") -> None:
+        self.column = column
+        super().__init__(reason)
 
 
 @dataclass(frozen=True)
-class _Number:
+class Number:
     """A number of JSON, as it is written."""
 
     text: str
@@ -72,7 +79,7 @@ def json_of(content: bytes) -> Any:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_not_finite)
+        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_not_finite)
     except (ValueError, RecursionError):
         raise UnparsableMessage("it is not JSON") from None
 
@@ -88,9 +95,18 @@ def _csv_fields(text: str, read: Input) -> list[Any]:
     fields = csv_fields(text)
     for column, at in zip(read.columns, read.positions, strict=True):
         if at >= len(fields):
-            raise UnparsableMessage(f"column {column.name!r} is missing (the line has {len(fields)} fields)")
-    values = (None if at == TOPIC_POSITION else fields[at] for at in read.positions)
-    return [None if each is None else _CsvText(each) for each in values]
+            reason = f"column {column.name!r} is missing (the line has {len(fields)} fields)"
+            raise UnparsableMessage(reason, column.name)
+    return [None if at == TOPIC_POSITION else _csv_value(fields[at]) for at in read.positions]
+
+
+def csv_values(content: bytes) -> list[Any]:
+    """The fields of a line of CSV, for :func:`read_value`.  Raises :class:`UnparsableMessage`."""
+    return [_csv_value(each) for each in csv_fields(_text(content))]
+
+
+def _csv_value(field: str | None) -> _CsvText | None:
+    return None if field is None else _CsvText(field)
 
 
 def csv_fields(text: str) -> list[str | None]:
@@ -131,20 +147,22 @@ def _value(column: Column, field: Any) -> Value:
     if field is None:
         if column.nullable:
             return None
-        raise UnparsableMessage(f"column {column.name!r} is missing or null (expected {column.written_type})")
-    value = _read(column, field)
+        reason = f"column {column.name!r} is missing or null (expected {column.written_type})"
+        raise UnparsableMessage(reason, column.name)
+    value = read_value(column, field)
     if value is None:
         reason = f"column {column.name!r} is {_shown(field)} (expected {column.written_type})"
-        raise UnparsableMessage(reason)
+        raise UnparsableMessage(reason, column.name)
     return value
 
 
 def scalar(type: Type, field: Any) -> Value:
     """The value of a field of JSON; ``None`` if it is of another type."""
-    return _read(Column("", type), field)
+    return read_value(Column("", type), field)
 
 
-def _read(column: Column, field: Any) -> Value:
+def read_value(column: Column, field: Any) -> Value:
+    """The value of a field as of :func:`json_of` or :func:`csv_values`; ``None`` if it does not fit."""
     try:
         return _READERS[column.type](column, field)
     except (TypeError, ValueError):
@@ -158,7 +176,7 @@ def _shown(field: Any) -> str:
         return "a list"
     if isinstance(field, bool):
         return "true" if field else "false"
-    text = field.text if isinstance(field, _Number) else f"'{field}'"
+    text = field.text if isinstance(field, Number) else f"'{field}'"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -181,7 +199,7 @@ def _double(_: Column, field: Any) -> float | None:
 
 def _number_text(field: Any) -> str:
     """The text of a number; of CSV all fields are texts.  Raises :class:`TypeError` for another value."""
-    if isinstance(field, _Number):
+    if isinstance(field, Number):
         return field.text
     if isinstance(field, _CsvText):
         return str(field)

@@ -29,6 +29,7 @@ from testbed.faults.flow import Listener, Sender, await_true, client
 from testbed.faults.served import Served
 from testbed.faults.servers import insist
 from testbed.results import add_output_options, published
+from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.uplink import Way
@@ -97,30 +98,27 @@ class Account:
 
 
 class Bed:
-    """Sites, each a Spark Connect server and a broker, and a coordinator that heals."""
+    """Sites, each a broker and a Spark Connect server, and a coordinator that heals.
+
+    A site in ``clusters`` has Flink instead.
+    """
 
     def __init__(self, directory: Path, names: str = "AB") -> None:
         self.directory = directory
         self.brokers = {name: MosquittoServer(directory / f"broker-{name}") for name in names}
         self.servers = {name: SparkServer(directory / f"spark-{name}", heap="700m") for name in names}
+        self.clusters: dict[str, FlinkServer] = {}
         self.ways: dict[str, Way] = {}  # to brokers that other sites reach by an uplink
         self._served: Served | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            for each in (*self.brokers.values(), *self.servers.values()):
+            for each in (*self.brokers.values(), *self.servers.values(), *self.clusters.values()):
                 stack.enter_context(each)
             for way in self.ways.values():
                 stack.enter_context(way)
-            sites = {
-                name: {
-                    "spe_address": server.address,
-                    "broker_address": self.ways.get(name, self.brokers[name]).address,
-                    "checkpoint_dir": str(self.directory / f"checkpoints-{name}"),
-                }
-                for name, server in self.servers.items()
-            }
+            sites = {name: self._site(name) for name in self.brokers}
             (self.directory / "sites.yaml").write_text(yaml.safe_dump({"sites": sites}), encoding="utf-8")
             stack.callback(self.kill_coordinator)
             self.start_coordinator()
@@ -131,6 +129,16 @@ class Bed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def _site(self, name: str) -> dict[str, str]:
+        """The entry of a site in the inventory."""
+        broker, checkpoints = self.ways.get(name, self.brokers[name]), self.directory / f"checkpoints-{name}"
+        found = {"broker_address": broker.address, "checkpoint_dir": str(checkpoints)}
+        if name in self.servers:
+            return found | {"spe_address": self.servers[name].address}
+        savepoints = self.directory / f"savepoints-{name}"
+        of_flink = {"checkpoint_dir": checkpoints.as_uri(), "savepoint_dir": savepoints.as_uri()}
+        return found | of_flink | {"spe_address": self.clusters[name].address}
 
     def start_coordinator(self) -> None:
         """Start it on the store that is there."""

@@ -1,0 +1,129 @@
+"""The command that shows the rows of a table while they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speck.cli.options import file_argument, inventory_option, roots_option
+from speck.cli.sampling import addresses, at_option, read_sites, received, subscribed, time_option
+from speck.cli.terminal import err, printable
+from speck.cli.variables import read_composition, values, variables_options
+from speck.errors import Fault, InvalidInput
+
+if TYPE_CHECKING:
+    from speck.sql.types import Column, Contract
+
+_WIDTHS = {"timestamp": 24, "string": 16, "boolean": 5}  # characters; of any number:
+_NUMBER = 12
+
+
+@click.command(name="tail")
+@file_argument
+@click.argument("name")
+@at_option
+@click.option("-n", "--limit", type=click.IntRange(1), help="Number of rows after which the command ends.")
+@time_option(None)
+@inventory_option
+@roots_option
+@click.option("--json", "as_json", is_flag=True, help="Print an object of JSON for each row.")
+@variables_options
+def tail_query(
+    file: Path,
+    name: str,
+    at: tuple[str, ...],
+    limit: int | None,
+    seconds: float | None,
+    inventory: Path | None,
+    roots: tuple[Path, ...],
+    as_json: bool,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Show the rows of NAME while they come: the results of a query of FILE, or one of its tables.
+
+    Rows are read at the broker to which the query writes, or at the sites of the topic; --at names others.
+    They are read without a session, so that no job notices; a row may come again after a restart.
+    Messages that do not fit the schema are listed on standard error.
+    """
+    from speck.sql.check import Check
+
+    variables = values(env_files, settings, file, inventory)
+    table, brokers = _found(read_composition(file, variables), (file.absolute().parent, *roots), name)
+    sites = read_sites(inventory, variables)
+    if not at and not brokers:
+        right = "expected --at SITE, or an address such as tcp://HOST:1883"
+        raise click.UsageError(f"the file does not say at which broker {name!r} is published ({right})")
+    check = Check(table)
+    show = _Rows(table, as_json)
+    with subscribed(table.topic, addresses(at or brokers, sites), sites) as feeds:
+        for message in received(feeds, seconds):
+            if (row := check.take(*message)) is None:
+                err.print(printable(f"{message[0]}: {check.last}"), style="yellow", markup=False)
+                continue
+            show.row(row)
+            if check.messages - check.unparsable == limit:
+                return
+
+
+def _found(text: bytes, roots: Sequence[Path], name: str) -> tuple[Contract, Sequence[str]]:
+    """The results of a query, or a table, and the sites or addresses where they are published."""
+    from speck.schema.queries import queries_of, tables_of
+    from speck.sql.types import Contract, table_name
+
+    queries, tables = queries_of(text, roots), tables_of(text)
+    if name in queries:
+        job, program = _job(text, name), queries[name].program
+        if not (topic := str(job.get("sink_topic", ""))):
+            message = f"query {name!r} has no results to show (expected a job_name and a sink_topic)"
+            raise InvalidInput([Fault(message)], "name")
+        results = Contract(topic, table_name(topic), program.format, program.output)
+        place = next((job[each] for each in ("sink_broker", "rest", "site") if job.get(each)), None)
+        return results, [str(place)] if place else queries[name].table.sites
+    if name.lower() in tables:
+        return tables[name.lower()], tables[name.lower()].sites
+    known = ", ".join(dict.fromkeys([*queries, *tables])) or "none: the file has neither"
+    raise InvalidInput([Fault(f"{name!r} is no query and no table (expected one of {known})")], "name")
+
+
+def _job(text: bytes, name: str) -> Mapping[str, Any]:
+    """The data of a job with a query, which has been read before; none of a job without a name."""
+    from speck.schema.yaml.parser import parse
+
+    data: Any = parse(text).value
+    return next((each for each in data["jobs"] if each.get("job_name") == name), {})
+
+
+class _Rows:
+    """Prints rows: as JSON, or below a heading, in columns whose widths follow from their types."""
+
+    def __init__(self, table: Contract, as_json: bool) -> None:
+        from speck.sql.messages import encoder
+
+        self._columns = table.columns
+        self._json = encoder("json", table.columns) if as_json else None
+        self._cells = [encoder("csv", [each]) for each in table.columns]
+        if not as_json:
+            click.echo(self._line([each.name for each in table.columns]))
+
+    def row(self, values: Sequence[Any]) -> None:
+        """Print a row at once."""
+        if self._json is not None:
+            click.echo(self._json(list(values)))
+            return
+        cells = [
+            "NULL" if each is None else encode([each])
+            for each, encode in zip(values, self._cells, strict=True)
+        ]
+        click.echo(self._line([printable(each) for each in cells]))
+
+    def _line(self, cells: Sequence[str]) -> str:
+        return "  ".join(map(_padded, self._columns, cells)).rstrip()
+
+
+def _padded(column: Column, cell: str) -> str:
+    width = max(len(column.name), _WIDTHS.get(column.type, _NUMBER))
+    return cell.ljust(width) if column.type in _WIDTHS else cell.rjust(width)
