@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -18,7 +19,7 @@ from testbed.results import add_output_options, published
 
 
 def main() -> int:
-    """Measure, and print YAML or JSON; 1 if messages were lost or doubled."""
+    """Measure, and print YAML or JSON; 1 if messages were lost or doubled, or the loop made no step."""
     parser = argparse.ArgumentParser(prog="benchmarks.adapt", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="runs of scenarios with noise (default: 10)")
     parser.add_argument(
@@ -39,7 +40,13 @@ def main() -> int:
     if not published(arguments, "adapt", result):
         print(yaml.safe_dump(result, sort_keys=False))
     real = result.get("real_engines", {})
-    return 1 if real.get("lost") or real.get("doubled") else 0
+    return 1 if real.get("lost") or real.get("doubled") or without_step(result["in_memory"]) else 0
+
+
+def without_step(found: Mapping[str, Any]) -> list[str]:
+    """The scenarios that need a step of the loop and had none, so that they show nothing."""
+    steps = {"steady": "steps", "lied_about_speed": "backs", "kills": "stepped"}
+    return [name for name, count in steps.items() if name in found and not found[name][count]]
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def _steady() -> dict[str, Any]:
             "steps": len(plant.steps),
             "outcomes": plant.steps,
             "near_optimum": plant.is_near_optimum(),
-            "seconds_to_last_step": last - plant.bench.conditions.now + plant.seconds,
+            "seconds_to_last_step": last - plant.bench.conditions.now + plant.seconds if last else None,
         }
 
 

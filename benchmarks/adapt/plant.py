@@ -25,7 +25,9 @@ from testbed.benches.adaptation import EDGES, NAME, Bench, Conditions
 from testbed.benches.placement import engine_at, movable
 from testbed.doubles.binders import World
 
-WIRE = 205.0  # bytes of a message on the wire, as the model counts it
+# Bytes of a message on the wire, as the model counts them: of a device, and of a job, with its stamp.
+WIRE, STAMPED = 209.0, 287.0
+SELECTIVITY = 0.3  # of the jobs that clean
 CATCHING_UP = 1.2  # times the rate, of a job for which messages wait
 SPAN = 6  # samples of 10 s in a measured mean
 NEAR = 1.2  # times the optimum's age of results
@@ -98,7 +100,7 @@ class Plant:
         catching_up = self.waiting[f"clean-{low}"] > 0
         rate = self.truth.rate * (CATCHING_UP if catching_up else 1.0)
         remote = where.get(f"clean-{low}") != edge
-        rate = min(rate, self.truth.bandwidth[edge] / (WIRE if remote else WIRE / 2))
+        rate = min(rate, self.truth.bandwidth[edge] / (WIRE if remote else SELECTIVITY * STAMPED))
         site = where.get(f"clean-{low}", "D")
         cores = (16.0 if site == "D" else 4.0) * self.truth.speeds.get(site, 1.0)
         return min(rate, cores / self.truth.cost / 1.5)
@@ -139,8 +141,8 @@ class _Measured(Conditions):
         for edge in EDGES:
             low = edge.lower()
             rate = truth.rate if self.true else _mean(plant.rates[edge], truth.rate)
-            jobs[f"clean-{low}"] = self._profile(f"clean-{low}", rate, 0.5, counted)
-            jobs[f"count-{low}"] = self._profile(f"count-{low}", rate * 0.5, 0.01, counted)
+            jobs[f"clean-{low}"] = self._profile(f"clean-{low}", rate, SELECTIVITY, counted)
+            jobs[f"count-{low}"] = self._profile(f"count-{low}", rate * SELECTIVITY, 0.01, counted)
             bandwidth = truth.bandwidth[edge]
             if not self.true:
                 bandwidth = _mean(plant.bandwidths[edge], bandwidth)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from pyflink.datastream import DataStream
     from pyspark.sql import DataFrame
 
 LARGEST_FENCE = 256 * 1024  # bytes
@@ -554,6 +555,43 @@ def locate(messages: DataFrame, site: str, lateness: float = 10.0) -> DataFrame:
         step, "value STRING", "newest BIGINT, fences BINARY", "append", "NoTimeout"
     )
 
+
+def locate_on_flink(messages: DataStream, site: str, lateness: float = 10.0) -> DataStream:
+    """The job :func:`locate` in PyFlink, where each message is a batch."""
+    from pyflink.common import Types
+    from pyflink.datastream import KeyedProcessFunction
+    from pyflink.datastream.state import ValueStateDescriptor
+
+    length = round(lateness * 1000)
+
+    class Locate(KeyedProcessFunction):  # type: ignore[misc]
+        """Has the table in a state of its own, which is written when a fence changes."""
+
+        def open(self, runtime_context: Any) -> None:
+            names = ("progress", "fences")
+            states = (ValueStateDescriptor(each, Types.PICKLED_BYTE_ARRAY()) for each in names)
+            self._progress, self._fences = map(runtime_context.get_state, states)
+            self._index: Index | None = None  # of the one key
+
+        def process_element(self, value: Any, ctx: Any) -> Iterator[str]:
+            newest, numbers = self._progress.value() or Progress(lateness=length).dump(b"")
+            progress, _ = Progress.load(newest, numbers, length)
+            if self._index is None:
+                kept = self._fences.value()
+                self._index = Index(Table() if kept is None else Table.load(kept))
+            given = [(str(value[0]), bytes(value[1]), int(value[3]))]
+            index, progress, made = located(self._index, progress, given, site, length)
+            self._progress.update(progress.dump(b""))
+            if index is not self._index:
+                self._index = index
+                self._fences.update(index.table.dump())
+            yield from made
+
+    keyed = messages.key_by(lambda _: 0, Types.INT())
+    return keyed.process(Locate(), Types.STRING()).name("process: locate").uid("locate")
+
+
+locate_on_flink.value_type = "message"  # type: ignore[attr-defined]
 
 # Of bytes, a message that is not UTF-8 is rejected with its reason, like any other that is not JSON.
 admit.value_type = "binary"  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyflink.datastream import DataStream
     from pyspark.sql import Column, DataFrame
 
 LARGEST_MESSAGE = 200_000  # characters of several lines, far below a broker's limit
@@ -346,9 +347,9 @@ def tracked(messages: DataFrame, sites: str, shards: int, forget: float, functio
     """The events of :func:`track`, with the ``functions`` of a user as of :meth:`Tracker.step`."""
     from pyspark.sql import functions as sf
 
-    names = [name for name in map(str.strip, sites.split(",")) if name]
-    if not names or shards < 1:
-        raise ValueError(f"sites {sites!r}, shards {shards} (expected names such as A,B,C, and 1 or more)")
+    names = _names(sites)
+    if shards < 1:
+        raise ValueError(f"shards is {shards} (expected 1 or more)")
 
     def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         import pandas as pd
@@ -372,6 +373,58 @@ def tracked(messages: DataFrame, sites: str, shards: int, forget: float, functio
     return rows.groupBy("shard").applyInPandasWithState(
         step, "value STRING", "state STRING", "append", "NoTimeout"
     )
+
+
+def _names(sites: str) -> list[str]:
+    found = [name for name in map(str.strip, sites.split(",")) if name]
+    if not found:
+        raise ValueError(f"sites is {sites!r} (expected names such as A,B,C)")
+    return found
+
+
+def spread_on_flink(texts: DataStream) -> DataStream:
+    """The job :func:`spread` in PyFlink."""
+    return texts.filter(lambda text: "rejected" not in json.loads(text)).name("filter: spread")
+
+
+def track_on_flink(texts: DataStream, sites: str, forget: float = 3600.0) -> DataStream:
+    """The job :func:`track` in PyFlink, with one shard."""
+    from pyflink.common import Types
+    from pyflink.datastream import KeyedProcessFunction
+    from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
+
+    names = _names(sites)
+
+    class Track(KeyedProcessFunction):  # type: ignore[misc]
+        """Has each mover in a state of its own: a message writes those that it moves."""
+
+        def open(self, runtime_context: Any) -> None:
+            movers = MapStateDescriptor("movers", Types.STRING(), Types.STRING())
+            self._movers = runtime_context.get_map_state(movers)
+            self._others = runtime_context.get_state(ValueStateDescriptor("others", Types.STRING()))
+            self._tracker: Tracker | None = None  # of the one key
+
+        def process_element(self, value: str, ctx: Any) -> Iterator[str]:
+            tracker = self._tracker = self._tracker or self._load()
+            before = dict(tracker.movers)
+            events = tracker.step(filter(None, value.split("\n")), names, round(forget * 1000))
+            for name, mover in tracker.movers.items():
+                if before.get(name) is not mover:  # each position makes another object
+                    self._movers.put(name, _compact(_row(mover)))
+            for name in before.keys() - tracker.movers.keys():
+                self._movers.remove(name)
+            self._others.update(_compact([tracker.waiting, tracker.reached]))
+            of_shard = {"shard": 0, "shards": 1}
+            made = sorted(_compact(each | of_shard if "parts" in each else each) for each in events)
+            yield from map("\n".join, packed(made))
+
+        def _load(self) -> Tracker:
+            waiting, reached = json.loads(self._others.value() or "[[],{}]")
+            movers = {name: _mover(json.loads(text)) for name, text in self._movers.items()}
+            return Tracker(movers, [Located(*values) for values in waiting], reached)
+
+    keyed = texts.key_by(lambda _: 0, Types.INT())
+    return keyed.process(Track(), Types.STRING()).name("process: track").uid("track")
 
 
 def occupancy(messages: DataFrame, window: str = "15 minutes", lateness: str = "1 day") -> DataFrame:

@@ -2,8 +2,8 @@
 
 Each engine and each broker has a lane with a bound of its own, so that an operation at a thousand sites has
 thousands of tasks that may run.  Threads that wait for the interpreter cost processor time: with 1,200 of
-them the start of a job took twice as much of it as with 20.  So a few tasks run at a time, as long as they
-keep the processor busy.  While they wait for engines, others begin.
+them the start of a job took twice as much of it as with 20, with 64 a third more than with 12.  So a few
+tasks run at a time, as long as they keep the processor busy.  While they wait for engines, others begin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from functools import partial
 
 from speck.binder.asking import begin
 
-MOST = 64  # tasks at a time
+MOST = 64  # tasks at a time, while they wait for engines
+FEW = 12  # at a time, while they keep the processor busy
 LOOK = 0.2  # s between two looks at those that run, while others wait
 BUSY = 0.7  # share of a core used by this process, above which its tasks wait for the interpreter
 LONGEST = 2.0  # s, after which a task counts as slow however busy the process is
@@ -36,14 +37,16 @@ def call_later(seconds: float, call: Callable[[], None]) -> None:
 class StartLimit:
     """Begins tasks in threads, in their order, at most ``most`` at a time besides those that are slow.
 
-    Safe to use from several threads.  ``clock`` is steady, ``processor`` the time that this process has used
-    (both s); ``later`` makes a call after a time.
+    The bound is ``few`` at first.  It is doubled at each look at which this process was not busy, and halved
+    at each at which it was.  Safe to use from several threads.  ``clock`` is steady, ``processor`` the time
+    that this process has used (both s); ``later`` makes a call after a time.
     """
 
     most: int = MOST
     clock: Callable[[], float] = time.monotonic
     processor: Callable[[], float] = time.process_time
     later: Callable[[float, Callable[[], None]], None] = call_later
+    few: int = FEW
     _waiting: deque[_Task] = field(default_factory=deque, init=False)
     _running: dict[int, float] = field(
         default_factory=dict, init=False
@@ -51,6 +54,15 @@ class StartLimit:
     _number: int = field(default=0, init=False)
     _looked: tuple[float, float] | None = field(default=None, init=False)  # both times; None: no look is due
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _bound: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with a few tasks at a time."""
+        self._bound = self._least
+
+    @property
+    def _least(self) -> int:
+        return min(self.few, self.most)
 
     def begin(self, work: Callable[[], None], name: str) -> None:
         """Begin a task in a thread of this name, as soon as it may."""
@@ -61,12 +73,14 @@ class StartLimit:
     def look(self) -> None:
         """Begin tasks behind those that are slow."""
         with self._lock:
-            self._leave_out_slow()
+            is_busy = self._is_busy()
+            self._bound = max(self._least, self._bound // 2) if is_busy else min(self.most, 2 * self._bound)
+            self._leave_out_slow(is_busy)
             self._looked = None
             self._begin_due()
 
     def _begin_due(self) -> None:
-        while self._waiting and len(self._running) < self.most:
+        while self._waiting and len(self._running) < self._bound:
             work, name = self._waiting.popleft()
             self._number += 1
             self._running[self._number] = self.clock()
@@ -75,11 +89,12 @@ class StartLimit:
             self._looked = self.clock(), self.processor()
             self.later(LOOK, self.look)
 
-    def _leave_out_slow(self) -> None:
-        now = self.clock()
-        since, used = self._looked or (now, self.processor())
-        is_busy = self.processor() - used > BUSY * (now - since)
-        oldest = now - (LONGEST if is_busy else LOOK)
+    def _is_busy(self) -> bool:
+        since, used = self._looked or (self.clock(), self.processor())
+        return self.processor() - used > BUSY * (self.clock() - since)
+
+    def _leave_out_slow(self, is_busy: bool) -> None:
+        oldest = self.clock() - (LONGEST if is_busy else LOOK)
         self._running = {number: begun for number, begun in self._running.items() if begun > oldest}
 
     def _run(self, number: int, work: Callable[[], None]) -> None:

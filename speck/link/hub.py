@@ -38,6 +38,8 @@ _JOINING = 10.0  # s, for the request of a site that joins
 _BACKLOG = 1024  # connections that are not accepted yet
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _ENDING = 10.0  # s, by which a call may be late
+_CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
+_ENDED = 2.0  # s, for the tasks of connections that were cut
 _ANSWERING = 5.0  # s, for a connected agent to show that it is there
 _AGENT, _JOIN = "/agent", "/join"
 
@@ -102,6 +104,7 @@ class Hub:
         self._rechecked = asyncio.Event()
         self._joining = 0
         self._closing: set[asyncio.Task[None]] = set()
+        self._sockets: set[ServerConnection] = set()
 
     # --- the life of the listener
 
@@ -133,7 +136,7 @@ class Hub:
         if self._loop is None or not self._thread.is_alive():
             return
         with contextlib.suppress(LateAnswer):
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CLOSING + _ENDING)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         if not self._thread.is_alive():
@@ -144,7 +147,17 @@ class Hub:
             self._revoking.cancel()
         if self._server is not None:
             self._server.close()
-            await self._server.wait_closed()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSING):
+                    await self._server.wait_closed()
+        for each in self._sockets:  # of agents that do not answer
+            each.transport.abort()
+        # A loop that stops leaves tasks pending: they end with their connections, whose end takes a moment.
+        if rest := asyncio.all_tasks() - {asyncio.current_task()}:
+            _, late = await asyncio.wait(rest, timeout=_ENDED)
+            for task in late:
+                task.cancel()
+            await asyncio.sleep(0)
 
     # --- agents
 
@@ -166,6 +179,13 @@ class Hub:
         return None
 
     async def _serve(self, websocket: ServerConnection) -> None:
+        self._sockets.add(websocket)
+        try:
+            await self._converse(websocket)
+        finally:
+            self._sockets.discard(websocket)
+
+    async def _converse(self, websocket: ServerConnection) -> None:
         token, assembly = _token(websocket.request), Assembly()
         try:
             if websocket.request is not None and websocket.request.path == _JOIN:

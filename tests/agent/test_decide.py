@@ -294,7 +294,7 @@ def test_all_interleavings_of_five_events_keep_the_rules() -> None:
 
 
 def test_a_job_that_was_lost_runs_again_after_any_events_without_a_stop() -> None:
-    for events in itertools.product(("work", "lose", "fail", "look", "crash_in_a_start"), repeat=5):
+    for events in itertools.product(("work", "lose", "fail", "look", "crash_in_a_start"), repeat=4):
         model = Model()
         model.submit()
         for event in (*events, "look", "look"):

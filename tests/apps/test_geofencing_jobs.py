@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from binders.flink.local.cluster import CONNECTOR as CLUSTER_CONNECTOR
 from binders.spark.local.commands import CONNECTOR
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -24,6 +25,7 @@ from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
+from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.apps.test_geofencing_functions import example
@@ -69,15 +71,45 @@ jobs:
     entry_class: geofencing.jobs.track, job_path: fleet.zip, parallelism: 1, arguments: {sites: A, shards: 2}}
 """
 
+# Two sites, one with Spark and one with Flink, whose positions are merged by both.
+MIXED = """
+name: fences
+jobs:
+- {job_name: fences-admit, site: A, source_topic: fences/+, sink_topic: admitted, entry_class: admit,
+    job_path: jars_and_apps/geofencing/fences.py}
+- {job_name: fences-spread-a, site: A, source_topic: admitted, sink_topic: a/fences, entry_class: spread,
+    job_path: jars_and_apps/geofencing/visits.py}
+- {job_name: fences-spread-c, site: C, source_topic: admitted, sink_topic: c/fences,
+    entry_class: spread_on_flink, job_path: jars_and_apps/geofencing/visits.py}
+- {job_name: fences-locate-a, site: A, source_topic: a/+, sink_topic: tracks/a, entry_class: locate,
+    job_path: jars_and_apps/geofencing/fences.py, parallelism: 1, arguments: {site: A}}
+- {job_name: fences-locate-c, site: C, source_topic: c/+, sink_topic: tracks/c, entry_class: locate_on_flink,
+    job_path: jars_and_apps/geofencing/fences.py, arguments: {site: C}}
+- {job_name: fences-track-a, site: A, source_topic: tracks/+, sink_topic: events/spark, entry_class: track,
+    job_path: jars_and_apps/geofencing/visits.py, parallelism: 1, arguments: {sites: "A,C", shards: 2}}
+- {job_name: fences-track-c, site: C, source_topic: tracks/+, sink_topic: events/flink,
+    entry_class: track_on_flink, job_path: jars_and_apps/geofencing/visits.py, arguments: {sites: "A,C"}}
+"""
+
 REPORTS = ("late", "late fence", "rejected")
 
 
 class OneSite:
     """A coordinator with the jobs at one site, and everything that passes its broker."""
 
-    def __init__(self, server: SparkServer, broker: MosquittoServer, store: Store, directory: Path) -> None:
-        site = one_site("A", server.address, broker.address, checkpoint_dir=str(directory / "checkpoints"))
-        self._inventory = Inventory({"A": site})
+    def __init__(
+        self,
+        server: SparkServer,
+        broker: MosquittoServer,
+        store: Store,
+        directory: Path,
+        flink: FlinkServer | None = None,
+    ) -> None:
+        checkpoints = {"checkpoint_dir": str(directory / "checkpoints")}
+        sites = {"A": one_site("A", server.address, broker.address, **checkpoints)}
+        if flink is not None:
+            sites["C"] = one_site("C", flink.address, broker.address)
+        self._inventory = Inventory(sites)
         self._roots = (ROOT, directory)
         settings = Settings(roots=self._roots, period=1)  # heals: a message is parked between two starts
         self._coordinator = build(store, installed(), self._inventory, settings).coordinator
@@ -134,10 +166,8 @@ def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> 
 
     def compared() -> dict[str, int]:
         events = site.lines("events")
-        found = [each for each in events if each["event"] not in REPORTS]
         records = [each for each in site.lines("geo/fences") if "rejected" not in each]
-        expected = Reference(points_of(stream), records, events).events()
-        return differences(found, expected) | {"rejected": len(rejected(events))}
+        return compared_with(events, records, stream) | {"rejected": len(rejected(events))}
 
     malformed = sum(bool(each.get("malformed")) for each in stream) + 1  # and the record without a fence
     counts = eventually(compared, lambda found: not found["missing"] and found["rejected"] >= malformed)
@@ -188,6 +218,54 @@ def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) 
     )
     (mover,) = (each for answer in answers for each in answer["movers"])
     assert mover["own"] == {"route": 10.0}
+
+
+@trial("the jobs on Spark in tests/apps/test_geofencing_visits.py, and programs in tests/binders/flink")
+def test_events_of_spark_and_flink_are_those_of_the_reference(
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    python = ROOT / ".pyflink" / "bin" / "python"
+    if not python.exists() or not CLUSTER_CONNECTOR.exists():
+        pytest.skip("needs PyFlink and the connector (make pyflink jars)")
+    generate.write(tmp_path, movers=20, fences=40, minutes=5, seed=4)
+    fences = list(feeder.messages_of(tmp_path / "fences.jsonl"))
+    stream = [
+        each | {"site": "C" if each["site"] == "C" else "A"}
+        for each in feeder.messages_of(tmp_path / "stream.jsonl")
+    ]
+    with (
+        FlinkServer(tmp_path / "flink", python=str(python), slots=8) as flink,
+        Store(tmp_path / "store") as store,
+    ):
+        site = OneSite(spark_server, mosquitto, store, tmp_path, flink)
+        try:
+            assert site.apply_text(MIXED).state == "succeeded"
+            send(site, fences)
+            eventually(lambda: site.lines("c/fences"), lambda found: len(found) == len(fences))
+            eventually(lambda: site.lines("a/fences"), lambda found: len(found) == len(fences))
+            send(site, [at_site(each) for each in stream])
+            records = [each for each in site.lines("admitted") if "rejected" not in each]
+            for engine in ("spark", "flink"):
+                counts = eventually(
+                    lambda engine=engine: compared_with(site.lines(f"events/{engine}"), records, stream),
+                    lambda found: not found["missing"],
+                )
+                assert counts.pop("awaited") > 40
+                assert counts == {"missing": 0, "extra": 0, "twice": 0, "wrong": 0}, engine
+        finally:
+            site.close()
+
+
+def at_site(message: dict[str, Any]) -> dict[str, Any]:
+    """A message of the generator, with a topic for each site of one broker."""
+    found = message["topic"].removeprefix("geo/")
+    return message | {"topic": found if found.startswith("fences/") else f"{message['site'].lower()}/{found}"}
+
+
+def compared_with(events: Sequence[Any], records: Sequence[Any], stream: Sequence[Any]) -> dict[str, int]:
+    """The comparison of events with the reference."""
+    found = [each for each in events if each["event"] not in REPORTS]
+    return differences(found, Reference(points_of(stream), records, events).events())
 
 
 def stream_mover(stream: Sequence[Any]) -> str:

@@ -13,13 +13,13 @@ from speck.testing.waiting import eventually
 class Bench:
     """A limit of two tasks, on clocks that a test sets; tasks run until they are released."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 2, few: int = 2) -> None:
         self.now, self.used = 0.0, 0.0
         self.begun: list[str] = []
         self.looks: list[Callable[[], None]] = []
         self.gates: dict[str, threading.Event] = {}
         self.limit = StartLimit(
-            2, lambda: self.now, lambda: self.used, lambda _, look: self.looks.append(look)
+            most, lambda: self.now, lambda: self.used, lambda _, look: self.looks.append(look), few
         )
 
     def begin(self, *names: str) -> None:
@@ -78,6 +78,26 @@ def test_tasks_that_wait_for_the_interpreter_do() -> None:
     bench.pass_time(LONGEST, used=LONGEST)  # but not for long
     bench.has_begun("a", "b", "c")
     bench.end()
+
+
+def test_fewer_tasks_run_at_a_time_while_they_keep_the_processor_busy() -> None:
+    bench = Bench(most=4, few=1)
+    bench.begin(*"abcdefghijk")
+    bench.has_begun("a")
+    bench.pass_time(LOOK, used=0.0)  # the first task is slow now, and two others may run beside it
+    bench.has_begun(*"abc")
+    bench.pass_time(LOOK, used=LOOK)  # one at a time, once these two have ended
+    bench.gates["b"].set()
+    assert eventually(lambda: len(bench.limit._running), lambda count: count == 1)
+    bench.has_begun(*"abc")
+    bench.gates["c"].set()
+    bench.has_begun(*"abcd")
+    bench.pass_time(LOOK, used=0.0)
+    bench.has_begun(*"abcdef")
+    bench.pass_time(LOOK, used=0.0)
+    bench.has_begun(*"abcdefghij")
+    bench.end()
+    bench.has_begun(*"abcdefghijk")
 
 
 def test_a_task_that_fails_leaves_its_place() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import ssl
@@ -265,3 +266,26 @@ def test_a_look_from_before_the_answer_to_a_change_is_dropped(hub: Hub, url: str
         answer(agent, None)
         answered.result()
         assert hub.look("A", "sc://another:1") is None
+
+
+def test_agents_that_do_not_answer_the_end_hold_up_no_close(
+    hub: Hub, url: str, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.link.hub._CLOSING", 0.05)
+    host, _, port = url.removeprefix("ws://").rpartition(":")
+    upgrade = (
+        "GET /agent HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+        "Authorization: Bearer right\r\n\r\n"
+    )
+    silent = [socket.create_connection((host, int(port))) for _ in range(3)]
+    for each in silent:
+        each.sendall(upgrade.encode())
+        assert each.recv(12) == b"HTTP/1.1 101"
+    loop = hub._loop
+    assert loop is not None
+    hub.close()
+    assert [each for each in asyncio.all_tasks(loop) if not each.done()] == []
+    assert loop.is_closed()
+    for each in silent:
+        each.close()

@@ -24,6 +24,7 @@ PIPELINES = ROOT / "pipelines"
 FENCES = ("fences", "fences_any", "fences_cloud", "fences_edited")
 TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
+FENCES_MIXED = "fences_mixed"
 KAFKA = ("road_traffic_kafka", "road_traffic_kafka_edited")
 NEXMARK = {"q0": 2, "q1": 2, "q2": 2, "q3": 5, "q4": 6, "q5": 4, "q7": 3, "q8": 5, "q11": 3, "q12": 3}  # jobs
 FLINK_PROGRAMS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
@@ -35,7 +36,7 @@ def inventory(name: str = "sites") -> Inventory:
 
 def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
     text = (PIPELINES / f"{name}.yaml").read_bytes()
-    sites = inventory("sites_mixed" if name in MIXED else "sites")
+    sites = inventory("sites_mixed" if name in (*MIXED, FENCES_MIXED) else "sites")
     if name in KAFKA:
         cloud = replace(sites.sites["D"], broker_address="kafka://172.16.192.18:9092", broker_login=None)
         sites = replace(sites, sites={**sites.sites, "D": cloud})
@@ -56,7 +57,7 @@ def test_no_pipeline_is_left_out() -> None:
         "road_traffic_adapt",
         "road_traffic_alone",
     }
-    assert found == {*FENCES, *TRAFFIC, *MIXED, *KAFKA, *others}
+    assert found == {*FENCES, FENCES_MIXED, *TRAFFIC, *MIXED, *KAFKA, *others}
     assert {path.stem for path in PIPELINES.glob("nexmark/*.yaml")} == NEXMARK.keys()
 
 
@@ -149,6 +150,21 @@ def test_two_jobs_of_the_placed_geofencing_may_run_anywhere() -> None:
     plain, placed = (load(name, installed(), ROOT) for name in ("fences", "fences_any"))
     assert placed.keys() - plain.keys() == {"occupancy"}
     assert [name for name, job in placed.items() if job.movable] == ["track", "occupancy"]
+
+
+@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
+def test_the_mixed_geofencing_has_the_same_jobs_and_edges() -> None:
+    plain, mixed = (load(name, installed(), ROOT) for name in ("fences", FENCES_MIXED))
+
+    def edges(jobs: Mapping[str, Job]) -> dict[str, tuple[str | None, str]]:
+        return {name: (job.site, f"{job.source_topic} {job.sink_topic}") for name, job in jobs.items()}
+
+    assert edges(mixed) == edges(plain)
+    assert mixed["track"].arguments == plain["track"].arguments
+    on_flink = {
+        name for name, job in mixed.items() if ENGINE_OF_SCHEME[scheme_of(job.spe_address)] == "flink"
+    }
+    assert on_flink == {"spread-a", "spread-b", "spread-c", "locate-c", "track-c", "forward-c", "track"}
 
 
 def test_hot_towns_are_split_over_three_sites() -> None:

@@ -91,9 +91,10 @@ def _run(command: Mapping[str, Any], arguments: Sequence[str]) -> None:
 def _payloads(job: Any, function: Any) -> Any:
     """The stream for a function, of the type that it requests by its attribute ``value_type``."""
     kind = getattr(function, "value_type", "text")
-    if kind not in ("text", "binary"):
-        raise ValueError(f"its value_type is {kind!r} (expected text or binary)")
-    return job.texts() if kind == "text" else job.bytes()
+    streams = {"text": "texts", "binary": "bytes", "message": "messages"}
+    if kind not in streams:
+        raise ValueError(f"its value_type is {kind!r} (expected text, binary or message)")
+    return getattr(job, streams[kind])()
 
 
 def _keep_environment(attempt: str) -> None:

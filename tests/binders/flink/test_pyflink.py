@@ -311,7 +311,7 @@ def test_a_type_of_contents_that_is_not_known_is_refused(
     bench: FlinkBench, mosquitto: MosquittoServer
 ) -> None:
     job = contents_job(bench, mosquitto, "contents-unknown", "unknown")
-    with pytest.raises(Rejected, match=r"its value_type is 'bytes' \(expected text or binary\)"):
+    with pytest.raises(Rejected, match=r"its value_type is 'bytes' \(expected text, binary or message\)"):
         bench.binder().submit(job, attempt_of(job))
 
 
