@@ -21,7 +21,7 @@ from speck.apply.abandon import addresses_of, dropped_text, shut_out
 from speck.apply.job_events import StateRecovered
 from speck.apply.job_state import lifecycle_of, write
 from speck.apply.operation import Operation
-from speck.binder import Capability, EngineBinder
+from speck.binder import BrokerBinder, Capability, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import JobState, State
@@ -216,7 +216,7 @@ class _Reaping:
             return
         broker = self.pool.broker(session.broker)
         try:
-            waiting = broker.waiting(session.name)
+            waiting = self._counted(session, broker)
             broker.delete_session(session.name)
             if number:  # a copy may still come back
                 broker.fence(session.name, number)
@@ -226,6 +226,18 @@ class _Reaping:
         what = f"session {session.name!r}, abandoned at {session.broker}, was deleted"
         message = f"{what} ({dropped_text(waiting, session)})" if waiting else what
         self._forget_session(session, EventKind.DROPPED if waiting else EventKind.STOPPED, message, waiting)
+
+    def _counted(self, session: AbandonedSession, broker: BrokerBinder) -> int:
+        """The messages that wait in a session.
+
+        They are stored before they are deleted: a deletion without an answer is repeated, and finds none.
+        """
+        waiting = max(session.waiting, broker.waiting(session.name))
+        if waiting > session.waiting:
+            with self.records, self.store.transaction() as transaction:
+                if self._has_session(session):
+                    transaction.put_abandoned_session(replace(session, waiting=waiting))
+        return waiting
 
     def _forget_session(
         self, session: AbandonedSession, kind: EventKind, message: str, messages: int = 0

@@ -48,7 +48,8 @@ class AbandonedAttempt:
 class AbandonedSession:
     """A session that is to be deleted at a broker out of reach.
 
-    ``fenced``: its fence was raised above the abandoned copies that read through it.
+    ``fenced``: its fence was raised above the abandoned copies that read through it.  ``waiting`` is the
+    number of messages that are deleted with it, once they have been counted.
     """
 
     composition: str
@@ -57,6 +58,7 @@ class AbandonedSession:
     name: str
     topic: str
     fenced: bool = False
+    waiting: int = 0
 
     @property
     def key(self) -> str:
@@ -64,5 +66,6 @@ class AbandonedSession:
         return session_fingerprint(self.broker, self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """The session as plain data."""
-        return asdict(self)
+        """The session as plain data, which older versions read as long as nothing was counted."""
+        data = asdict(self)
+        return data if self.waiting else {name: data[name] for name in data if name != "waiting"}

@@ -18,7 +18,7 @@ from speck.coordinator import Coordinator, Queries, build
 from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
-from speck.errors import InvalidInput, Rejected, SpeckError
+from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SpeckError
 from speck.store import Store
 from speck.store.abandoned import AbandonedSession
 from testbed.benches import user
@@ -107,6 +107,32 @@ def test_what_is_lost_is_said(coordinator: Coordinator, queries: Queries, world:
     coordinator.reconciler.round()
     last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
     assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
+
+
+def test_what_is_lost_is_said_though_the_deletion_is_repeated(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
+    """The messages are gone with the first deletion, of which the coordinator has no answer."""
+    leave(coordinator, world)
+    back(world)
+    world.broker(BROKER).backlog[named("b")] = 7
+    no_answer = OutcomeUnknown("no answer", address=BROKER)
+    world.fail("delete_session", no_answer, address=BROKER, name=named("b"), after=True)
+    rounds = 0
+    while not nothing_left(coordinator):
+        coordinator.reconciler.round()
+        rounds += 1
+        assert rounds < 10
+    assert world.counts()["delete_session"] > 1
+    last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
+    assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
+
+
+def test_a_record_of_an_older_version_counts_nothing() -> None:
+    assert "waiting" not in SESSION.to_dict()
+    assert AbandonedSession(**SESSION.to_dict()) == SESSION
+    counted = replace(SESSION, waiting=7)
+    assert AbandonedSession(**counted.to_dict()) == counted
 
 
 @pytest.mark.parametrize("whole", [False, True])
