@@ -75,7 +75,7 @@ test: system $(VENV)/dev jars
 	@export PYTEST_DEBUG_TEMPROOT="$$folder" SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.5}
 	@failed=0; none=0
 	@run() { "$$@" || { code=$$?; if [ $$code -eq 5 ]; then none=$$((none + 1)); else failed=$$code; fi; }; }
-	@run $(BIN)/python -m pytest -n 3 --basetemp "$$folder/engines" --dist loadfile --no-loadscope-reorder --durations=30 --reruns 1 -m "engine or slow" $(ARGS)
+	@run $(BIN)/python -m pytest -n 3 --basetemp "$$folder/engines" --dist loadfile --no-loadscope-reorder --durations=30 --reruns 1 --rerun-show-tracebacks -m "engine or slow" $(ARGS)
 	@run $(BIN)/python -m pytest $(FORKED) -m "not engine and not slow" $(ARGS)
 	@[ $$none -lt 2 ] || { echo "no tests were found" >&2; failed=5; }
 	@wait $$java || { cat build/java/log; echo "the Java tests failed" >&2; failed=1; }

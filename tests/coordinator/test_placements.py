@@ -221,7 +221,7 @@ def test_proposal_is_stale_when_a_job_takes_other_cores(bench: Bench) -> None:
     advice = bench.advise()
     cost = bench.profiler.cost
     bench.profiler.cost = 10 * cost
-    with pytest.raises(Conflict, match=r"job 'clean-a' took 0.036 cores and takes 0.279"):
+    with pytest.raises(Conflict, match=r"job 'clean-a' took 0.04 cores and takes 0.283"):
         bench.services.retained_plans.accept_placement(advice["id"], Request())
     bench.profiler.cost, bench.profiler.fixed = cost / 2, 0.009 + bench.profiler.rate * cost / 2
     bench.accept(advice)

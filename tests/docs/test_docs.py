@@ -30,7 +30,8 @@ from speck.schema.inventory_schemas import InventorySchema
 from speck.schema.schemas import CompositionSchema
 from testbed import ROOT
 from testbed.benches.examples import make_jar
-from tests.support.docs_blocks import PAGES, Block, blocks, inline_commands, steps, words
+from tests.docs.test_docs_commands import IN_THE_SAME_WORLD, README, TUTORIAL
+from tests.support.docs_blocks import PAGES, Block, blocks, inline_commands, steps, typed, words
 from tests.support.docs_commands import fault
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
@@ -439,3 +440,19 @@ def test_files_that_are_named_are_there(page: Path) -> None:
         )
     )
     assert not [each for each in sorted(named) if not (ROOT / each).exists() and "/jars/" not in each]
+
+
+RUN_ELSEWHERE = {
+    "binders.md": "tests/docs/test_binders_page.py",
+    "geofencing.md": "tests/apps/test_geofencing_functions.py",
+    "sql.md": "tests/sql/test_page.py",
+    "topics.md": "tests/cli/test_topics.py",
+}
+
+
+def test_no_page_is_left_out() -> None:
+    for name, module in RUN_ELSEWHERE.items():
+        assert name in (ROOT / module).read_text(encoding="utf-8"), f"{module} does not read {name}"
+    run = {README.name, TUTORIAL.name, *IN_THE_SAME_WORLD, *RUN_ELSEWHERE}
+    missing = [str(block) for page in PAGES if page.name not in run for block in typed(page)]
+    assert not missing, "neither run here nor marked <!-- not run: WHY -->"

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from testbed import ROOT
 from testbed.servers.mosquitto import PROGRAM
-from tests.support.docs_blocks import PAGES, Block, blocks
+from tests.support.docs_blocks import Block, typed
 from tests.support.docs_shell import Reader, rewrite
 
 README = ROOT / "README.md"
@@ -25,12 +24,6 @@ IN_THE_SAME_WORLD = ("history.md", "operating.md", "placement.md", "sites.md", "
 UPDATE = bool(os.environ.get("SPECK_DOCS_UPDATE"))
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
-
-
-def typed(page: Path) -> list[Block]:
-    """The blocks of a page that a reader saves or types."""
-    found = [each for each in blocks(page) if each.language in ("sh", "console") or "file" in each.notes]
-    return [each for each in found if "not run" not in each.notes]
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +67,3 @@ def test_the_end_of_the_tutorial(reader: Reader) -> None:
     work_through(reader, [each for each in typed(TUTORIAL) if each.heading == LAST_SECTION])
     if UPDATE:
         rewrite(TUTORIAL, reader.printed_of(TUTORIAL))
-
-
-def test_no_page_is_left_out() -> None:
-    """The page on binders is run by test_binders_page.py, that on queries by tests/sql/test_page.py."""
-    run = {README.name, "binders.md", "sql.md", TUTORIAL.name, *IN_THE_SAME_WORLD}
-    missing = [str(block) for page in PAGES if page.name not in run for block in typed(page)]
-    assert not missing, "neither run here nor marked <!-- not run: WHY -->"

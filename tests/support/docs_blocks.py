@@ -139,6 +139,12 @@ def words(command: str) -> list[str]:
     return found
 
 
+def typed(page: Path) -> list[Block]:
+    """The blocks of a page that a reader saves or types."""
+    found = [each for each in blocks(page) if each.language in ("sh", "console") or "file" in each.notes]
+    return [each for each in found if "not run" not in each.notes]
+
+
 def _without_comment(line: str) -> str:
     """A line without the comment that a shell would not see either."""
     characters, quote = [], ""
