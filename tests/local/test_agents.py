@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
@@ -17,10 +18,12 @@ from speck.agent.site_file import read_site_file
 from speck.binder import Registry
 from speck.cli.local import up as up_command
 from speck.errors import LocalError, NotFound
+from speck.local import processes
 from speck.local.agents import describe, refuse_without, write_tokens
 from speck.local.state import Record, ServerRecord
 from speck.schema.inventory import load_inventory
 from speck.server.tokens import TokenFile
+from speck.testing.waiting import eventually
 from testbed.servers.mosquitto import PROGRAM
 from tests.local.test_local import Script
 
@@ -34,6 +37,16 @@ def directory_fixture(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "local"
     yield place
     local.down(place)
+
+
+def alive(servers: Iterable[ServerRecord]) -> list[int]:
+    """The processes of servers that run; one that was killed is a zombie until its parent waits for it."""
+    found = []
+    for each in servers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if processes.alive(psutil.Process(each.pid)):
+                found.append(each.pid or 0)
+    return found
 
 
 def agent_of(directory: Path) -> ServerRecord:
@@ -65,7 +78,7 @@ def test_sites_have_agents_which_go_and_come_with_their_power(directory: Path) -
 
         before = [sites.sites[0].engine, sites.sites[0].broker, agent]
         assert local.lose_power(directory, "A") == before
-        assert not [each.pid for each in before if psutil.pid_exists(each.pid or 0)]
+        eventually(lambda: alive(before), lambda pids: not pids)
         assert not local.status(directory).running
         local.restore_power(directory, "A", registry=REGISTRY)
         found = local.status(directory)
@@ -81,7 +94,7 @@ def test_sites_have_agents_which_go_and_come_with_their_power(directory: Path) -
         assert again.agent_options == sites.agent_options
         assert read_site_file(directory / "A" / "agent").token.reveal() == described.token.reveal()
     assert not local.status(directory).running
-    assert not [each.pid for each in again.agents if psutil.pid_exists(each.pid or 0)]
+    eventually(lambda: alive(again.agents), lambda pids: not pids)
 
 
 def test_a_record_of_before_has_no_agents(tmp_path: Path) -> None:

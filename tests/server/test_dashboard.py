@@ -324,6 +324,7 @@ def test_a_page_beyond_the_limit_asks_now_and_then_until_there_is_room(at: tuple
     page.click(".cards a", "apply of demo, revision 1")
     page.one(".action", "new in the composition")
     page.click("nav a", "Events")
+    page.until(lambda: page.all(".log li"), "the events to be listed")
     lines = len(page.all(".log li"))
     live.most = 1
     page.run("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")  # back at it
