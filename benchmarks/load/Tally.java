@@ -82,7 +82,7 @@ final class Tally {
         Arrays.sort(sorted);
         StringBuilder text = new StringBuilder();
         for (int percent : new int[] {50, 90, 99, 100}) {
-            // The nearest rank: the smallest value that at least so many percent do not exceed.
+            // The nearest rank: the smallest value that at least this percentage of all values does not exceed.
             int rank = Math.max(0, (int) Math.ceil(sorted.length * percent / 100.0) - 1);
             text.append(String.format(Locale.ROOT, ", \"p%d_ms\": %.3f", percent, sorted[rank] / 1e3));
         }

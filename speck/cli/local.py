@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -208,7 +209,12 @@ def prepare() -> None:
     """Archive the engines' Java classes once (a minute), to halve the CPU time of each start."""
     from speck.local import prepare as prepare_all
 
-    prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
+    # As at Ctrl-C, the engine that has been started is stopped: the end of this process alone would leave it.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
+    finally:
+        signal.signal(signal.SIGTERM, before)
     err.print(f"prepared: {', '.join(prepared)}")
 
 

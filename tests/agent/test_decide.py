@@ -265,7 +265,7 @@ class Model:
         self.disk = self.disk.confirmed(Handle(PLACE, self.disk.run.id))
 
     def crash_in_a_start(self) -> None:
-        """The agent ends after it has stored the next run, before the engine has it."""
+        """The agent ends after it has stored the next run, and before it submits it to the engine."""
         step = self.step()
         if step in (Step.START, Step.RETRY) and not superseded(self.disk, self.fence):
             gone = replace(self.disk.to(Phase.GONE), failed=self.disk.failed or step is Step.RETRY)

@@ -16,6 +16,7 @@ from typing import Any
 import click
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from binders.kafka import KAFKA
 from binders.kafka.local import server_jars
@@ -25,6 +26,7 @@ from binders.spark import CONNECT
 from binders.spark.local.connect_server import CONNECT_SERVER
 from speck import local
 from speck.binder import LocalServer, Registry, installed
+from speck.cli.local import prepare as prepare_command
 from speck.cli.local import up as up_command
 from speck.errors import LocalError, NotFound
 from speck.local import processes
@@ -317,6 +319,31 @@ def test_all_forms_are_prepared(tmp_path: Path) -> None:
     kind = dataclasses.replace(CONNECT, local=Prepared("usual"), forms={"tiny": Prepared("tiny")})
     assert local.prepare(Registry.of([kind, MQTT])) == ["spark-connect", "tiny"]
     assert {path.name for path in tmp_path.iterdir()} == {"usual", "tiny"}
+
+
+def test_a_preparation_that_is_terminated_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine that it has started is stopped then, as at Ctrl-C."""
+    ended: list[str] = []
+
+    def interrupted(progress: Callable[[str], None]) -> list[str]:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            ended.append("not interrupted")
+        finally:
+            ended.append("stopped")
+        return []
+
+    def spared(number: int, frame: object) -> None:
+        """Keep this process: the command's own handler comes before this one."""
+
+    before = signal.signal(signal.SIGTERM, spared)
+    try:
+        monkeypatch.setattr("speck.local.prepare", interrupted)
+        assert CliRunner().invoke(prepare_command, []).exit_code != 0
+        assert ended == ["stopped"]
+        assert signal.getsignal(signal.SIGTERM) is spared
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 # --- what is refused ------------------------------------------------------------------------------

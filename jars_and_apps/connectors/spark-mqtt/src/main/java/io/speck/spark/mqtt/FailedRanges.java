@@ -152,7 +152,7 @@ record FailedRanges(String folder, SerializableConfiguration configuration) impl
         return ranges;
     }
 
-    /** Notes a failure on a message of this digest, in place of its former one. */
+    /** Stores the failure on the message with this digest, and replaces the former one. */
     void addMessage(String digest, String failure) throws IOException {
         write(MESSAGE + digest, failure);
     }

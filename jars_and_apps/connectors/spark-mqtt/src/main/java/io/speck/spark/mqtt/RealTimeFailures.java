@@ -40,7 +40,7 @@ final class RealTimeFailures {
     private static final String SEPARATOR = "\n";
 
     /**
-     * A message on which tasks failed, as a file beside the checkpoint has it.
+     * The failures of tasks on one message, as stored in a file beside the checkpoint.
      *
      * @param offset that it had last
      * @param reason the last error in one line
@@ -159,7 +159,7 @@ final class RealTimeFailures {
 
     /** Notes that a message passed the code. */
     void passed() {
-        if (!passed) {
+        if (!passed) { // for each message, a volatile read is cheaper than a write
             passed = true;
         }
     }
@@ -226,7 +226,7 @@ final class RealTimeFailures {
             }
             return HexFormat.of().formatHex(digest.digest(message.payload()));
         } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException(e); // every Java has it
+            throw new IllegalStateException(e); // every Java platform supports SHA-256
         }
     }
 }
