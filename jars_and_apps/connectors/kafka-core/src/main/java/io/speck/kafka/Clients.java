@@ -31,6 +31,13 @@ final class Clients {
     private static final int LARGEST_MESSAGE = 8 << 20;
     private static final long QUEUE_BYTES = 8 << 20;
     private static final int LONGEST_REQUEST_MILLIS = 30_000;
+    /**
+     * Messages wait a millisecond at most while the broker is not busy; behind two requests under way they collect, so
+     * that a flood travels in few requests. By default, five requests of 16 KB at most.
+     */
+    private static final int LINGER_MILLIS = 1;
+    private static final int REQUESTS_UNDER_WAY = 2;
+    private static final int BATCH_BYTES = 128 << 10;
 
     private Clients() {}
 
@@ -58,7 +65,9 @@ final class Clients {
         Security.addTo(options, settings.login());
         options.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
         options.put(ProducerConfig.ACKS_CONFIG, "all");
-        options.put(ProducerConfig.LINGER_MS_CONFIG, 1);
+        options.put(ProducerConfig.LINGER_MS_CONFIG, LINGER_MILLIS);
+        options.put(ProducerConfig.MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION, REQUESTS_UNDER_WAY);
+        options.put(ProducerConfig.BATCH_SIZE_CONFIG, BATCH_BYTES);
         options.put(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, request(settings.flushTimeout()));
         options.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, (int) Math.min(Integer.MAX_VALUE, flush + 1));
         options.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, flush);

@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
@@ -17,7 +18,8 @@ import org.apache.kafka.common.errors.RecordTooLargeException;
 /**
  * One writer, over the idempotent producer that all writers of this process to this broker share.
  *
- * <p>Not thread-safe, but for what the producer's own thread reports.
+ * <p>Not thread-safe, but for what the producer's own thread reports. That thread takes no lock for a message which the
+ * broker has accepted, unless a flush waits for it.
  */
 final class KafkaSink implements MessageSink {
     private final SinkSettings settings;
@@ -26,19 +28,32 @@ final class KafkaSink implements MessageSink {
     private boolean open = true;
     private String lastTopic;
     private int lastTopicBytes;
+    private long sent;
 
-    // Guarded by this object's monitor, which the producer's thread takes too.
-    private int outstanding;
-    private BrokerException failure;
-    private boolean broken;
-    private List<RefusedMessage> refused = new ArrayList<>();
+    /** The messages that the broker has acknowledged or refused. */
+    private final AtomicLong answered = new AtomicLong();
+    /** The answers that a flush waits for. */
+    private volatile long awaited = Long.MAX_VALUE;
+    /** The first failure; set under this object's monitor. */
+    private volatile BrokerException failure;
+    private volatile boolean broken;
     private volatile boolean hasRefused;
+    private List<RefusedMessage> refused = new ArrayList<>(); // guarded by this object's monitor
 
     KafkaSink(SinkSettings settings, boolean lenient) throws InterruptedException {
+        this(settings, lenient, shared(settings));
+    }
+
+    /** Creates a writer over a producer. */
+    KafkaSink(SinkSettings settings, boolean lenient, Producers.Shared shared) {
         this.settings = settings;
         this.lenient = lenient;
+        this.shared = shared;
+    }
+
+    private static Producers.Shared shared(SinkSettings settings) throws InterruptedException {
         try {
-            this.shared = Producers.acquire(settings);
+            return Producers.acquire(settings);
         } catch (KafkaException e) {
             throw Clients.translated(settings.login(), "a writer cannot begin", e);
         }
@@ -76,17 +91,12 @@ final class KafkaSink implements MessageSink {
     }
 
     private void send(ProducerRecord<byte[], byte[]> record, Map<String, String> properties) throws InterruptedException {
-        synchronized (this) {
-            throwFailure();
-            outstanding++;
-        }
+        throwFailure();
         long sentNanos = System.nanoTime();
         try {
             shared.producer.send(record, (metadata, error) -> completed(record, properties, sentNanos, error));
+            sent++;
         } catch (KafkaException e) {
-            synchronized (this) {
-                outstanding--;
-            }
             throw Clients.translated(settings.login(), "topic '" + record.topic() + "'", e);
         }
     }
@@ -95,17 +105,24 @@ final class KafkaSink implements MessageSink {
             Exception error) {
         if (error == null) {
             shared.acknowledged(sentNanos);
+        } else {
+            failed(record, properties, error);
         }
-        synchronized (this) {
-            outstanding--;
-            if (error instanceof RecordTooLargeException) {
-                tooLarge(record, properties, error);
-            } else if (error != null && failure == null) {
-                broken = true;
-                failure = new BrokerException("broker " + settings.login() + ": topic '" + record.topic() + "': "
-                        + error.getMessage(), error);
+        if (answered.incrementAndGet() >= awaited || error != null) {
+            synchronized (this) {
+                notifyAll();
             }
-            notifyAll();
+        }
+    }
+
+    private synchronized void failed(ProducerRecord<byte[], byte[]> record, Map<String, String> properties,
+            Exception error) {
+        if (error instanceof RecordTooLargeException) {
+            tooLarge(record, properties, error);
+        } else if (failure == null) {
+            broken = true;
+            failure = new BrokerException("broker " + settings.login() + ": topic '" + record.topic() + "': "
+                    + error.getMessage(), error);
         }
     }
 
@@ -121,8 +138,9 @@ final class KafkaSink implements MessageSink {
     }
 
     private void throwFailure() {
-        if (failure != null) {
-            throw new BrokerException(failure.getMessage(), failure.refused());
+        BrokerException first = failure;
+        if (first != null) {
+            throw new BrokerException(first.getMessage(), first.refused());
         }
     }
 
@@ -147,14 +165,19 @@ final class KafkaSink implements MessageSink {
     @Override
     public synchronized void flush() throws InterruptedException {
         long deadline = System.nanoTime() + settings.flushTimeout().toNanos();
-        while (outstanding > 0 && failure == null) {
-            long millis = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
-            if (millis <= 0) {
-                broken = true;
-                throw new BrokerException("broker " + settings.login() + " did not acknowledge " + outstanding
-                        + " messages within " + settings.flushTimeout().toSeconds() + " s", false);
+        awaited = sent;
+        try {
+            while (answered.get() < sent && failure == null) {
+                long millis = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
+                if (millis <= 0) {
+                    broken = true;
+                    throw new BrokerException("broker " + settings.login() + " did not acknowledge " + (sent - answered.get())
+                            + " messages within " + settings.flushTimeout().toSeconds() + " s", false);
+                }
+                wait(millis);
             }
-            wait(millis);
+        } finally {
+            awaited = Long.MAX_VALUE;
         }
         throwFailure();
     }
@@ -168,11 +191,7 @@ final class KafkaSink implements MessageSink {
     public void close() {
         if (open) {
             open = false;
-            boolean failed;
-            synchronized (this) {
-                failed = broken;
-            }
-            Producers.release(shared, failed);
+            Producers.release(shared, broken);
         }
     }
 }

@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
-import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 
 /** The producers of this process: one for each settings, shared by all writers; closed some time after its last use. */
 final class Producers {
@@ -33,15 +33,15 @@ final class Producers {
 
     /** A producer with its figures. */
     static final class Shared {
-        final KafkaProducer<byte[], byte[]> producer;
+        final Producer<byte[], byte[]> producer;
         private final SinkSettings settings;
         private final AckTimes times = new AckTimes(System.nanoTime());
         private int references;
         private long uses;
 
-        private Shared(SinkSettings settings) {
+        Shared(SinkSettings settings, Producer<byte[], byte[]> producer) {
             this.settings = settings;
-            this.producer = Clients.producer(settings);
+            this.producer = producer;
         }
 
         synchronized void acknowledged(long sentNanos) {
@@ -59,7 +59,7 @@ final class Producers {
         // Kafka neither retains messages nor needs a folder for them: writers with others share their producer.
         SinkSettings settings = new SinkSettings(writer.login(), writer.flushTimeout());
         synchronized (ALL) {
-            Shared shared = ALL.computeIfAbsent(settings, Shared::new);
+            Shared shared = ALL.computeIfAbsent(settings, each -> new Shared(each, Clients.producer(each)));
             shared.references++;
             shared.uses++;
             return shared;

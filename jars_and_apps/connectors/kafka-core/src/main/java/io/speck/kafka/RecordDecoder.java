@@ -1,9 +1,9 @@
 package io.speck.kafka;
 
 import io.speck.connector.reader.Message;
+import io.speck.mqtt.InvalidTextException;
+import io.speck.mqtt.Utf8;
 import io.speck.mqtt.stamp.Stamp;
-import java.nio.ByteBuffer;
-import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -76,8 +76,8 @@ final class RecordDecoder {
             return null;
         }
         try {
-            return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(header.value())).toString();
-        } catch (CharacterCodingException e) {
+            return Utf8.decode(header.value());
+        } catch (InvalidTextException e) {
             return null;
         }
     }

@@ -1,0 +1,91 @@
+package io.speck.kafka;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.SinkSettings;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import org.apache.kafka.clients.producer.MockProducer;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.junit.jupiter.api.Test;
+
+/** The sink over Kafka's own producer for tests, which acknowledges when it is told to. */
+class KafkaSinkTest {
+    private static final Duration LONG = Duration.ofMinutes(2);
+    private static final Duration SHORT = Duration.ofMillis(5);
+
+    private final MockProducer<byte[], byte[]> producer =
+            new MockProducer<>(false, null, new ByteArraySerializer(), new ByteArraySerializer());
+
+    private KafkaSink sink(Duration flushTimeout, boolean lenient) {
+        SinkSettings settings = new SinkSettings(Login.anonymous("kafka://127.0.0.1:9092"), flushTimeout);
+        return new KafkaSink(settings, lenient, new Producers.Shared(settings, producer));
+    }
+
+    private static void send(KafkaSink sink, int messages) throws InterruptedException {
+        byte[] text = "text".getBytes(StandardCharsets.UTF_8);
+        for (int i = 0; i < messages; i++) {
+            sink.send("out", text, null, text, text);
+        }
+    }
+
+    private void acknowledge(int messages) {
+        for (int i = 0; i < messages; i++) {
+            assertTrue(producer.completeNext());
+        }
+    }
+
+    @Test
+    void aFlushWithoutAllAcknowledgementsFailsWithTheirNumber() throws InterruptedException {
+        KafkaSink sink = sink(SHORT, false);
+        send(sink, 3);
+        acknowledge(1);
+        BrokerException found = assertThrows(BrokerException.class, sink::flush);
+        assertTrue(found.getMessage().contains("did not acknowledge 2 messages"), found.getMessage());
+        acknowledge(2);
+        sink.flush();
+    }
+
+    @Test
+    void aFlushThatWaitsEndsWithTheLastAcknowledgement() throws InterruptedException {
+        KafkaSink sink = sink(LONG, false);
+        for (int round = 0; round < 200; round++) {
+            send(sink, 2);
+            Thread broker = new Thread(() -> acknowledge(2));
+            broker.start();
+            sink.flush();
+            assertFalse(producer.completeNext());
+            broker.join();
+        }
+        assertEquals(400, producer.history().size());
+    }
+
+    @Test
+    void aFailureEndsAFlushAndEverySendAfterIt() throws InterruptedException {
+        KafkaSink sink = sink(LONG, false);
+        send(sink, 2);
+        producer.errorNext(new TimeoutException("no answer"));
+        BrokerException found = assertThrows(BrokerException.class, sink::flush);
+        assertTrue(found.getMessage().endsWith("topic 'out': no answer"), found.getMessage());
+        assertThrows(BrokerException.class, () -> send(sink, 1));
+    }
+
+    @Test
+    void aMessageThatIsTooLargeIsRefusedAndTheOthersAreWritten() throws InterruptedException {
+        KafkaSink sink = sink(LONG, true);
+        send(sink, 2);
+        producer.errorNext(new RecordTooLargeException("too large"));
+        acknowledge(1);
+        sink.flush();
+        assertTrue(sink.hasRefused());
+        assertEquals(1, sink.takeRefused().size());
+        assertFalse(sink.hasRefused());
+    }
+}
