@@ -26,6 +26,7 @@ from speck.coordinator.changes import Changes
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.interrupted import InterruptedOperations
 from speck.coordinator.mover import Mover
+from speck.coordinator.placing.cuts import CutChooser
 from speck.coordinator.placing.placer import Placer
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import silent_engines
@@ -189,6 +190,7 @@ def build(
         operations=operations,
         backoff=backoff,
         placer=placer,
+        cuts=CutChooser(deployments, placer),
         code=code,
         builds=Builds(pool, artifacts),
         planner=planner,

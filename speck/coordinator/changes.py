@@ -13,12 +13,13 @@ from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.controller.backoff import Backoff
 from speck.coordinator.acceptance import Acceptance
+from speck.coordinator.placing.cuts import CutChooser
 from speck.coordinator.placing.figures import assigned_figures
 from speck.coordinator.placing.placer import Placer
 from speck.coordinator.planning.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
-from speck.coordinator.planning.planner import Planner, refuse_stale
+from speck.coordinator.planning.planner import Planner, joined_notes, refuse_stale
 from speck.coordinator.planning.resolver import Resolver
 from speck.coordinator.planning.undrained import undrained_text
 from speck.core.change import Adopt, Apply, Change, DeleteComposition, Request
@@ -46,6 +47,7 @@ class Changes:
     operations: Operations
     backoff: Backoff
     placer: Placer
+    cuts: CutChooser
     code: CodeChanges
     builds: Builds
     planner: Planner
@@ -107,8 +109,8 @@ class Changes:
 
     def _revision(self, apply: Apply, request: Request, *, reserve: bool) -> PlannedChange:
         """The plan of a composition as the next revision."""
-        composition = apply.composition
-        head = self.deployments.changeable_head(composition.name)
+        head = self.deployments.changeable_head(apply.composition.name)
+        composition, notes = self.cuts.chosen(apply.composition)
         elsewhere: Mapping[str, CodeChange] = {}
         if not apply.all_code:
             composition, elsewhere = self.code.recognised(head, composition)
@@ -121,7 +123,11 @@ class Changes:
         return PlannedChange(
             request=replace(request, base_revision=head.revision, leave_behind=tuple(sorted(left_behind))),
             head=head,
-            plan=replace(plan, figures=assigned_figures(assigned)),
+            plan=replace(
+                plan,
+                figures=assigned_figures(assigned),
+                consequences=joined_notes((apply.notes, notes, plan.consequences)),
+            ),
             desired=composition.jobs,
             revision=self._next(head, composition, request, apply.restored),
             restored=apply.restored,
@@ -172,6 +178,7 @@ class Changes:
         refuse_stale(head, request.base_revision)
         if faults := [_unknown(each, composition) for each in change.jobs if each not in composition.jobs]:
             raise InvalidInput(faults, f"composition {composition.name!r}")
+        composition, _ = self.cuts.chosen(composition)
         composition, _ = self.code.recognised(head, composition)
         composition = self.placer.assign(composition).composition
         refuse_unplaced(composition)

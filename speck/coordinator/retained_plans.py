@@ -87,8 +87,9 @@ class RetainedPlans:
         Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and
         :meth:`~speck.coordinator.changes.Changes.plan`.
         """
-        placed = self.placer.place(change.composition, wishes)
-        change = replace(change, composition=placed.composition)
+        composition, notes = self.changes.cuts.chosen(change.composition)
+        placed = self.placer.place(composition, wishes)
+        change = replace(change, composition=placed.composition, notes=notes)
         return self._data(self._keep(change, Request(base_revision=placed.base_revision), placed))
 
     def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:

@@ -7,7 +7,7 @@ into a planned one, which is shown, kept, and accepted as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from speck.core.job import Composition, Job
@@ -70,7 +70,7 @@ class Apply:
     ``place`` is ``new`` (movable jobs that have no place yet are placed), ``all`` (all movable jobs are
     placed anew) or ``none``.  With ``all_code``, every change of a file counts for all of its jobs.
     ``restored`` is the number of the revision that it brings back (0: none).  ``warnings`` are those about
-    its text.
+    its text, ``notes`` remarks for its plan by job name.
     """
 
     kind: ClassVar = OperationKind.APPLY
@@ -79,6 +79,7 @@ class Apply:
     place: str = PLACE_NEW
     all_code: bool = False
     restored: int = 0
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Job:
     share none with.  ``split`` is the part of a job in a split by keys (:class:`speck.core.split.Part`).
     ``query`` is the query of a SQL job: its ``program`` in canonical form (:mod:`speck.sql.program`), and of
     a part of a query the name of that (``of``), the ``role`` (``input`` or ``rest``) and the ``input``.
+    An input whose cut SpecK chooses has the cuts in question until it has (:data:`UNDECIDED`).
     ``template`` is the name with ``*`` for the site, of a job that the ``for_each`` of a file made; jobs with
     the same one are shown as one.
     """
@@ -127,6 +128,7 @@ class Job:
         return cls(**values)
 
 
+UNDECIDED = "cuts"  # of a query: the cuts among which SpecK chooses, with spaces between them
 CODE = "code_hash"  # the field that identifies the code
 
 # The fields that SpecK chooses for a job with ``sites``, as far as the file has none.

@@ -187,3 +187,8 @@ def rate(traffic: float) -> str:
         if abs(traffic) >= size:
             return f"{traffic / size:+.3g} {unit}"
     return f"{traffic:+.3g} B/s"
+
+
+def traffic(amount: float) -> str:
+    """Traffic, bytes/s, in words: ``374 kB/s``."""
+    return rate(amount).lstrip("+")

@@ -6,17 +6,17 @@ They are ordinary jobs.  Their topics are below ``speck/sql/``; their names end 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from speck.core.job import Job
+from speck.core.job import UNDECIDED, Job
 from speck.core.topic import SQL_TOPICS
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport, listed, quoted
 from speck.schema.queries import SQL, query_fields
 from speck.schema.resolver import Resolver
 from speck.schema.yaml.lines import line_of
-from speck.sql.types import CUTS, NO_CUT, PARTIALS, Contract
+from speck.sql.types import AUTO_CUT, COLUMNS, CUTS, NO_CUT, PARTIALS, Contract
 
 if TYPE_CHECKING:
     from speck.sql.bind import Query
@@ -149,7 +149,7 @@ class _Parts:
         from speck.sql.cuts import cuts_by_table, cuts_of
 
         program = self._query.program
-        right = f"expected {', '.join(cuts_of(program))}"
+        right = f"expected {', '.join((AUTO_CUT, *cuts_of(program)))}"
         given = self._fields.get(CUT)
         if self._report.data.get(CUT) is None or given == NO_CUT:
             predicate = "is missing" if given is None else "does not fit"
@@ -160,13 +160,13 @@ class _Parts:
         offered = dict(zip(tables, cuts_by_table(program), strict=True))
         if isinstance(given, Mapping):
             self._check_named(given, offered)
-        elif given is not None and given not in cuts_of(program):
+        elif given is not None and given not in (AUTO_CUT, *cuts_of(program)):
             self._report.add((CUT,), f"is no cut of this query ({right})", shown=repr(given))
             return {}
         found = {}
         for name, each in self._inputs.items():
             cut = by_name.get(name, by_name.get(each.table.name))
-            if cut is not None and cut not in offered[each.table.name]:
+            if cut not in (None, AUTO_CUT) and cut not in offered[each.table.name]:
                 cut = _earlier(cut, offered[each.table.name])  # of a cut for all tables
             found[name] = cut
         if missing := [each for each, cut in found.items() if cut is None and isinstance(given, Mapping)]:
@@ -188,8 +188,8 @@ class _Parts:
                 self._report.add(CUT, f"names {name!r} (expected one of {', '.join(known)})", shown="")
                 continue
             table = name if name in offered else self._inputs[name].table.name
-            if cut is not None and cut not in offered[table]:
-                right = f"expected {', '.join(offered[table])}"
+            if cut not in (None, AUTO_CUT) and cut not in offered[table]:
+                right = f"expected {', '.join((AUTO_CUT, *offered[table]))}"
                 self._report.add((CUT, name), f"is no cut of this query ({right})", shown=repr(cut))
 
     def _check_engines(self, jobs: Iterable[Job], cuts: Mapping[str, str]) -> None:
@@ -216,7 +216,8 @@ class _Parts:
 
         program = self._query.program
         for name, each in self._inputs.items():
-            part = input_of(program, cuts[name], each.number) if cuts[name] else program
+            cut = COLUMNS if cuts[name] == AUTO_CUT else cuts[name]
+            part = input_of(program, cut, each.number) if cut else program
             fields = self._part(part.to_json(), "input", name)
             fields |= {"site": each.site, "source_topic": each.table.topic}
             if cuts[name]:
@@ -227,7 +228,22 @@ class _Parts:
                     "parallelism": 1,
                 }
                 fields.pop("retain", None)
-            yield self._resolver.job(fields, self._report)
+            job = self._resolver.job(fields, self._report)
+            yield self._undecided(job, each) if job is not None and cuts[name] == AUTO_CUT else job
+
+    def _undecided(self, job: Job, of: _Input) -> Job:
+        """The input job with the cuts among which SpecK chooses when a plan is made."""
+        from speck.sql.cuts import cuts_by_table
+
+        program = self._query.program
+        found = [
+            each
+            for each in cuts_by_table(program)[of.number]
+            if each != PARTIALS or self._resolver.has_panes(job)
+        ]
+        if len(self._inputs) == 1 and program.join is None:
+            found.insert(0, NO_CUT)
+        return replace(job, query={**job.query, UNDECIDED: " ".join(found)})
 
     def _rest(self) -> Job | None:
         from speck.sql.cuts import rest_of

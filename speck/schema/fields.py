@@ -24,7 +24,7 @@ from speck.schema.fault_report import kind_of_value, quoted, show
 from speck.schema.secret_detection import secret_fault
 from speck.schema.yaml.lines import written_in
 from speck.schema.yaml.plain import in_quotes
-from speck.sql.types import CUTS, NO_CUT, TOPIC, WINDOW_COLUMNS, Column, column_of
+from speck.sql.types import AUTO_CUT, CUTS, NO_CUT, TOPIC, WINDOW_COLUMNS, Column, column_of
 
 NO_REFERENCE = (
     "is not a reference to a secret (expected ${NAME}, a variable of the server's environment, or "
@@ -390,20 +390,20 @@ class Cut(fields.Field[Any]):
     """The cut of a query, or of each of its tables or inputs by name."""
 
     def __init__(self, description: str, *, example: object) -> None:
-        one = {"type": "string", "enum": [*CUTS]}
+        one = {"type": "string", "enum": [AUTO_CUT, *CUTS]}
         forms = [
             {"type": "object", "additionalProperties": one},
-            {"type": "string", "enum": [*CUTS, NO_CUT]},
+            {"type": "string", "enum": [AUTO_CUT, *CUTS, NO_CUT]},
         ]
         super().__init__(metadata=_metadata(description=description, example=example, oneOf=forms))
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
-        names = ", ".join(CUTS)
+        names = ", ".join((AUTO_CUT, *CUTS))
         if isinstance(value, Mapping) and value:
-            if wrong := [name for name, each in value.items() if each not in CUTS]:
+            if wrong := [name for name, each in value.items() if each not in (AUTO_CUT, *CUTS)]:
                 raise ValidationError({name: [f"is no cut (expected {names})"] for name in wrong})
             return {str(name).lower(): each for name, each in value.items()}
-        if value not in (*CUTS, NO_CUT):
+        if value not in (AUTO_CUT, *CUTS, NO_CUT):
             raise ValidationError(f"is no cut (expected {names}, {NO_CUT}, or a mapping of tables to cuts)")
         return value
 

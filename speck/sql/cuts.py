@@ -55,6 +55,16 @@ def _rest(program: Program, inputs: Sequence[str]) -> Program:
     return replace(program, input=read, takes=Takes(tuple(inputs), _kept(program), _computed(program)))
 
 
+def whole_of(rest: Program, read: Input) -> Program:
+    """The query of a rest that reads one table: the inverse of :func:`rest_of`."""
+    return replace(rest, input=read, takes=None)
+
+
+def table_of(rest: Program, read: Input, table: int = 0) -> Program:
+    """The part of a query that concerns one of its tables, of the rest and of what an input job reads."""
+    return whole_of(rest if rest.join is None else rest.join.sides[table], read)
+
+
 def input_of(program: Program, cut: str, table: int = 0) -> Program:
     """The part of a query up to a cut, for one input of a table."""
     if program.join is not None:

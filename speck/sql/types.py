@@ -41,6 +41,7 @@ FORMATS = ("json", "csv")
 # The cuts of queries: up to which operator input jobs work.
 CUTS = COLUMNS, FILTER, ROWS, PARTIALS = ("columns", "filter", "rows", "partials")
 NO_CUT = "none"
+AUTO_CUT = "auto"  # SpecK chooses one
 WINDOW_COLUMNS = ("window_start", "window_end")
 TOPIC = "topic"  # the column of each table with the topic of its message
 

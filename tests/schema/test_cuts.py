@@ -9,7 +9,7 @@ import pytest
 
 from speck.binder import QueryRunner, Registry
 from speck.core.inventory import Inventory
-from speck.core.job import Job
+from speck.core.job import UNDECIDED, Job
 from speck.core.topic import filter_fault
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition
@@ -194,12 +194,12 @@ def test_a_join_becomes_input_jobs_of_both_tables(root: Path) -> None:
     [
         (
             ("  cut: filter\n", ""),
-            "cut is missing (expected columns, filter: the query reads tables 'persons' and",
+            "cut is missing (expected auto, columns, filter: the query reads tables 'persons' and",
         ),
-        (("cut: filter", "cut: none"), "cut 'none' does not fit (expected columns, filter"),
+        (("cut: filter", "cut: none"), "cut 'none' does not fit (expected auto, columns, filter"),
         (
             ("cut: filter", "cut: partials"),
-            "cut 'partials' is no cut of this query (expected columns, filter)",
+            "cut 'partials' is no cut of this query (expected auto, columns, filter)",
         ),
         (
             ("cut: filter", "cut: {persons: columns, auctions: filter}"),
@@ -220,17 +220,35 @@ def test_a_fault_of_a_join_names_what_is_right(edit: tuple[str, str], part: str,
     assert any(part in each.message for each in caught.value.faults), caught.value.faults
 
 
+def test_a_cut_that_is_chosen_later_has_its_options(root: Path) -> None:
+    text = TEXT.replace("at: [A, B]", "at: [S, A]").replace("  engine: flink\n", "")
+    found = jobs(text.replace("cut: filter", "cut: auto"), root)
+    assert [found[f"q5.bids-{each}"].query[UNDECIDED] for each in "sa"] == [
+        "columns filter",
+        "columns filter partials",
+    ]
+    one = jobs(TEXT.replace("at: [A, B]", "at: B").replace("cut: filter", "cut: auto"), root)
+    assert one["q5.bids-b"].query[UNDECIDED] == "none columns filter partials"
+    mixed = jobs(TEXT.replace("cut: filter", "cut: {bids: filter, bids-b: auto}"), root)
+    assert [UNDECIDED in mixed[each].query for each in INPUTS] == [False, True]
+    with pytest.raises(InvalidInput, match="cut 'auto' needs the site where table 'bids' is published"):
+        load(TEXT.replace("cut: filter", "cut: auto").replace("    at: [A, B]\n", ""), root)
+
+
 FAULTS = {
-    ("  cut: filter\n", ""): (11, "cut is missing (expected columns, filter, partials: table 'bids' is "),
-    ("cut: filter", "cut: none"): (13, "cut 'none' does not fit (expected columns, filter, partials: "),
-    ("cut: filter", "cut: rows"): (13, "cut 'rows' is no cut of this query (expected columns, filter, "),
-    ("cut: filter", "cut: panes"): (13, "cut 'panes' is no cut (expected columns, filter, rows, partials, n"),
+    ("  cut: filter\n", ""): (
+        11,
+        "cut is missing (expected auto, columns, filter, partials: table 'bids' is ",
+    ),
+    ("cut: filter", "cut: none"): (13, "cut 'none' does not fit (expected auto, columns, filter, par"),
+    ("cut: filter", "cut: rows"): (13, "cut 'rows' is no cut of this query (expected auto, columns, fil"),
+    ("cut: filter", "cut: panes"): (13, "cut 'panes' is no cut (expected auto, columns, filter, rows, par"),
     ("cut: filter", "cut: {bids: rows}"): (13, "cut.bids 'rows' is no cut of this query"),
     ("cut: filter", "cut: {bid: filter}"): (13, "cut names 'bid' (expected one of bids, bids-a, bids-b)"),
-    ("cut: filter", "cut: {bids-a: filter}"): (13, "cut has none for bids-b (expected columns, filter, "),
+    ("cut: filter", "cut: {bids-a: filter}"): (13, "cut has none for bids-b (expected auto, columns, fil"),
     ("cut: filter", "cut: {bids: x}"): (
         13,
-        "cut.bids 'x' is no cut (expected columns, filter, rows, partials)",
+        "cut.bids 'x' is no cut (expected auto, columns, filter, rows, partials)",
     ),
     ("  rest: D\n", ""): (11, "rest is missing (expected the site of the windows)"),
     ("rest: D", "rest: E"): (14, "rest 'E' is not a site of the inventory (known: A, B, D, S)"),

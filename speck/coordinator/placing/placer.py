@@ -215,6 +215,18 @@ class Placer:
         """The model of a composition as it runs; no engine is asked."""
         return self._model(self._draft(composition), PlacementRequest(), hold=True, inputs=inputs)
 
+    def alone_in(
+        self, composition: Composition, inputs: Inputs, measured: Inputs, others: Sequence[Job]
+    ) -> Model:
+        """The model of some jobs with these profiles; ``others`` beside them are load as measured."""
+        draft = Draft.of(composition, self.inventory, self.pool.registry.runs, {})
+        beside = Composition(composition.name, {job.job_name: job for job in others})
+        compositions = [*self._other_compositions(composition.name), *([beside] if others else ())]
+        jobs = [job for each in (*compositions, composition) for job in each.jobs.values()]
+        table = site_table(self.inventory, measured, jobs)
+        load = self._background(compositions, table, measured)
+        return model_of(draft, Surroundings(table=table, inputs=inputs, hold=True, background=load))
+
     def moved(self, composition: Composition, jobs: Collection[str], site: str) -> Composition:
         """A composition that runs, with some of its movable jobs at another site, and nothing else changed.
 

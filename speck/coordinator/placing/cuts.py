@@ -1,0 +1,297 @@
+"""The choice of the cuts of queries (``cut: auto``), from what runs, the profiles and the cost model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from speck.coordinator.placing.placer import Placer
+from speck.core.job import UNDECIDED, Composition, Job
+from speck.core.placement import PlacementOptions
+from speck.placement.cost import Figures, combined, evaluate, wire
+from speck.placement.cuts import Vector, choose
+from speck.placement.explain import traffic
+from speck.placement.graph import Model
+from speck.placement.profile import Inputs, JobProfile, Known, Value, assumed_cost
+from speck.placement.profile import combined as better_known
+from speck.sql.cuts import input_of, table_of, whole_of
+from speck.sql.estimates import Flow, flow, passing
+from speck.sql.program import Program
+from speck.sql.types import COLUMNS, FILTER, NO_CUT, PARTIALS, ROWS
+from speck.store.deployments import Deployments
+
+READING = 0.5  # the share of the cost of a message that is for reading it; the rest is for what is sent
+
+
+@dataclass(frozen=True)
+class CutChooser:
+    """Chooses the cuts of compositions that are fresh from a file; nothing is changed."""
+
+    deployments: Deployments
+    placer: Placer
+
+    def chosen(self, composition: Composition) -> tuple[Composition, dict[str, str]]:
+        """The composition with a cut for each input, and the reason by job name.
+
+        What runs keeps its cut unless another one lowers the objective by more than the ``min_gain`` of
+        ``placement``, and keeps one with a state (``partials``, ``none``) always.
+        """
+        queries = list(_undecided(composition))
+        if not queries:
+            return composition, {}
+        head = self.deployments.head(composition.name)
+        running = {} if head.deleting else self.deployments.desired(head)
+        inputs = self.placer.inputs()
+        model = self.placer.present(composition, inputs)
+        jobs, notes = dict(composition.jobs), dict[str, str]()
+        for query in queries:
+            choice = _Choice(query, running, composition, inputs, model, self.placer)
+            for name in (*query.inputs, query.rest):
+                del jobs[name]
+            vector = choice.vector()
+            jobs |= query.jobs(vector)
+            notes |= choice.notes(vector)
+        return replace(composition, jobs=jobs), notes
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A query with a cut to be chosen: its input jobs and its rest, as the file gives them."""
+
+    name: str
+    inputs: Mapping[str, Job]
+    rest: str
+    rest_job: Job
+
+    @cached_property
+    def program(self) -> Program:
+        return _program(self.rest_job)
+
+    def options(self, name: str) -> tuple[str, ...]:
+        """The cuts in question for an input, the earliest first."""
+        job = self.inputs[name]
+        written = job.query.get(UNDECIDED)
+        return (_cut(job),) if written is None else tuple(str(written).split())
+
+    def table(self, name: str) -> Program:
+        """The part of the query that concerns the table of an input."""
+        job, join = self.inputs[name], self.program.join
+        number = 0 if join is None else join.tables.index(str(job.query["input"]).rpartition("-")[0])
+        return table_of(self.program, _program(job).input, number)
+
+    def jobs(self, vector: Vector) -> dict[str, Job]:
+        """The jobs of the query with a cut for each input; without a cut it is one job."""
+        if vector == (NO_CUT,):
+            return {self.name: self._whole()}
+        found = {}
+        for name, cut in zip(self.inputs, vector, strict=True):
+            job = self.inputs[name]
+            query = {each: value for each, value in job.query.items() if each != UNDECIDED}
+            query["program"] = input_of(self.table(name), cut).to_json()
+            found[name] = replace(job, query=query)
+        return found | {self.rest: self.rest_job}
+
+    def _whole(self) -> Job:
+        (job,) = self.inputs.values()
+        return replace(
+            self.rest_job,
+            job_name=self.name,
+            source_broker=job.source_broker,
+            source_topic=job.source_topic,
+            start=job.start,
+            query={"program": whole_of(self.program, _program(job).input).to_json()},
+        )
+
+
+def _undecided(composition: Composition) -> Iterator[_Query]:
+    """The queries of a composition with an input whose cut is not chosen yet."""
+    parts: dict[str, list[Job]] = {}
+    for job in composition.jobs.values():
+        if (name := job.query.get("of")) is not None:
+            parts.setdefault(str(name), []).append(job)
+    for name, jobs in parts.items():
+        if any(UNDECIDED in job.query for job in jobs):
+            inputs = {job.job_name: job for job in jobs if job.query["role"] == "input"}
+            (rest,) = (job for job in jobs if job.query["role"] == "rest")
+            yield _Query(name, inputs, rest.job_name, rest)
+
+
+def _program(job: Job) -> Program:
+    return Program.from_json(str(job.query["program"]))
+
+
+def _cut(job: Job) -> str:
+    sends = _program(job).sends
+    return sends.cut if sends is not None else NO_CUT
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The choice for one query; ``running`` are the jobs of the last revision."""
+
+    query: _Query
+    running: Mapping[str, Job]
+    composition: Composition
+    inputs: Inputs
+    model: Model
+    placer: Placer
+    _figures: dict[Vector, Figures] = field(default_factory=dict)
+
+    def vector(self) -> Vector:
+        """The cut of each input."""
+        options = [self._offered(name) for name in self.query.inputs]
+        if all(len(each) == 1 for each in options):
+            return tuple(each[0] for each in options)
+        placement = self._placement
+        least = math.inf if placement.mode == "off" else placement.min_gain
+        return choose(options, [self._present(name) for name in self.query.inputs], self._objective, least)
+
+    @property
+    def _placement(self) -> PlacementOptions:
+        return self.composition.placement or PlacementOptions()
+
+    def _present(self, name: str) -> str | None:
+        """The cut that an input has now; ``None`` if it does not run."""
+        job = self.running.get(name)
+        return None if job is None or job.query.get("role") != "input" else _cut(job)
+
+    def _offered(self, name: str) -> tuple[str, ...]:
+        """The cuts in question that need no state of what runs."""
+        options, present = self.query.options(name), self._present(name)
+        whole = self.running.get(self.query.name)
+        if whole is not None and whole.query and NO_CUT in options:
+            return (NO_CUT,)
+        if self.query.rest not in self.running:
+            return options
+        if present == PARTIALS and PARTIALS in options:
+            return (PARTIALS,)
+        stateful = (NO_CUT,) if present is None else (NO_CUT, PARTIALS)
+        return tuple(each for each in options if each not in stateful) or options
+
+    # --- the model
+
+    def _objective(self, vector: Vector) -> float:
+        """The objective of a vector, against the figures of the query with the earliest cuts."""
+        base = self._evaluated((COLUMNS,) * len(self.query.inputs))
+        found = self._evaluated(vector)
+        return combined(
+            self.model.problem,
+            found.age / (base.age or 1.0),
+            found.wan / (base.wan or 1.0),
+            found.cores / (base.cores or 1.0),
+            found.over,
+        )
+
+    def _evaluated(self, vector: Vector) -> Figures:
+        if vector not in self._figures:
+            jobs = self.query.jobs(vector)
+            composition = replace(self.composition, jobs=jobs)
+            profiles = {**self.inputs.jobs, **self._profiles(vector, jobs)}
+            others = [job for name, job in self.running.items() if name not in jobs and not self._own(name)]
+            inputs = replace(self.inputs, jobs=profiles, history={})
+            model = self.placer.alone_in(composition, inputs, self.inputs, others)
+            self._figures[vector] = evaluate(model.problem, model.incumbent, slowest=False)
+        return self._figures[vector]
+
+    def _own(self, name: str) -> bool:
+        return name in (self.query.name, self.query.rest, *self.query.inputs)
+
+    def _profiles(self, vector: Vector, jobs: Mapping[str, Job]) -> dict[str, JobProfile]:
+        if vector == (NO_CUT,):
+            (name,) = self.query.inputs
+            cost = assumed_cost(self.query.rest_job.engine)
+            return {self.query.name: self._profile(self._rate(name), cost, 1.0)}
+        found, frames, rows = {}, 0.0, 0.0
+        for name, cut in zip(self.query.inputs, vector, strict=True):
+            sent, rate = self._flow(name, cut), self._rate(name)
+            cost = assumed_cost(jobs[name].engine) * (READING + (1 - READING) * sent.frames)
+            topic = len(jobs[name].sink_topic)
+            profile = self._profile(rate, cost, sent.frames, sent.size + topic)
+            known = self.inputs.jobs.get(name) if cut == self._present(name) else None
+            found[name] = profile if known is None else better_known(known, profile)
+            frames += rate * sent.frames
+            rows += rate * sent.frames * sent.rows
+        cost = assumed_cost(self.query.rest_job.engine) * (READING + (1 - READING) * rows / (frames or 1.0))
+        return found | {self.query.rest: self._profile(None, cost, 1.0 / (frames or 1.0))}
+
+    @staticmethod
+    def _profile(
+        rate: float | None, cost: float, selectivity: float, size: float | None = None
+    ) -> JobProfile:
+        def assumed(value: float | None) -> Value | None:
+            return None if value is None else Value(value, Known.ASSUMED)
+
+        return JobProfile(
+            rate_in=assumed(rate),
+            cost=assumed(cost),
+            selectivity=assumed(selectivity),
+            bytes_out=assumed(size),
+        )
+
+    # --- what is known of an input
+
+    def _rate(self, name: str) -> float:
+        """Messages/s into an input job."""
+        return self.model.problem.rates[0][self.model.number[name]]
+
+    def _flow(self, name: str, cut: str) -> Flow:
+        return flow(self.query.table(name), cut, self._rate(name), self._passing(name))
+
+    def _passing(self, name: str) -> float:
+        """The share of rows that fulfil the condition: measured behind it, or estimated."""
+        known = self.inputs.jobs.get(name)
+        measured = None if known is None else known.selectivity
+        if measured is not None and self._present(name) in (FILTER, ROWS):
+            return min(1.0, measured.value)
+        return passing(self.query.table(name))
+
+    # --- in words
+
+    def notes(self, vector: Vector) -> dict[str, str]:
+        """The reason for the cut of each input, by job name."""
+        names = self.query.inputs if vector != (NO_CUT,) else [self.query.name]
+        return {
+            name: self._note(each, cut)
+            for name, each, cut in zip(names, self.query.inputs, vector, strict=True)
+            if UNDECIDED in self.query.inputs[each].query
+        }
+
+    def _note(self, name: str, cut: str) -> str:
+        options = self.query.options(name)
+        begin = f"cut at {cut}, chosen among {', '.join(options)}"
+        offered = self._offered(name)
+        if len(offered) == 1 and len(options) > 1:
+            return f"{begin}: it has the state of what runs"
+        if self.query.inputs[name].site == self.query.rest_job.site:
+            return f"{begin}: the rest is at the same site"
+        whole, sent = self._traffic(name, cut)
+        basis = f"{self._rate(name):.3g} messages/s {self._known(name)}"
+        if cut == NO_CUT:
+            return f"{begin}: {traffic(whole)} leave the site ({basis})"
+        return f"{begin}: {traffic(sent)} leave the site instead of {traffic(whole)} ({basis})"
+
+    def _known(self, name: str) -> str:
+        profile = self.inputs.jobs.get(name)
+        rate = None if profile is None else profile.rate_in
+        return str(Known.ASSUMED if rate is None else rate.known)
+
+    def _traffic(self, name: str, cut: str) -> tuple[float, float]:
+        """Bytes/s on the wire: of the messages that an input job reads, and of the frames that it sends."""
+        problem, rate = self.model.problem, self._rate(name)
+        channel = problem.jobs[self.model.number[name]].inputs[0]
+        whole = rate * wire(problem, channel, written=False)
+        if cut == NO_CUT:
+            return whole, whole
+        profile = self._profiles(self._with(name, cut), self.query.inputs)[name]
+        frames = _value(profile.selectivity) * rate
+        overhead = problem.overhead + problem.stamp + problem.acknowledgement
+        return whole, frames * (_value(profile.bytes_out) + overhead)
+
+    def _with(self, name: str, cut: str) -> Vector:
+        return tuple(cut if each == name else COLUMNS for each in self.query.inputs)
+
+
+def _value(value: Value | None) -> float:
+    return 0.0 if value is None else value.value
