@@ -28,7 +28,6 @@ from jars_and_apps.geofencing.fences import (
     Index,
     Message,
     Progress,
-    Table,
     Version,
     admitted,
     compact,
@@ -88,7 +87,7 @@ def _lines(positions: int, chance: np.random.Generator) -> Iterator[str]:
 def index_of(records: Sequence[dict[str, Any]]) -> Index:
     """The index that the job has after all fences have come."""
     versions = [Version.of(compact(record).encode()) for record in records]
-    return Index(Table().changed(versions, BEFORE_ALL, BEFORE_ALL)[0])
+    return Index().changed(versions, BEFORE_ALL, BEFORE_ALL)[0]
 
 
 def locate(index: Index, batches: Sequence[Sequence[Message]]) -> list[list[str]]:
@@ -156,7 +155,7 @@ def measure(fences: int, positions: int, runs: int) -> dict[str, Any]:
     lines = locate(index, given.batches)
     tracker, events = track(lines)
     ways: dict[str, Callable[[], Any]] = {
-        "tree": lambda: tree(index.shapes, points),
+        "tree": lambda: tree(index.large.shapes, points),
         "locate": lambda: locate(index, given.batches),
         "locate_track": lambda: track(locate(index, given.batches)),
         "pandas": lambda: [ask(frame) for frame in frames],
@@ -167,8 +166,8 @@ def measure(fences: int, positions: int, runs: int) -> dict[str, Any]:
         result |= dict(figure.named(f"{name}_positions_per_core_second"))
     result["locate_of_tree"] = rates["locate"].median / rates["tree"].median
     result["locate_of_pandas"] = rates["locate"].median / rates["pandas"].median
-    result["fences_a_position"] = tree(index.shapes, points) / len(points)
-    result["state_bytes_per_fence"] = len(index.table.dump()) / fences
+    result["fences_a_position"] = tree(index.large.shapes, points) / len(points)
+    result["state_bytes_per_fence"] = len(index.dump()) / fences
     result["state_bytes_per_mover"] = len(Tracker(tracker.movers).dump()) / len(tracker.movers)
     return result
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -46,19 +46,17 @@ class Located(NamedTuple):
     within: Mapping[str, Sequence[float]]  # by fence its dwell and confirm, s
     near: Sequence[str]  # fences in whose margin it is
 
-    def order(self) -> tuple[object, ...]:
-        """The order in which positions count; of several of a mover at one time, the first does."""
+    def rank(self) -> tuple[object, ...]:
+        """The rank among the positions of a mover at one time, of which the first counts."""
         within = sorted((fence, *quantities) for fence, quantities in self.within.items())
-        return self.time, self.mover, *self.position, self.site, within, sorted(self.near)
+        return *self.position, self.site, within, sorted(self.near)
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Self:
         """The position in a line of ``locate``."""
         time = (datetime.fromisoformat(line["time"]) - _EPOCH) // _MILLI
         longitude, latitude = map(float, line["position"])
-        within = {
-            str(fence): (float(dwell), float(confirm)) for fence, (dwell, confirm) in line["in"].items()
-        }
+        within = {fence: (float(dwell), float(confirm)) for fence, (dwell, confirm) in line["in"].items()}
         return cls(
             time,
             str(line["mover"]),
@@ -99,21 +97,23 @@ def transitions(visits: dict[str, Visit], at: Located, *, first: bool) -> list[E
     ``first`` is true if nothing is known of the mover.
     """
     events: list[Event] = []
-    for fence in sorted({*visits, *at.within}):
-        if fence in at.within:
-            visit = visits.setdefault(fence, Visit(at.time, at.position, first))
-            events += _in(visit, fence, at)
-        else:
-            visit = visits[fence]
-            events += _out(visit, fence, at)
-            if not visit.entered:
-                del visits[fence]
-    return sorted(events, key=lambda event: _ORDER.index(event["event"]))
+    # What has been told of a fence stays so inside it: most positions are in the fences of the one before.
+    for fence, (dwell, confirm) in at.within.items():
+        visit = visits.get(fence)
+        if visit is None:
+            visit = visits[fence] = Visit(at.time, at.position, first)
+        visit.confirm, visit.out = confirm, None
+        if not visit.entered or (dwell and not visit.dwelt):
+            events += _in(visit, fence, at, dwell)
+    for fence in visits.keys() - at.within.keys():
+        visit = visits[fence]
+        events += _out(visit, fence, at)
+        if not visit.entered:
+            del visits[fence]
+    return sorted(events, key=lambda event: (_ORDER.index(event["event"]), event["fence"]))
 
 
-def _in(visit: Visit, fence: str, at: Located) -> Iterator[Event]:
-    dwell, visit.confirm = at.within[fence]
-    visit.out = None
+def _in(visit: Visit, fence: str, at: Located, dwell: float) -> Iterator[Event]:
     stayed = (at.time - visit.since) / 1000
     if not visit.entered and stayed >= visit.confirm:
         visit.entered = True
@@ -152,6 +152,8 @@ class Tracker:
     movers: dict[str, Mover] = field(default_factory=dict)
     waiting: list[Located] = field(default_factory=list)
     reached: dict[str, int] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set, compare=False)  # movers that the last step changed
+    _oldest: int = field(default=BEFORE_ALL, compare=False, repr=False)  # no mover's time is before it
 
     @classmethod
     def load(cls, state: str) -> Self:
@@ -180,13 +182,15 @@ class Tracker:
         questions: list[Event] = []
         events = self._take(lines, questions)
         until = min(self.reached.get(site, BEFORE_ALL) for site in sites)
-        ready = sorted((each for each in self.waiting if each.time <= until), key=Located.order)
+        ready = _in_order(each for each in self.waiting if each.time <= until)
         self.waiting = [each for each in self.waiting if each.time > until]
+        self.moved = {each.mover for each in ready}
         for each in ready:
             events += self._position(each, forget, functions)
-        for name, mover in sorted(self.movers.items()):
-            if mover.time + forget <= until:
+        if self._oldest + forget <= until:
+            for name in sorted(name for name, mover in self.movers.items() if mover.time + forget <= until):
                 events += self._silent(name, forget)
+            self._oldest = min((mover.time for mover in self.movers.values()), default=until)
         return [*events, *(answer for each in questions for answer in self._answers(each, until, functions))]
 
     def _take(self, lines: Iterable[str], questions: list[Event]) -> list[Event]:
@@ -242,10 +246,12 @@ class Tracker:
             own, failed = _updated(functions, own, made)
             made += failed
         self.movers[at.mover] = Mover(at.time, at.position, at.site, visits, own)
+        self._oldest = min(self._oldest, at.time)
         return events + made
 
     def _silent(self, name: str, forget: int) -> list[Event]:
         mover = self.movers.pop(name)
+        self.moved.add(name)
         at = Located(mover.time, name, mover.position, mover.site, {}, ())
         more = {"reason": "silent"}
         return [
@@ -253,6 +259,16 @@ class Tracker:
             for fence, visit in sorted(mover.visits.items())
             if visit.entered
         ]
+
+
+def _in_order(positions: Iterable[Located]) -> list[Located]:
+    """Positions by time and mover, without those of a mover at one time that do not count."""
+    found: dict[tuple[int, str], Located] = {}
+    for each in positions:
+        other = found.setdefault(each[:2], each)
+        if other is not each and each.rank() < other.rank():
+            found[each[:2]] = each
+    return [found[key] for key in sorted(found)]
 
 
 def _checked(question: Event) -> Event:
@@ -263,7 +279,10 @@ def _checked(question: Event) -> Event:
 
 
 def _row(mover: Mover) -> list[Any]:
-    visits = {fence: astuple(visit) for fence, visit in mover.visits.items()}
+    visits = {
+        fence: (v.since, v.position, v.first, v.confirm, v.entered, v.dwelt, v.out)
+        for fence, v in mover.visits.items()
+    }
     return [mover.time, mover.position, mover.site, visits] + [mover.own] * (mover.own is not None)
 
 
@@ -406,13 +425,13 @@ def track_on_flink(texts: DataStream, sites: str, forget: float = 3600.0) -> Dat
 
         def process_element(self, value: str, ctx: Any) -> Iterator[str]:
             tracker = self._tracker = self._tracker or self._load()
-            before = dict(tracker.movers)
             events = tracker.step(filter(None, value.split("\n")), names, round(forget * 1000))
-            for name, mover in tracker.movers.items():
-                if before.get(name) is not mover:  # each position makes another object
+            for name in tracker.moved:
+                mover = tracker.movers.get(name)
+                if mover is None:
+                    self._movers.remove(name)
+                else:
                     self._movers.put(name, _compact(_row(mover)))
-            for name in before.keys() - tracker.movers.keys():
-                self._movers.remove(name)
             self._others.update(_compact([tracker.waiting, tracker.reached]))
             of_shard = {"shard": 0, "shards": 1}
             made = sorted(_compact(each | of_shard if "parts" in each else each) for each in events)

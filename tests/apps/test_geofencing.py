@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import sys
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,21 +24,21 @@ from jars_and_apps.geofencing.fences import (  # noqa: E402
     AFTER_ALL,
     BEFORE_ALL,
     LARGEST_FENCE,
+    Fence,
     Index,
     Message,
     Position,
     Progress,
-    Table,
     Unfit,
     Version,
     admitted,
     compact,
     grown,
-    inside,
     instant,
     iso,
     located,
     position_of,
+    stepped,
 )
 from jars_and_apps.geofencing.visits import Tracker  # noqa: E402
 
@@ -149,9 +152,7 @@ def test_an_id_that_is_too_long_is_rejected() -> None:
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_have_an_answer(value: bytes) -> None:
     json.loads(compact(admit(value)))
-    located(
-        Index(Table()), Progress(), [("geo/positions", value, RECEIVED), ("geo/fences", value, 0)], "A", 0
-    )
+    located(Index(), Progress(), [("geo/positions", value, RECEIVED), ("geo/fences", value, 0)], "A", 0)
 
 
 @pytest.mark.parametrize("latitude", [-60.0, 0.0, 46.9, 84.0])
@@ -192,7 +193,7 @@ def test_a_bad_position_is_rejected_with_its_reason(value: bytes, reason: str) -
     with pytest.raises(Unfit) as error:
         position_of(value, RECEIVED)
     assert reason in str(error.value)
-    _, progress, messages = located(Index(Table()), Progress(), [("geo/positions", value, RECEIVED)], "A", 0)
+    _, progress, messages = located(Index(), Progress(), [("geo/positions", value, RECEIVED)], "A", 0)
     (event,) = map(json.loads, messages[0].split("\n")[1:])
     assert (event["event"], event["site"], progress) == ("rejected", "A", Progress())
     assert reason in event["reason"]
@@ -235,42 +236,147 @@ def test_the_fences_of_points_by_the_tree_are_those_one_by_one(
     # One unit in the last place beside a border, too.
     longitude = np.array([math.nextafter(x, dx) if dx else x for x, _, dx, _ in points])
     latitude = np.array([math.nextafter(y, dy) if dy else y for _, y, _, dy in points])
-    index = Index(Table(sorted(versions, key=lambda each: each.fence)))
-    found = inside(index, longitude, latitude, np.zeros(len(points), dtype=np.int64))
+    index = Index.of(Fence(each.fence, [each]).dump() for each in versions)
+    found = index.inside(longitude, latitude, np.zeros(len(points), dtype=np.int64))
     expected = {
         (n, each.fence)
         for n, each_point in enumerate(shapely.points(longitude, latitude))
         for each in versions
         if shapely.covers(shapely.from_geojson(each.shape), each_point)
     }
-    assert {(n, index.versions[v].fence) for n, v, hit in zip(*found, strict=True) if hit} == expected
+    assert {(n, index.version(v).fence) for n, v, hit in zip(*found, strict=True) if hit} == expected
     assert found[2].all()
 
 
+CHANGES = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, 11),  # the fence
+            st.integers(0, 60),  # the time of the version
+            st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)),  # its corner, unless it is deleted
+            st.integers(0, 1),  # the width of its margin
+        ),
+        max_size=6,
+    ),
+    max_size=12,
+)
+
+
+def square(west: float, south: float, size: float) -> str:
+    return compact(polygon([[west + size * x, south + size * y] for x, y in SQUARE]))
+
+
+@tries(40)
+@given(CHANGES, st.integers(0, 2**32))
+def test_after_any_changes_the_fences_are_those_of_all_versions_one_by_one(
+    changes: list[list[Any]], seed: int
+) -> None:
+    chance = random.Random(seed)
+    index, newest, reached = Index(), BEFORE_ALL, BEFORE_ALL
+    held: dict[str, dict[int, Version]] = {}  # by fence and time, as they came
+    seen: set[tuple[str, int]] = set()
+    for batch in changes:
+        arrived = []
+        for number, time, corner, margin in batch:
+            shape, around = None, None
+            if corner is not None:
+                x, y = corner
+                shape, around = square(x, y, 1), square(x - 1, y - 1, 3) if margin else None
+            arrived.append(Version(f"f{number}", time, time, shape, around, None, 0.0, 0.0))
+        before, pairs = index, pairs_of(index, reached)
+        index, late = index.changed(arrived, newest, reached)
+        assert pairs_of(before, reached) == pairs  # a batch that runs again has the same index
+        starts = {(each["fence"], each["time"]): each["from"] for each in late}
+        for each in sorted(arrived, key=lambda each: (each.time, each.fence, each.shape or "")):
+            if (each.fence, each.time) in seen:
+                continue
+            seen.add((each.fence, each.time))
+            start = starts.get((each.fence, iso(each.time)), iso(each.time))
+            if start is not None:
+                held.setdefault(each.fence, {})[each.time] = each._replace(start=instant(start))
+        if chance.random() < 0.3:
+            index = Index.load(index.dump())
+        if chance.random() < 0.5:
+            newest = max(newest, chance.randint(0, 60))
+            reached = max(reached, newest - 10)
+        assert pairs_of(index, reached) == expected_pairs(held, reached)
+
+
+def probes(reached: int) -> list[tuple[float, float, int]]:
+    """Points in and around the squares at times that are not reached."""
+    times = [time for time in range(0, 70, 5) if time > reached]
+    return [(x / 2, y / 2, time) for time in times for x in (-1, 0, 3) for y in (0, 1)]
+
+
+def pairs_of(index: Index, reached: int) -> set[tuple[int, str, int, bool]]:
+    """The number of a probe, fence and time of a version that it is in, and false if only in its margin."""
+    columns = [np.array(each) for each in zip(*probes(reached), strict=True)]
+    found = index.inside(*columns)
+    versions = [(index.version(number), number) for number in found[1].tolist()]
+    pairs = zip(found[0].tolist(), versions, found[2].tolist(), strict=True)
+    return {(point, version.fence, version.time, hit) for point, (version, _), hit in pairs}
+
+
+def expected_pairs(
+    held: Mapping[str, Mapping[int, Version]], reached: int
+) -> set[tuple[int, str, int, bool]]:
+    found = set()
+    for fence, versions in held.items():
+        for number, (x, y, time) in enumerate(probes(reached)):
+            begun = [each for each in versions.values() if each.start <= time]
+            if not begun:
+                continue
+            last = max(begun, key=lambda each: (each.start, each.time))
+            near, within = (
+                text is not None and bool(shapely.intersects_xy(shapely.from_geojson(text), x, y))
+                for text in (last.grown, last.shape)
+            )
+            if within or near:
+                found.add((number, fence, last.time, within))
+    return found
+
+
+def test_single_changes_leave_the_large_layer_as_it_is() -> None:
+    names = [f"f{number}" for number in range(200)]
+    index, _ = Index().changed([version(name, 10) for name in names], BEFORE_ALL, BEFORE_ALL)
+    assert (len(index.large.rows), len(index.small.rows)) == (200, 0)
+    layers = {id(index.large)}
+    for number, name in enumerate(names[:100]):
+        index, _ = index.changed([version(name, 20 + number)], BEFORE_ALL, BEFORE_ALL)
+        assert index.changes.keys() == {name}
+        assert len(index.small.rows) <= 20  # the root of twice 200
+        layers.add(id(index.large))
+    assert len(layers) <= 6
+    assert len(Index.load(index.dump()).large.rows) == 200
+
+
 def test_a_version_holds_from_its_time_to_that_of_the_next_one() -> None:
-    table, late = Table().changed([version("f", 10), version("f", 20, None), version("f", 30)], BEFORE_ALL, 0)
+    versions = [version("f", 10), version("f", 20, None), version("f", 30)]
+    index, late = Index().changed(versions, BEFORE_ALL, 0)
     times = np.array([9, 10, 19, 20, 29, 30, AFTER_ALL - 1])
     half = np.full(len(times), 0.5)
-    points, _, _ = inside(Index(table), half, half, times)
+    points, _, _ = index.inside(half, half, times)
     assert (times[points].tolist(), late) == ([10, 19, 30, AFTER_ALL - 1], [])
 
 
 def test_versions_that_no_position_meets_are_dropped() -> None:
     versions = [version("f", 10), version("f", 20), version("f", 30), version("g", 5), version("g", 25, None)]
-    table, _ = Table().changed(versions, BEFORE_ALL, 24)
-    assert [(each.fence, each.time) for each in table.versions] == [("f", 20), ("f", 30)]
-    assert Table.load(table.dump()) == table
+    index, _ = Index().changed(versions, BEFORE_ALL, 24)
+    for found in (index, Index.load(index.dump())):
+        assert [each.time for each in found.fence("f").versions] == [20, 30]
+        assert found.fence("g") == Fence("g", [], [5, 25])
 
 
 def test_a_late_version_holds_after_the_newest_position_and_is_reported() -> None:
-    table, _ = Table().changed([version("f", 10)], BEFORE_ALL, BEFORE_ALL)
-    table, late = table.changed([version("f", 40), version("f", 50)], 60, 0)
+    index, _ = Index().changed([version("f", 10)], BEFORE_ALL, BEFORE_ALL)
+    index, late = index.changed([version("f", 40), version("f", 50)], 60, 0)
     assert [each["from"] for each in late] == [iso(61), iso(61)]
-    assert [(each.time, each.start) for each in table.versions] == [(10, 10), (40, 61), (50, 61)]
+    found = index.fence("f")
+    assert [(each.time, each.start) for each in found.versions] == [(10, 10), (40, 61), (50, 61)]
     # One that is older than a version that holds never does; one that was seen is a repetition.
-    again, late = table.changed([version("f", 45), version("f", 50)], 70, 0)
+    again, late = index.changed([version("f", 45), version("f", 50)], 70, 0)
     assert [(each["time"], each["from"]) for each in late] == [(iso(45), None)]
-    assert again.versions == table.versions
+    assert again.fence("f").versions == found.versions
     assert again.changed([version("f", 45), version("f", 10)], 80, 0) == (again, [])
 
 
@@ -281,7 +387,7 @@ def at(*times: int) -> list[Message]:
 
 
 def test_a_late_position_is_reported_and_not_located() -> None:
-    index, progress, _ = located(Index(Table()), Progress(lateness=5000), at(20_000), "A", 5000)
+    index, progress, _ = located(Index(), Progress(lateness=5000), at(20_000), "A", 5000)
     assert progress == Progress(20_000, 14_999, 5000)
     _, _, (message,) = located(index, progress, at(14_999, 15_000), "A", 5000)
     head, *lines = map(json.loads, message.split("\n"))
@@ -294,7 +400,7 @@ def test_a_late_position_is_reported_and_not_located() -> None:
 
 @pytest.mark.parametrize("changed", [0, 2000, 60_000])
 def test_a_batch_that_runs_again_with_another_lateness_gives_the_same_messages(changed: int) -> None:
-    index, before, _ = located(Index(Table()), Progress(lateness=5000), at(20_000), "A", 5000)
+    index, before, _ = located(Index(), Progress(lateness=5000), at(20_000), "A", 5000)
     batch = at(14_999, 15_000, 18_500, 30_000)
     _, _, ran = located(index, before, batch, "A", 5000)
     _, after, again = located(index, before, batch, "A", changed)
@@ -307,8 +413,27 @@ def test_a_batch_that_runs_again_with_another_lateness_gives_the_same_messages(c
     assert last == Progress(40_000, max(24_999, 39_999 - changed), changed)
 
 
-def test_progress_is_kept_with_the_table() -> None:
-    table = Table([version("f", 10)], {"f": [10]}).dump()
+def of_table(versions: Sequence[Version], seen: Mapping[str, Sequence[int]]) -> bytes:
+    """The state of earlier versions: all fences as one table."""
+    return zlib.compress(compact([[list(each) for each in versions], seen]).encode(), 1)
+
+
+def test_the_state_of_earlier_versions_is_read() -> None:
+    versions = [version("f", 10), version("f", 20, None), version("g", 5, movers=["bus-*"], dwell=60.0)]
+    seen = {"f": [10, 20], "g": [5], "h": [1, 2]}
+    index = Index.load(of_table(versions, seen))
+    assert index.fence("f") == Fence("f", versions[:2], [10, 20])
+    assert index.fence("g") == Fence("g", versions[2:], [5])
+    # A deleted fence, of which older versions are not taken.
+    assert index.fence("h") == Fence("h", [], [1, 2])
+    assert index.changed([version("h", 1)], BEFORE_ALL, 0) == (index, [])
+    state, messages = stepped((7, of_table(versions, seen)), at(15), "A", 0)
+    assert [json.loads(line)["in"] for line in messages[0].split("\n")[1:]] == [{"f": [0.0, 0.0]}]
+    assert Index.load(Progress.load(*state, 0)[1]).fence("g") == index.fence("g")
+
+
+def test_progress_is_kept_with_the_fences() -> None:
+    table = of_table([version("f", 10)], {"f": [10]})
     newest, state = Progress(7, 5, 1000).dump(table)
     assert Progress.load(newest, state, 9) == (Progress(7, 5, 1000), table)
     # The state of earlier versions was the table alone.
@@ -321,7 +446,7 @@ def test_a_fence_of_some_movers_is_none_of_others() -> None:
     movers = ("bus-1", "taxi-1", "taxi-2", "BUS-1")
     lines = b"\n".join(feature(point(1, 1), mover, time=iso(5)) for mover in movers)
     batch = [("geo/fences", fence, RECEIVED), ("geo/positions", lines, RECEIVED)]
-    _, _, messages = located(Index(Table()), Progress(), batch, "A", 0)
+    _, _, messages = located(Index(), Progress(), batch, "A", 0)
     found = [json.loads(line) for line in messages[0].split("\n")[1:]]
     assert {each["mover"] for each in found if each["in"]} == {"bus-1", "taxi-1"}
     assert len(found) == 4

@@ -21,7 +21,6 @@ from jars_and_apps.geofencing import feeder, generate, real
 from jars_and_apps.geofencing.fences import (
     Index,
     Progress,
-    Table,
     admitted,
     compact,
     instant,
@@ -251,13 +250,13 @@ class Sites:
         return [json.loads(compact(event)) for event in found]
 
     def _located(self, site: str, queue: list[tuple[str, bytes, int]]) -> list[str]:
-        index, progress, found, at = Index(Table()), Progress(lateness=10_000), list[str](), 0
+        index, progress, found, at = Index(), Progress(lateness=10_000), list[str](), 0
         while at < len(queue):
             size = self._chance.choice((1, 2, 5, self._largest))
             batch = queue[at : at + size]
             self._chance.shuffle(batch)
             if self._chance.random() < 0.1:
-                index = Index(Table.load(index.table.dump()))
+                index = Index.load(index.dump())
             before, lateness = (index, progress), self._chance.choice((10_000, 10_000, 3_000, 20_000))
             index, progress, messages = located(*before, batch, site, 10_000)
             if self._chance.random() < 0.1:  # an update with another lateness, before the state was kept
