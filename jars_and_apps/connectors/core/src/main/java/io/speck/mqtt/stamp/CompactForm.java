@@ -28,6 +28,10 @@ import java.util.zip.CRC32C;
  * partition and epoch; path; fingerprint. Not thread-safe: the last run is cached.
  */
 public final class CompactForm {
+    /** The Java property of a writer's process that permits this form ({@code compact}; by default {@code text}). */
+    public static final String PROPERTY = "speck.sink.stamps";
+    private static final String COMPACT = "compact";
+
     private static final int VERSION = 0x80; // no text in UTF-8 begins so
     private static final int VERSION_BITS = 0xC0;
     private static final int FORM_SHIFT = 4;
@@ -65,6 +69,11 @@ public final class CompactForm {
         public String mark() {
             return CompactForm.mark(job);
         }
+    }
+
+    /** True if the writers of this process may send this form. */
+    public static boolean permitted() {
+        return COMPACT.equals(System.getProperty(PROPERTY));
     }
 
     /** Returns the hash that stands for the name of a job; names that differ within 4 bytes only have different ones. */

@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import io.speck.mqtt.stamp.CompactForm;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -7,6 +8,7 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.math.BigInteger;
 import java.util.Collection;
+import java.util.HexFormat;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
@@ -38,15 +40,20 @@ record Lineage(String run, int subtask, int parallelism, long next) {
         }
         long checkpoint = context.getRestoredCheckpointId().orElse(0);
         JobID job = settings.origin() != null ? settings.origin() : context.getJobInfo().getJobId();
-        return new Lineage(settings.run(name(job, parallelism, checkpoint)), subtask, parallelism, 0);
+        return new Lineage(settings.run(name(job, parallelism, checkpoint, CompactForm.permitted())), subtask, parallelism,
+                0);
     }
 
     /**
      * Names a run in 64 bits, since every message carries it: the job's 128 bits, parallelism and checkpoint, mixed.
+     *
+     * @param compact true for 32 bits, as eight hexadecimal digits: the runs of one job's name alone must differ, and
+     *     {@link CompactForm} has 4 bytes less for such a run
      */
-    static String name(JobID job, int parallelism, long checkpoint) {
-        long mixed = mix(mix(mix(job.getUpperPart()) ^ job.getLowerPart()) ^ parallelism) ^ checkpoint;
-        return new BigInteger(Long.toUnsignedString(mix(mixed))).toString(Character.MAX_RADIX);
+    static String name(JobID job, int parallelism, long checkpoint, boolean compact) {
+        long mixed = mix(mix(mix(mix(job.getUpperPart()) ^ job.getLowerPart()) ^ parallelism) ^ checkpoint);
+        return compact ? HexFormat.of().toHexDigits((int) (mixed >>> Integer.SIZE))
+                : new BigInteger(Long.toUnsignedString(mixed)).toString(Character.MAX_RADIX);
     }
 
     /** The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): near numbers are mapped far apart. */

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.stamp.CompactForm;
+import io.speck.mqtt.stamp.Stamp;
 import java.time.Duration;
 import java.util.HashSet;
 import java.time.ZoneId;
@@ -20,6 +22,8 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Checks settings, arguments and the forms of state, without a broker. */
 class SettingsTest {
@@ -122,17 +126,32 @@ class SettingsTest {
         assertEquals(lineage, lineages.deserialize(lineages.getVersion(), lineages.serialize(lineage)));
     }
 
-    @Test
-    void runNamesDifferBetweenStarts() {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void runNamesDifferBetweenStarts(boolean compact) {
         JobID job = new JobID(1, 2);
-        assertEquals(Lineage.name(job, 1, 5), Lineage.name(new JobID(1, 2), 1, 5));
+        String name = Lineage.name(job, 1, 5, compact);
+        assertEquals(name, Lineage.name(new JobID(1, 2), 1, 5, compact));
         Set<String> names = new HashSet<>();
         for (long near = 0; near < 1000; near++) {
-            names.add(Lineage.name(new JobID(1, near), 1, 0));
-            names.add(Lineage.name(new JobID(near + 2, 1), 1, 0));
+            names.add(Lineage.name(new JobID(1, near), 1, 0, compact));
+            names.add(Lineage.name(new JobID(near + 2, 1), 1, 0, compact));
         }
         assertEquals(2000, names.size());
-        assertNotEquals(Lineage.name(job, 1, 5), Lineage.name(job, 2, 5));
-        assertNotEquals(Lineage.name(job, 1, 5), Lineage.name(job, 1, 6));
+        assertNotEquals(name, Lineage.name(job, 2, 5, compact));
+        assertNotEquals(name, Lineage.name(job, 1, 6, compact));
+    }
+
+    /** A job that restarts before its first checkpoint names its run anew, whatever connector it had before. */
+    @Test
+    void runNamesStayTheSameBetweenVersions() {
+        assertEquals("huapwvjj0m22", Lineage.name(new JobID(1, 2), 1, 5, false));
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aRunOfTheBinaryFormIsShort(boolean compact) {
+        String sequence = Stamp.prefix(Lineage.name(new JobID(1, 2), 1, 0, compact), 0, 0) + "1000000.0~0012abef";
+        assertEquals(compact ? 16 : 20, new CompactForm().encode(Stamp.parse("clean", sequence)).length);
     }
 }

@@ -26,9 +26,7 @@ import java.util.Set;
  * guarded by the publisher's lock.
  */
 final class WireForms {
-    static final String PROPERTY = "speck.sink.stamps";
     static final String FENCES = "speck/fence/";
-    private static final String COMPACT = "compact";
     private static final int TOPICS_REMEMBERED = 1000;
 
     private final boolean permitted;
@@ -41,7 +39,7 @@ final class WireForms {
     private boolean reported;
 
     WireForms() {
-        this(COMPACT.equals(System.getProperty(PROPERTY)));
+        this(CompactForm.permitted());
     }
 
     WireForms(boolean permitted) {

@@ -4,6 +4,7 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.failure.OnError;
+import io.speck.mqtt.stamp.CompactForm;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -38,7 +39,7 @@ public final class WriterProcess implements AutoCloseable {
     public static WriterProcess started(String classPath, String task, String broker, Path spool, int from, int to)
             throws IOException {
         Process process = new ProcessBuilder(ProcessHandle.current().info().command().orElse("java"), "-Xmx64m",
-                "-D" + WireForms.PROPERTY + "=" + System.getProperty(WireForms.PROPERTY, "text"),
+                "-D" + CompactForm.PROPERTY + "=" + System.getProperty(CompactForm.PROPERTY, "text"),
                 "-cp", classPath, WriterProcess.class.getName(), broker, spool.toString(), Integer.toString(from), Integer.toString(to), task)
                 .redirectError(ProcessBuilder.Redirect.INHERIT).start();
         WriterProcess started = new WriterProcess(process);
