@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ import pytest
 from speck_baselines.learned import train
 from speck_baselines.learned.network_predictor import MODELS
 from speck_baselines.learned.predictor import trees
-from speck_baselines.learned.records import read
+from speck_baselines.learned.records import Record, read
 from speck_baselines.learned.targets import TARGETS
 from speck_baselines.learned.train import FOLDS, main, scored
 from testbed.placement.training_data import main as write_data
+from tests.baselines.learned.test_features import line
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +70,16 @@ def test_too_few_data_are_refused_and_nothing_is_written(
     assert "0 records" in capsys.readouterr().err
 
 
-def test_records_of_a_problem_are_in_one_fold(data: Path) -> None:
-    found = train._folds(list(read(data)))
+def test_records_of_a_problem_are_in_one_fold() -> None:
+    born, *others = line().channels
+    problems = [
+        replace(line(), channels=(replace(born, rate=100.0 + each), *others)) for each in range(FOLDS + 2)
+    ]
+    found = train._folds(
+        Record(origin="simulator", problem=each, placement=each.placement(sites), measured={})
+        for each in problems
+        for sites in ((0, 0), (0, 1), (1, 0), (1, 1))
+    )
     assert set(found) == set(range(FOLDS))
     assert all(len(set(found[at : at + 4])) == 1 for at in range(0, len(found), 4))
 
