@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from speck.agent.attempt_files import replace_file
@@ -42,15 +43,21 @@ class CodeStore:
             raise BinderError(f"the agent cannot store a job's file: {error.strerror}") from error
 
     def path(self, sha256: str, name: str) -> Path:
-        """The path of a content under a file's name.  Raises :class:`~speck.errors.Rejected`."""
+        """The path of a content under a file's name.
+
+        Raises :class:`~speck.errors.Rejected`, and :class:`~speck.errors.BinderError` for a faulty disk.
+        """
         content = self._directory / sha256 / "content"
         if not _SHA256.fullmatch(sha256) or name != Path(name).name or name in ("", "content"):
             raise Rejected(f"{name!r} with the hash {sha256[:12]!r} is not a job's file")
         if not content.is_file():
             raise Rejected(f"the agent does not have {name!r} with the hash {sha256[:12]!r}")
         path = content.parent / name
-        if not path.exists():
-            path.hardlink_to(content)
+        try:
+            with suppress(FileExistsError):  # jobs of one file are submitted side by side
+                path.hardlink_to(content)
+        except OSError as error:
+            raise BinderError(f"the agent cannot name a job's file {name!r}: {error.strerror}") from error
         return path
 
     def prune(self, used: Collection[str]) -> None:

@@ -23,6 +23,10 @@ chain, the start of the engine included, median and maximum; ``ended`` that unti
 copies of moved and deleted jobs, counted from the moment at which engine and uplink work, or from the start
 of the coordinator for a site that was left; ``attempts`` is the highest number of new attempts of a job in a
 round, which is 0 where the agent alone has started the jobs again.
+
+Of a round that is broken (lost beyond what is allowed, or doubled), the positions of the missing messages in
+their chain are printed, once more when all jobs run in their first form again (what arrived by then was late,
+and not lost), and the files of all servers are kept in a directory that is named.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from testbed.faults.evidence import answers, missing, preserve
 from testbed.faults.lone_site import BASE, ENGINES, Form, LoneSite, lone_site
 from testbed.faults.rig import Account, Counts, Load, await_that
 from testbed.results import add_output_options, published
@@ -110,6 +115,11 @@ class Cut:
     allowed: int = 0
     attempts: int = 0
 
+    @property
+    def broken(self) -> bool:
+        """True as of :func:`is_broken`."""
+        return any(map(is_broken, figures("", [self])))
+
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Cut:
         """The inverse of :func:`dataclasses.asdict`."""
@@ -134,14 +144,18 @@ class Round:
         self.form = _FORMS[cell.change]
         self.before = self._attempts()
         self.old = {name: site.records()[name].attempt.number for name in _OLD.get(cell.change, ())}
+        self.texts: Sequence[str] = ()  # of the messages that were sent
+        self.sent_at_cut = 0
 
     def run(self, prefix: str, messages: int) -> Cut:
         """Send messages, cut the power in the midst of them, and count what arrives."""
         before = len(self.site.counts)
         load = Load(self.site.edge, prefix, messages, RATE, ("in/1", "in/2"))
+        self.texts = load.texts
         try:
             await_that(lambda: len(self.site.counts), lambda count: count > before + messages // 10)
             load.await_sent(self.moment.uniform(0.3, 0.6))
+            self.sent_at_cut = load.sent
             left = self.cell.change == "left"
             with ThreadPoolExecutor(1) as watch:
                 back, arriving = self._harm(watch, load)
@@ -159,6 +173,22 @@ class Round:
             return Cut(accounts, first, ended, self._allowed() if left else 0, new)
         finally:
             load.close()
+
+    def missing(self) -> dict[str, str]:
+        """The positions of the messages that have not arrived, by chain."""
+        counts, count = self.site.counts, len(CHAINS)
+        return {chain: missing(counts.of(self.texts[at::count])) for at, chain in enumerate(CHAINS)}
+
+    def preserve(self, cut: Cut) -> Path:
+        """Keep the files of all servers and the coordinator's view; returns their directory."""
+        facts = {
+            "cell": self.cell.name,
+            "cut": asdict(cut),
+            "sent_at_cut": self.sent_at_cut,
+            "missing": self.missing(),
+            **answers(self.site.client),
+        }
+        return preserve(self.site.directory, facts)
 
     def _harm(self, watch: Executor, load: Load) -> tuple[float, Future[dict[str, float]]]:
         """Cut power and uplink, and bring both back.
@@ -254,12 +284,21 @@ def measure(cells: Sequence[Cell], log: Log, rounds: int, messages: int, seed: i
         with lone_site(engine) as site:
             for cell, number in missing:
                 moment = random.Random(f"{seed} {cell.name} {number}")
-                found = Round(site, cell, moment).run(f"{cell.name}-{number}", messages)
+                trial = Round(site, cell, moment)
+                found = trial.run(f"{cell.name}-{number}", messages)
                 log.add(cell, found)
+                if found.broken:
+                    _tell(f"{cell.name}: missing {trial.missing()}; kept in {trial.preserve(found)}")
                 await_that(site.is_reached, bool)
                 site.apply(BASE)
                 site.await_running()
+                if found.broken:
+                    _tell(f"{cell.name}: missing when all jobs run again {trial.missing()}")
                 site.other.kill()
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 class Log:

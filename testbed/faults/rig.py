@@ -145,6 +145,10 @@ class Counts:
     def __len__(self) -> int:
         return len(self._counts)
 
+    def of(self, sent: Sequence[str]) -> list[int]:
+        """The count of each of these texts; 0: none came."""
+        return [self._counts.get(text, 0) for text in sent]
+
     def account(self, sent: list[str]) -> Account:
         """Compare with what was sent."""
         counts = dict(self._counts)
