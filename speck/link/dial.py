@@ -22,6 +22,7 @@ from speck.errors import SpeckError
 from speck.link.codec import encode
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello
+from speck.link.repeats import MARK, Answered, whole_call
 
 BEAT = 15.0  # s between two pings
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0  # s before the next try; a part of it is random
@@ -131,22 +132,32 @@ class Dialler:
             raise Refused(str(message.get("refused", "it answers otherwise than a coordinator")))
 
     def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:
-        open_ = threading.Event()
+        open_, answered = threading.Event(), Answered()
         open_.set()
         try:
             for frame in websocket:
                 call = assembly.add(frame)
                 if call is not None:
                     self._room.acquire()
-                    begin(lambda call=call: self._reply(websocket, call, open_), "call")  # type: ignore[misc]
+                    begin(lambda call=call: self._reply(websocket, call, open_, answered), "call")  # type: ignore[misc]
         finally:
             open_.clear()
 
-    def _reply(self, websocket: ClientConnection, call: dict[str, Any], open_: threading.Event) -> None:
+    def _reply(
+        self,
+        websocket: ClientConnection,
+        message: dict[str, Any],
+        open_: threading.Event,
+        answered: Answered,
+    ) -> None:
         try:
-            answer = self.answer(call, open_.is_set)
+            last = answered.last(message)
+            call = whole_call(message, last)
+            answer: dict[str, Any] = {MARK: False}
+            if call is not None:
+                answer = answered.answer(message, last, self.answer(call, open_.is_set))
             with contextlib.suppress(WebSocketException, OSError):  # the caller knows that it ended
-                self._send(websocket, answer | {"c": call.get("c")})
+                self._send(websocket, answer | {"c": message.get("c")})
         finally:
             self._room.release()
 

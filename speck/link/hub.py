@@ -29,6 +29,7 @@ from speck.link.hello import Hello, Joined, JoinRequest, refusal
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import LastLooks, Look, LookMessage
 from speck.link.methods import JOURNAL, ORDERED
+from speck.link.repeats import Asked, Forgotten, Question
 
 BEAT = 15.0  # s between two pings: a NAT forgets a quiet connection after 30 s or more
 AT_ONCE = 32  # calls under way at one site
@@ -72,6 +73,7 @@ class _Connection:
     code: set[str]
     waiting: dict[int, _Waiting] = field(default_factory=dict)
     looks: LastLooks = field(default_factory=LastLooks)
+    asked: Asked = field(default_factory=Asked)  # safe to use from several threads
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
 
@@ -349,21 +351,42 @@ class Hub:
         """
         if self._loop is None or not self._thread.is_alive():
             raise Unreachable(f"{address}: no agent can connect now (site {site!r})", address=address)
-        future = asyncio.run_coroutine_threadsafe(self._call(site, call, seconds, address), self._loop)
+        agent, deadline = self._connections.get(site), time.monotonic() + seconds
+        if agent is None:
+            raise Unreachable(f"{address}: the agent of site {site!r} is not connected", address=address)
         try:
-            answer = future.result(seconds + _ENDING)
-        except LateAnswer:  # the loop has ended meanwhile
-            text = f"{address}: the agent of site {site!r} has not answered"
-            raise OutcomeUnknown(text, address=address) from None
+            try:
+                answer = self._ask(agent, agent.asked.question(call), deadline, address)
+            except Forgotten:
+                answer = self._ask(agent, agent.asked.question(call, whole=True), deadline, address)
+        except Malformed as error:
+            text = f"{address}: the agent of site {site!r} sent another answer: {error}"
+            raise BinderError(text, address=address) from error
         if "x" in answer:
             raise error_of(answer["x"] if isinstance(answer["x"], Mapping) else {})
         return answer.get("r")
 
-    async def _call(self, site: str, call: dict[str, Any], seconds: float, address: str) -> dict[str, Any]:
-        deadline = asyncio.get_running_loop().time() + seconds
-        agent = self._connections.get(site)
-        if agent is None:
-            raise Unreachable(f"{address}: the agent of site {site!r} is not connected", address=address)
+    def _ask(
+        self, agent: _Connection, question: Question, deadline: float, address: str
+    ) -> Mapping[str, Any]:
+        """The whole answer by ``deadline`` (steady time, s).
+
+        Raises :class:`~speck.link.repeats.Forgotten` and :class:`~speck.link.codec.Malformed`, too.
+        """
+        seconds = max(0.0, deadline - time.monotonic())
+        assert self._loop is not None  # noqa: S101 - see call
+        future = asyncio.run_coroutine_threadsafe(self._call(agent, question, seconds, address), self._loop)
+        try:
+            number, limit, answer = future.result(seconds + _ENDING)
+        except LateAnswer:  # the loop has ended meanwhile
+            text = f"{address}: the agent of site {agent.presence.hello.site!r} has not answered"
+            raise OutcomeUnknown(text, address=address) from None
+        return agent.asked.answer(question, answer, number, limit)
+
+    async def _call(
+        self, agent: _Connection, question: Question, seconds: float, address: str
+    ) -> tuple[int, float, dict[str, Any]]:
+        deadline, site = asyncio.get_running_loop().time() + seconds, agent.presence.hello.site
         try:
             async with asyncio.timeout_at(deadline):
                 await agent.room.acquire()
@@ -371,13 +394,15 @@ class Hub:
             text = f"{address}: {AT_ONCE} calls at site {site!r} have not ended within {seconds:g} s"
             raise Unreachable(text, address=address) from None
         try:
-            return await self._exchange(agent, site, call, deadline, address)
+            return await self._exchange(agent, question, deadline, address)
         finally:
             agent.room.release()
 
     async def _exchange(
-        self, agent: _Connection, site: str, call: dict[str, Any], deadline: float, address: str
-    ) -> dict[str, Any]:
+        self, agent: _Connection, question: Question, deadline: float, address: str
+    ) -> tuple[int, float, dict[str, Any]]:
+        """The number of the call, its limit (s), and the answer as the agent sent it."""
+        site, call = agent.presence.hello.site, question.call
         if self._connections.get(site) is not agent:
             raise Unreachable(
                 f"{address}: the agent of site {site!r} has lost its connection", address=address
@@ -387,11 +412,12 @@ class Hub:
         changes = address if call.get("m") in ORDERED else ""
         agent.waiting[number] = _Waiting(answer, changes)
         agent.looks.drop(changes)
-        limit = max(0.0, deadline - asyncio.get_running_loop().time())
+        left = max(0.0, deadline - asyncio.get_running_loop().time())
+        limit = round(left, 1) or left  # fewer characters
         try:
             async with asyncio.timeout_at(deadline):
-                await _send(agent.socket, {**call, "c": number, "t": limit}, number)
-                return await answer
+                await _send(agent.socket, question.message(limit) | {"c": number}, number)
+                return number, limit, await answer
         except TimeoutError:
             text = f"{address}: the agent of site {site!r} has not answered within {limit:.0f} s"
             raise OutcomeUnknown(text, address=address) from None

@@ -23,7 +23,7 @@ STORE, RECEIVE, END_FEED, JOURNAL = "$store", "$receive", "$end", "$journal"
 
 QUERY = 30.0  # s, for an answer
 _SECONDS: Mapping[str, float] = {
-    **dict.fromkeys(("check", "build_job", "resumption_fault", "checkup", "warnings"), 90.0),
+    **dict.fromkeys(("check", "build_job", "resumption_fault", "checkup", "warnings", "measure"), 90.0),
     **dict.fromkeys(("probe_link", "probe_core", "reach"), 120.0),
     **dict.fromkeys(("state_size", "read_state", "write_state", "delete_state", "dispose_state"), 600.0),
     "submit": 180.0,

@@ -17,7 +17,7 @@ from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind
 from speck.binder.deadline import limited
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.runtime import Found, Handle, JobState, JobStatus, State
+from speck.core.runtime import Found, Handle, JobMetrics, JobState, JobStatus, State
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import Malformed
 from speck.link.hub import Hub
@@ -155,6 +155,16 @@ class _RemoteEngine(_RemoteBinder):
             unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
             return {each.engine_id: unknown for each in listed}
         return asked
+
+    def measure(self, handles: Iterable[Handle]) -> Mapping[str, JobMetrics | BinderError]:
+        """See :meth:`speck.binder.EngineBinder.measure`; by one call, whatever the engine."""
+        arguments = {"handles": list(handles)}
+        found: Mapping[str, JobMetrics | BinderError] = self._remote.call(EngineBinder, "measure", arguments)
+        # A binder that asks for its jobs one by one has such an error for each of them.
+        silent = [each for each in found.values() if isinstance(each, Unreachable | OutcomeUnknown)]
+        if silent and len(silent) == len(found):
+            raise silent[0]
+        return found
 
     def running(self) -> Sequence[Found]:
         """See :meth:`speck.binder.EngineBinder.running`; without a call if the agent reports it."""

@@ -61,6 +61,11 @@ def hub_fixture(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture(name="url")
 def url_fixture(hub: Hub) -> str:
+    return listening(hub)
+
+
+def listening(hub: Hub) -> str:
+    """Start a hub; returns its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     hub.start(listener)
     return f"ws://127.0.0.1:{listener.getsockname()[1]}"
