@@ -51,10 +51,13 @@ def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iter
         coordinator.start()
         try:
             operation, _ = user.apply(coordinator, Composition("one", {job.job_name: accepted}))
-            assert operation.wait(PATIENCE)
-            assert operation.state == "succeeded", operation.actions
-            yield services
-            assert user.delete_composition(coordinator, "one").wait(PATIENCE)
+            try:
+                assert operation.wait(PATIENCE)
+                assert operation.state == "succeeded", operation.actions
+                yield services
+            finally:
+                # After a failure, too: a test that runs again would meet its own job at the shared server.
+                assert user.delete_composition(coordinator, "one").wait(PATIENCE)
         finally:
             coordinator.close()
 
@@ -191,8 +194,10 @@ def test_spark_job_that_fails_on_a_message_and_is_refused_by_its_broker(
         try:
             with looping(job, inventory, tmp_path, JOBS) as services:
                 bench.send(job, ["1", "poison", "2"])
-                eventually(lambda: sorted(bench.mqtt.got(job)), lambda got: len(got) == 4, PATIENCE)
-                assert sorted(bench.mqtt.got(job)) == ["1-a", "1-b", "2-a", "2-b"]
+                # This subscriber drops no repetition: what the failed batch has sent comes once more.
+                sound = {"1-a", "1-b", "2-a", "2-b"}
+                eventually(lambda: set(bench.mqtt.got(job)), lambda got: got >= sound, PATIENCE)
+                assert set(bench.mqtt.got(job)) == sound
                 eventually(lambda: bench.mqtt.got(parked), lambda got: got == ["poison"], PATIENCE)
                 await_healed(services, job, 1)
                 bench.send(job, ["3"])  # Spark reports the counts of a batch with the next one
