@@ -35,6 +35,8 @@ _OPENED = (
 
 _JVM_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",  # options of newer or older Java than this one
+    # By default a heap begins with 1/64 of the machine's memory, and all of its young generation is touched.
+    "-Xms64m",
     "-XX:+UseSerialGC",  # the least memory and threads, right for a heap below some 2 GB
     "-XX:ReservedCodeCacheSize=96m",
     "-XX:MaxMetaspaceSize=384m",  # Spark compiles classes for each query, and each session has a class loader
