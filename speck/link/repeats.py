@@ -177,8 +177,8 @@ def _text(value: Any) -> str:
 def _changes(former: str, text: str) -> list[list[Any]] | None:
     """The scalars (values and keys) of a text that are others than before; ``None`` if its form is another.
 
-    A change is a list: the scalar, and its places, each counted from the one before.  In place of the scalar,
-    a list has the difference from a former number, where that is shorter.
+    A change is a list: the scalar, and its places, each counted from the one before.  Where it is shorter,
+    a list begins with the difference from the former number, itself in a list.
     """
     before, after = _SCALAR.findall(former), _SCALAR.findall(text)
     if len(before) != len(after) or _SCALAR.sub("0", former) != _SCALAR.sub("0", text):

@@ -118,16 +118,21 @@ def test_rates_of_jobs_on_spark_and_flink(
 
         try:
             operation, _ = user.apply(coordinator, loaded.composition)
-            assert operation.wait(PATIENCE)
-            assert operation.state == "succeeded", operation.actions
-            with fed(mosquitto) as rate:
-                found = eventually(reported, lambda found: as_fed(found, rate()), PATIENCE)
-            for each in found.values():
-                assert each["error"] is None
-                assert 0 <= each["waiting"] < 100 * RATE
-                assert 0 < each["work_seconds"] < 60
-            eventually(reported, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE)
-            assert user.delete_composition(coordinator, "rates").wait(PATIENCE)
+            try:
+                assert operation.wait(PATIENCE)
+                assert operation.state == "succeeded", operation.actions
+                with fed(mosquitto) as rate:
+                    found = eventually(reported, lambda found: as_fed(found, rate()), PATIENCE)
+                for each in found.values():
+                    assert each["error"] is None
+                    assert 0 <= each["waiting"] < 100 * RATE
+                    assert 0 < each["work_seconds"] < 60
+                eventually(
+                    reported, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE
+                )
+            finally:
+                # After a failure, too: a test that runs again would meet its own jobs at the shared servers.
+                assert user.delete_composition(coordinator, "rates").wait(PATIENCE)
             eventually(lambda: coordinator.sampler.readings(), lambda readings: readings == {}, PATIENCE)
         finally:
             coordinator.close()
