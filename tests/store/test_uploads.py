@@ -171,13 +171,15 @@ def test_a_file_that_goes_while_it_is_looked_at_counts_as_none(tmp_path: Path, u
     """As code that no composition names any more, or an upload that another one pushes out."""
     over = threading.Event()
     places = [tmp_path / folder / sha256(ONE) / "air.py" for folder in ("artifacts", "uploads")]
+    whole = tmp_path / "air.py"
 
     def come_and_go() -> None:
         while not over.is_set():
             for place in places:
                 place.parent.mkdir(parents=True, exist_ok=True)
+                whole.write_bytes(ONE)
                 with suppress(FileNotFoundError):  # pruned
-                    place.write_bytes(ONE)
+                    whole.replace(place)  # as uploads are: never seen in part
                 shutil.rmtree(place.parent, ignore_errors=True)
 
     with ThreadPoolExecutor(1) as thread:
