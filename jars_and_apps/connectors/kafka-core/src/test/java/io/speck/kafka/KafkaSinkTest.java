@@ -16,7 +16,7 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.junit.jupiter.api.Test;
 
-/** The sink over Kafka's own producer for tests, which acknowledges when it is told to. */
+/** The sink over Kafka's {@code MockProducer}, whose acknowledgements each test completes itself. */
 class KafkaSinkTest {
     private static final Duration LONG = Duration.ofMinutes(2);
     private static final Duration SHORT = Duration.ofMillis(5);
