@@ -117,6 +117,37 @@ def test_open_windows_with_rows_of_two_conditions_are_noted() -> None:
     assert query_notes({"a": sql_job("a", KEPT["HAVING"])}, stored) == {}
 
 
+BEST = (
+    "SELECT k, v, n FROM (SELECT window_start, window_end, k, v, COUNT(*) AS n, "
+    "RANK() OVER (PARTITION BY window_start, window_end ORDER BY v DESC) AS place "
+    "FROM TUMBLE(t, time, INTERVAL '10' SECOND) GROUP BY window_start, window_end, k, v) WHERE place <= 2"
+)
+
+
+def input_job(text: str) -> Job:
+    return job(
+        "a", "in", "speck/x", query={"program": input_of(bind(text, TABLES).program, "partials").to_json()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noted"),
+    [
+        (BEST, BEST, False),
+        (BEST, BEST.replace("place <= 2", "place <= 3"), True),
+        (BEST, BEST.replace("ORDER BY v DESC", "ORDER BY COUNT(*)"), True),
+        (BEST.replace("ORDER BY v DESC", "ORDER BY COUNT(*)"), BEST, False),
+    ],
+)
+def test_slides_of_which_the_best_rows_were_sent_are_noted_where_others_are_best(
+    before: str, after: str, noted: bool
+) -> None:
+    """The state is the same: all rows of the slides that are open."""
+    stored = {"a": Deployed(input_job(before))}
+    assert refused_queries({"a": input_job(after)}, stored, []) == []
+    assert bool(query_notes({"a": input_job(after)}, stored)) == noted
+
+
 READER = sql_job("b", "SELECT n FROM counts WHERE k = 'x'", "counts", "out")
 RETYPED = "SELECT k, CAST(v AS string) AS n FROM t"
 
