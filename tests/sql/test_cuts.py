@@ -157,7 +157,7 @@ BEST = (
     ],
 )
 def test_of_ranks_by_keys_the_best_rows_are_sent(text: str, sent: list[int]) -> None:
-    found = [row(0, a=3), row(10, a=9), row(20, a=7, k="y"), row(3000)]
+    found = [row(0, a=3), row(10, a=9), row(15, a=9), row(20, a=7, k="y"), row(3000)]
     frames = [each for each in frames_of("partials", *found, text=text) if each[1] == 4]
     rows = [each for frame in frames for each in frame[3:] if isinstance(each, list)]
     assert sorted((each[2] for each in rows), reverse=True) == sent
