@@ -296,12 +296,13 @@ def test_a_condition_with_another_column_changes_the_topic_between_the_jobs() ->
     assert before["q.rest"].source_topic == same["q.rest"].source_topic
 
 
-def test_the_state_of_panes_has_no_other_form() -> None:
+def test_slides_begin_empty_and_no_other_cut_takes_what_is_in_them() -> None:
     (message,) = faults_of_parts(parts(cut="partials"), parts())
-    assert "the query loses its windows" in message
-    (message,) = faults_of_parts(parts(), parts(cut="partials"))
-    assert "the query gets its windows" in message
-    assert faults_of_parts(parts(), parts(cut="partials", upgrade="stateless")) == []
+    assert "the cut leaves 'partials'" in message
+    assert faults_of_parts(parts(cut="partials"), parts(upgrade="stateless")) == []
+    before, after = parts(WHERE), parts(WHERE, "partials")
+    assert faults_of_parts(before, after) == []
+    assert query_notes(after, {name: Deployed(each) for name, each in before.items()}) == {}
 
 
 def test_the_first_cut_and_the_last_one_have_other_jobs_for_the_state() -> None:

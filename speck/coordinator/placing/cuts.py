@@ -36,7 +36,7 @@ class CutChooser:
         """The composition with a cut for each input, and the reason by job name.
 
         What runs keeps its cut unless another one lowers the objective by more than the ``min_gain`` of
-        ``placement``, and keeps one with a state (``partials``, ``none``) always.
+        ``placement``, and keeps one with a state that no other takes over (``partials``, ``none``) always.
         """
         queries = list(_undecided(composition))
         if not queries:
@@ -158,7 +158,7 @@ class _Choice:
         return None if job is None or job.query.get("role") != "input" else _cut(job)
 
     def _offered(self, name: str) -> tuple[str, ...]:
-        """The cuts in question that need no state of what runs."""
+        """The cuts in question to which the state of what runs fits: slides of ``partials`` begin empty."""
         options, present = self.query.options(name), self._present(name)
         whole = self.running.get(self.query.name)
         if whole is not None and whole.query and NO_CUT in options:
@@ -167,8 +167,7 @@ class _Choice:
             return options
         if present == PARTIALS and PARTIALS in options:
             return (PARTIALS,)
-        stateful = (NO_CUT,) if present is None else (NO_CUT, PARTIALS)
-        return tuple(each for each in options if each not in stateful) or options
+        return tuple(each for each in options if each != NO_CUT) or options
 
     # --- the model
 
