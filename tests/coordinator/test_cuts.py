@@ -176,6 +176,16 @@ def test_a_cut_changes_for_a_gain_that_is_measured(bench: Bench) -> None:
     assert kinds_of(bench.plan(SESSIONS)) == {"Keep"}
 
 
+@pytest.mark.parametrize(("cost", "size"), [(0.004, 60), (1e-7, 2000)])
+def test_a_cut_is_not_left_because_it_is_measured_and_others_are_not(
+    bench: Bench, cost: float, size: float
+) -> None:
+    bench.apply(SESSIONS.replace("cut: auto", "cut: filter"))
+    known = replace(profile(100.0, 1.0), cost=measured(cost), bytes_out=measured(size))
+    bench.profiles = dict.fromkeys(INPUTS, known)
+    assert kinds_of(bench.plan(SESSIONS)) == {"Keep"}
+
+
 def test_a_cut_by_hand_is_not_chosen_otherwise(bench: Bench) -> None:
     planned = bench.plan(TEXT.replace("cut: auto", "cut: {bids: auto, bids-b: columns}"))
     assert cuts(planned)["q5.bids-b"] == "columns"
