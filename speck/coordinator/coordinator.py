@@ -87,7 +87,7 @@ class Coordinator:
             self.sampler.watch()
             self.splits.start()
             self.workers.start()
-            self.keeping.start()
+            self.keeping.loop.start()
             self.agents.loop.start()
         self.adaptation.start()
         self._recovered = True
@@ -103,7 +103,7 @@ class Coordinator:
         self.prober.close()
         self.splits.close()
         self.workers.close()
-        self.keeping.close()
+        self.keeping.loop.close()
         self.sampler.close()
         self.observer.close()
         self.pool.close()
