@@ -14,14 +14,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from speck.binder.asking import begin
 
 MOST = 64  # tasks at a time, while they wait for engines
 FEW = 12  # at a time, while they keep the processor busy
 LOOK = 0.2  # s between two looks at those that run, while others wait
-BUSY = 0.7  # share of a core used by this process, above which its tasks wait for the interpreter
+BUSY = 0.7  # share of a core wanted by this process, above which its tasks wait for the interpreter
 LONGEST = 2.0  # s, after which a task counts as slow however busy the process is
+
+_THREADS = Path("/proc/self/task")  # of this process, on Linux
 
 _Task = tuple[Callable[[], None], str]  # with the name of its thread
 
@@ -33,18 +36,33 @@ def call_later(seconds: float, call: Callable[[], None]) -> None:
     timer.start()
 
 
+def processor_demand() -> float:
+    """The processor time that this process has used, and that its living threads have waited for, s.
+
+    Beside other work a process whose threads always want to run gets a small part of a core.  The waits are
+    those of the kernel (``schedstat``, second value, ns); systems without it count none.
+    """
+    waited = 0
+    for thread in _THREADS.glob("*/schedstat"):
+        try:
+            waited += int(thread.read_bytes().split()[1])
+        except OSError:  # it has ended
+            continue
+    return time.process_time() + waited / 1e9
+
+
 @dataclass
 class StartLimit:
     """Begins tasks in threads, in their order, at most ``most`` at a time besides those that are slow.
 
     The bound is ``few`` at first.  It is doubled at each look at which this process was not busy, and halved
-    at each at which it was.  Safe to use from several threads.  ``clock`` is steady, ``processor`` the time
-    that this process has used (both s); ``later`` makes a call after a time.
+    at each at which it was.  Safe to use from several threads.  ``clock`` is steady, ``processor`` the
+    processor time that this process has wanted (both s); ``later`` makes a call after a time.
     """
 
     most: int = MOST
     clock: Callable[[], float] = time.monotonic
-    processor: Callable[[], float] = time.process_time
+    processor: Callable[[], float] = processor_demand
     later: Callable[[float, Callable[[], None]], None] = call_later
     few: int = FEW
     _waiting: deque[_Task] = field(default_factory=deque, init=False)
@@ -90,8 +108,8 @@ class StartLimit:
             self.later(LOOK, self.look)
 
     def _is_busy(self) -> bool:
-        since, used = self._looked or (self.clock(), self.processor())
-        return self.processor() - used > BUSY * (self.clock() - since)
+        since, wanted = self._looked or (self.clock(), self.processor())
+        return self.processor() - wanted > BUSY * (self.clock() - since)
 
     def _leave_out_slow(self, is_busy: bool) -> None:
         oldest = self.clock() - (LONGEST if is_busy else LOOK)
