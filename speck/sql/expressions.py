@@ -232,7 +232,7 @@ class Expressions:
         text = self._of_type(node.this, Type.STRING, "LIKE")
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.args["is_string"]):
-            raise Faulty("the pattern of LIKE is no constant (expected 'text' with % and _)", pattern)
+            raise Faulty("the pattern of LIKE is not a constant (expected 'text' with % and _)", pattern)
         expression: Expression = (
             "like",
             text.expression,
@@ -439,7 +439,7 @@ def table_of(node: exp.Expression, scope: Scope) -> str | None:
     name, known = str(given.name).lower(), scope.qualifiers
     if name not in known:
         right = " or ".join(map(repr, known)) or "the column alone"
-        raise Faulty(f"{given.name!r} is no table here (expected {right})", node)
+        raise Faulty(f"{given.name!r} is not a table here (expected {right})", node)
     return name
 
 
