@@ -301,7 +301,7 @@ class Expressions:
     def _check_digits(self, digits: Bound, node: exp.Expression) -> None:
         operator, *parts = digits.expression
         if operator != "lit" or not isinstance(parts[1], int) or not 0 <= parts[1] <= MOST_DIGITS:
-            raise Faulty(f"the digits of ROUND are no constant from 0 to {MOST_DIGITS}", node)
+            raise Faulty(f"the digits of ROUND are not a constant from 0 to {MOST_DIGITS}", node)
 
     def _same(self, name: str, node: exp.Expression) -> Bound:
         given = [node.this, *([node.expression] if name == "nullif" else node.expressions)]
