@@ -1,9 +1,10 @@
-"""A limit of the tasks that lanes begin at a time, which holds up none behind those that are slow.
+"""A limit of the tasks that begin at a time, which holds up none behind those that are slow.
 
 Each engine and each broker has a lane with a bound of its own, so that an operation at a thousand sites has
-thousands of tasks that may run.  Threads that wait for the interpreter cost processor time: with 1,200 of
-them the start of a job took twice as much of it as with 20, with 64 a third more than with 12.  So a few
-tasks run at a time, as long as they keep the processor busy.  While they wait for engines, others begin.
+thousands of tasks that may run; a look at all engines makes a thousand calls.  Threads that wait for the
+interpreter cost processor time: with 1,200 of them the start of a job took twice as much of it as with 20,
+with 64 a third more than with 12.  So a few tasks run at a time, as long as they keep the processor busy.
+While they wait for engines, others begin.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from speck.binder.asking import begin
+from speck.binder.asking import begin, settle
 
 MOST = 64  # tasks at a time, while they wait for engines
+LOOKS = 256  # calls at a time of one who looks at all engines, while they wait for answers
 FEW = 12  # at a time, while they keep the processor busy
 LOOK = 0.2  # s between two looks at those that run, while others wait
 BUSY = 0.7  # share of a core wanted by this process, above which its tasks wait for the interpreter
@@ -26,6 +30,7 @@ LONGEST = 2.0  # s, after which a task counts as slow however busy the process i
 
 _THREADS = Path("/proc/self/task")  # of this process, on Linux
 
+_Answer = TypeVar("_Answer")
 _Task = tuple[Callable[[], None], str]  # with the name of its thread
 
 
@@ -49,6 +54,14 @@ def processor_demand() -> float:
         except OSError:  # it has ended
             continue
     return time.process_time() + waited / 1e9
+
+
+def limit_of_looks() -> StartLimit:
+    """A limit for the calls of one part that looks at all engines or brokers again and again.
+
+    Each such part has its own: engines that hold up the calls of one do not hold up those of another.
+    """
+    return StartLimit(LOOKS)
 
 
 @dataclass
@@ -87,6 +100,12 @@ class StartLimit:
         with self._lock:
             self._waiting.append((work, name))
             self._begin_due()
+
+    def submit(self, call: Callable[[], _Answer], name: str) -> Future[_Answer]:
+        """As :func:`speck.binder.asking.begin`, as soon as it may."""
+        future: Future[_Answer] = Future()
+        self.begin(partial(settle, future, call), name)
+        return future
 
     def look(self) -> None:
         """Begin tasks behind those that are slow."""

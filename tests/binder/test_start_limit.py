@@ -155,3 +155,10 @@ def test_the_lanes_of_silent_engines_hold_up_no_other_lane() -> None:
     silent.set()
     for lane in lanes:
         lane.close()
+
+
+def test_a_call_has_its_answer_or_its_error() -> None:
+    limit = StartLimit(1)
+    failed, answered = limit.submit(lambda: 1 / 0, "look"), limit.submit(lambda: 7, "look")
+    assert type(failed.exception(60)) is ZeroDivisionError
+    assert answered.result(60) == 7
