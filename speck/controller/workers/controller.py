@@ -269,12 +269,12 @@ class WorkerController:
         if not jobs:
             return {}
         found, sites = self.measures.jobs(jobs.values()), self.measures.sites()
-        readings, loops = self.sampler.readings(), _loops(jobs, found)
+        readings, loops = self.sampler.readings(), loop_shares(jobs, found)
         loads = {}
         for name, job in jobs.items():
             site = sites.get(self._site_of(job) or "")
             speed = site.speed.value if site is not None and site.speed is not None else 1.0
-            load = _load(job, found[name], speed, loops.get(job.spe_address, 0.0))
+            load = job_load(job, found[name], speed, loops.get(job.spe_address, 0.0))
             rates = readings[name].rates if name in readings else None
             if rates is not None:
                 load = replace(load, waiting=rates.waiting, counted=rates.observed or 0.0)
@@ -307,7 +307,7 @@ def _messages(measure: JobMeasure) -> float:
     return sum(rate.value for rate in (profile.rate_in, profile.rate_out) if rate is not None)
 
 
-def _loops(jobs: Mapping[str, Job], found: Mapping[str, JobMeasure]) -> dict[str, float]:
+def loop_shares(jobs: Mapping[str, Job], found: Mapping[str, JobMeasure]) -> dict[str, float]:
     """The reference cores of each Flink engine's event loop for a message/s of its jobs, by its address."""
     messages: dict[str, float] = {}
     for name, job in jobs.items():
@@ -316,7 +316,7 @@ def _loops(jobs: Mapping[str, Job], found: Mapping[str, JobMeasure]) -> dict[str
     return {address: event_loop_cores(each) / each for address, each in messages.items() if each > 0}
 
 
-def _load(job: Job, measure: JobMeasure, speed: float, loop: float = 0.0) -> JobLoad:
+def job_load(job: Job, measure: JobMeasure, speed: float, loop: float = 0.0) -> JobLoad:
     """The cores that a job takes at the speed of its site, as far as both cost and rate are measured.
 
     ``loop`` is the event loop of its engine, reference cores for a message/s.
