@@ -441,15 +441,16 @@ def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Ite
                 sent[flow.source, flow.target] = sent.get((flow.source, flow.target), 0.0) + flow.rate
     for (source, target), rate in sent.items():
         if rate > 0:
-            window = INFLIGHT / max(1e-6, _round_trip(problem, source, target))
+            window = INFLIGHT / max(1e-6, round_trip(problem, source, target))
             yield window / rate, f"window {problem.sites[source].name}-{problem.sites[target].name}"
     for index, job in enumerate(problem.jobs):
         if job.engine is EngineModel.FLINK and into[index] > 0:
             farthest = max(
-                _round_trip(problem, placement.homes[each], placement.sites[index]) for each in job.inputs
+                round_trip(problem, placement.homes[each], placement.sites[index]) for each in job.inputs
             )
             yield SESSION_INFLIGHT / (CHECKPOINT_SECONDS + farthest) / into[index], f"session {job.name}"
 
 
-def _round_trip(problem: Problem, one: int, other: int) -> float:
+def round_trip(problem: Problem, one: int, other: int) -> float:
+    """The round trip between two sites, s; 0 within one."""
     return 0.0 if one == other else 2 * (problem.sites[one].latency + problem.sites[other].latency)
