@@ -100,6 +100,7 @@ class Agent:
             self.calls.answer,
             self._note_contact,
             _context(self.described),
+            self.calls.note_answered,
         )
 
     def run(self) -> None:

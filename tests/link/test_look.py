@@ -212,6 +212,22 @@ def test_a_call_that_changes_a_job_is_followed_by_fresh_answers(link: LinkBench,
         assert [each for each in engine.running() if each.job_name == "clean"] == []
 
 
+def test_a_look_that_arrives_before_the_answer_to_a_call_is_reported_again(
+    link: LinkBench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator drops it as one of before the call."""
+    send, dialler, looks = link.agent.dialler._send, link.agent.dialler, link.agent.looks
+
+    def late(socket: Any, message: dict[str, Any]) -> None:
+        if "c" in message:
+            eventually(lambda: looks._sent.get(ENGINE), bool)
+        send(socket, message)
+
+    monkeypatch.setattr(dialler, "_send", late)
+    handle = submitted(link, world)
+    eventually(lambda: settled(link), lambda found: found == {handle.engine_id}, 10.0)
+
+
 def test_a_job_that_ends_by_itself_is_no_longer_settled(link: LinkBench, world: World) -> None:
     handle = submitted(link, world)
     eventually(lambda: settled(link), bool)
