@@ -15,10 +15,14 @@ from speck.agent.durable_engine import DurableEngine
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase
 from speck.agent.settling import SETTLED, Settling
+from speck.binder.asking import begin
+from speck.binder.pool import BinderPool
 from speck.core.inventory import Engine
 from speck.core.runtime import Found, Handle, JobState, JobStatus
 from speck.errors import BinderError
 from speck.link.look import AGAIN, VALID, LastLooks, Look, LookMessage
+from speck.observe.observer import Observer
+from speck.server.agents import remote_binders
 from speck.testing import attempt_of
 from speck.testing.waiting import eventually
 from testbed.benches.agents import LinkBench, link_bench
@@ -200,6 +204,31 @@ def test_settled_jobs_cost_no_calls(link: LinkBench, world: World, monkeypatch: 
     unknown = Handle(ENGINE, "another")
     assert engine.statuses([*handles, unknown])["another"].state is JobState.LOST
     assert made == ["statuses"]
+
+
+def test_a_round_takes_what_an_agent_has_reported_without_a_thread(
+    link: LinkBench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each of thousands of sites takes longer than all else in a round."""
+    handles = {each: submitted(link, world, each) for each in ("a", "b")}
+    eventually(lambda: len(settled(link)), lambda found: found == 2)
+    pool = BinderPool(link.registry, link.inventory)
+    pool.remote = remote_binders(link.hub, link.inventory)
+    observer, jobs = Observer(pool, time.time), DoubleBench()
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "speck.observe.observer.begin", lambda call, name: asked.append(name) or begin(call, name)
+    )
+    found = observer.poll([(jobs.job(name), handle) for name, handle in handles.items()])
+    assert asked == []
+    assert {name: each.state for name, each in found.statuses.items()} == dict.fromkeys(
+        handles, JobState.RUNNING
+    )
+    assert {each.engine_id for each in found.found[ENGINE]} == {each.engine_id for each in handles.values()}
+    assert found.silent == {}
+    assert link.engine(ENGINE).reported([*handles.values(), Handle(ENGINE, "another")]) is None
+    observer.poll([(jobs.job("a"), Handle(ENGINE, "another"))])
+    assert asked == ["observe"]
 
 
 def test_a_call_that_changes_a_job_is_followed_by_fresh_answers(link: LinkBench, world: World) -> None:
