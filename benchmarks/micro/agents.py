@@ -124,7 +124,15 @@ class Coordinator:
         pool.remote = remote_binders(self.hub, self.inventory)
         observer = Observer(pool, time.time, patience=PATIENCE)
         jobs = [_deployment(number) for number in range(len(self.inventory.sites))]
-        found = [_timed(lambda: _observe(observer, jobs)) for _ in range(ROUNDS + 1)]
+        deadline, found = time.monotonic() + PATIENCE, list[float]()
+        while len(found) <= ROUNDS:
+            seconds, odd = _timed(lambda: _odd(observer, jobs))
+            if not odd:
+                found.append(seconds)
+            elif time.monotonic() > deadline:
+                raise SystemExit(f"no round in {PATIENCE:g} s saw all jobs: {odd}")
+            else:  # an agent had lost its connection, as on a loaded machine
+                self.await_all()
         pool.close()
         return Figure.of(found[1:])  # the first makes the binders
 
@@ -135,16 +143,16 @@ def _deployment(number: int) -> Deployment:
     return job, Handle(engine, f"j{number}")
 
 
-def _observe(observer: Observer, jobs: Sequence[Deployment]) -> None:
+def _odd(observer: Observer, jobs: Sequence[Deployment]) -> str:
+    """The jobs that are not seen to run in one round, in words; empty without any."""
     odd = [each for each in observer.poll(jobs).statuses.values() if each.state is not JobState.RUNNING]
-    if odd:
-        raise SystemExit(f"{len(odd)} jobs are {odd[0].state.value}: {odd[0].message}")
+    return f"{len(odd)} jobs are {odd[0].state.value}: {odd[0].message}" if odd else ""
 
 
-def _timed(call: Callable[[], object]) -> float:
+def _timed(call: Callable[[], str]) -> tuple[float, str]:
     begun = time.perf_counter()
-    call()
-    return time.perf_counter() - begun
+    found = call()
+    return time.perf_counter() - begun, found
 
 
 @contextmanager
