@@ -205,7 +205,7 @@ class Hub:
             await self._read(agent, assembly)
         except (BadFrame, Malformed, TimeoutError) as error:
             _log.warning(
-                "the connection of an agent at %s is closed: %s", _peer(websocket), error or "silent"
+                "the connection of an agent at %s is closed: %s", _peer(websocket), str(error) or "silent"
             )
         except ConnectionClosed:
             pass
@@ -307,10 +307,10 @@ class Hub:
     async def _revoke(self) -> None:
         seen: object = None
         while True:
-            asked = False
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REVOKING):
-                    asked = await self._rechecked.wait()
+                    await self._rechecked.wait()
+            asked = self._rechecked.is_set()  # also if the time was over just then
             self._rechecked.clear()
             if (mark := self._mark()) != seen or asked:
                 seen = mark
