@@ -43,6 +43,7 @@ class Dialler:
     """Keeps a connection, and answers the calls that come over it, each in a thread.
 
     ``answer(call, is_open)`` returns the answer; ``is_open()`` is false once the connection has ended.
+    ``on_answered(call)`` is called when the answer was sent.
     ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end.
     """
 
@@ -52,6 +53,7 @@ class Dialler:
     answer: Answer
     contact: Callable[[str], object]
     context: ssl.SSLContext | None = None
+    on_answered: Callable[[dict[str, Any]], object] = lambda call: None
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _socket: ClientConnection | None = field(default=None, init=False)
     _greeted: ClientConnection | None = field(default=None, init=False)
@@ -158,6 +160,8 @@ class Dialler:
                 answer = answered.answer(message, last, self.answer(call, open_.is_set))
             with contextlib.suppress(WebSocketException, OSError):  # the caller knows that it ended
                 self._send(websocket, answer | {"c": message.get("c")})
+            if call is not None:
+                self.on_answered(call)
         finally:
             self._room.release()
 
