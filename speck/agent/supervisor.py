@@ -192,6 +192,8 @@ class Supervisor:
                     self._end(now, why)
                     return False
                 if now.job.source_broker == self.own_broker:
+                    if (number := now.job.partitions.get(now.job.source_topic)) is not None:
+                        broker.ensure_topic(now.job.source_topic, number)
                     broker.claim_session(now.attempt.session, now.job.source_topic)
                     broker.restore_session(now.attempt.session, now.job.source_topic)
             except SpeckError as error:
