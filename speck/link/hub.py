@@ -82,8 +82,8 @@ class Hub:
 
     ``authenticate`` returns the site of a token, ``None`` for an unknown one.  ``sites`` are those that are
     reached through agents.  ``join`` lets a site join, and raises a :class:`~speck.errors.SpeckError` with
-    the reason why not; ``None``: none may.  The listeners of ``on_second`` get a site, the machine of its
-    agent, and that of another one that was refused.
+    the reason why not; ``None``: none may.  ``epoch`` is that of a coordinator with a standby.  The listeners
+    of ``on_second`` get a site, the machine of its agent, and that of another one that was refused.
     """
 
     def __init__(
@@ -91,7 +91,9 @@ class Hub:
         authenticate: Callable[[bytes], str | None],
         sites: Mapping[str, Site],
         join: Callable[[JoinRequest], Joined] | None = None,
+        epoch: int = 0,
     ) -> None:
+        self._welcome = {"epoch": epoch} if epoch else {}
         self.sites = sites
         self.join = join
         self.on_contact: list[Callable[[str], object]] = []
@@ -250,7 +252,7 @@ class Hub:
             await _send(websocket, {"refused": why}, 0)
             await websocket.close(1008)
             return None
-        await _send(websocket, {"welcome": {"protocol": hello.protocol}}, 0)
+        await _send(websocket, {"welcome": {"protocol": hello.protocol, **self._welcome}}, 0)
         return _Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
 
     async def _second_machine(self, hello: Hello) -> str:
