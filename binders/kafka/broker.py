@@ -67,7 +67,7 @@ class KafkaBroker(BrokerBinder):
 
     def check(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.check`; makes the topics of SpecK's own."""
-        self._client.run("its own topics cannot be made", ensure_own_topics, writes=True)
+        self._client.run("its own topics cannot be created", ensure_own_topics, writes=True)
 
     def checkup(self) -> Checkup:
         """The id of the cluster, its limits, and the settings by which jobs lose messages or their place."""
@@ -88,7 +88,7 @@ class KafkaBroker(BrokerBinder):
     def ensure_topic(self, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_topic`."""
         _check_topic(topic)
-        self._write(f"topic {topic!r} cannot be made", lambda each: self._topic_id(each, topic))
+        self._write(f"topic {topic!r} cannot be created", lambda each: self._topic_id(each, topic))
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`; a new one begins at the end of its topic."""
@@ -97,7 +97,7 @@ class KafkaBroker(BrokerBinder):
     def begin_session(self, session: str, topic: str, start: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.begin_session`."""
         _check_topic(topic)
-        doing = f"session {session!r} cannot be made"
+        doing = f"session {session!r} cannot be created"
         self._write(doing, lambda each: self._ensure(each, session, topic, start))
 
     def count_from(self, topic: str, start: str, session: str = "") -> CountFrom:
