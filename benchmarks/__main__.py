@@ -59,7 +59,9 @@ BENCHMARKS = {
     "instances": Benchmark("benchmarks.instances", "--messages 50"),
     "agents": Benchmark("benchmarks.agents", "--agents 20 --seconds 1", tested=True),
     "memory": Benchmark("benchmarks.memory", "--engine flink --jobs 1 --messages 100 --rest 1"),
-    "rivals": Benchmark("benchmarks.rivals", "--only 'paho relay' --kills 1 --messages 500 --jobs 1"),
+    "rivals": Benchmark(
+        "benchmarks.rivals", "--only 'paho relay' --kills 1 --power 1 --uplink 0 --messages 500 --jobs 0"
+    ),
     "wire": Benchmark("benchmarks.wire", "--engine flink --messages 200"),
     "start": Benchmark("benchmarks.start", "--engine flink-small --share 0 --runs 1"),
     "dashboard": Benchmark("benchmarks.dashboard", "--jobs 50 --seconds 2 --runs 1"),

@@ -218,18 +218,18 @@ def test_an_input_that_an_edit_left_out_gives_rows_and_holds_nothing_back() -> N
     [
         (b"\xff", "it is not UTF-8"),
         (b"[1", "it is not JSON"),
-        (b'{"a":1}', "it is no frame of this query"),
-        (b"[1,0]", "it is no frame of this query"),
+        (b'{"a":1}', "it is not a frame of this query"),
+        (b"[1,0]", "it is not a frame of this query"),
         (b"[3,0,5]", "the frame has version 3 (expected at most 2)"),
-        (b"[2,0,5]", "it is no frame of this query"),
-        (b"[2,4,5,6]", "it is no frame of this query"),
-        (b'[2,4,5,[5,"x",1,1,1.5],[5]]', "it is no frame of this query"),
-        (b"[1,0,-5]", "it is no frame of this query"),
-        (b"[1,0,5,6]", "it is no frame of this query"),
-        (b"[1,7,5,6]", "it is no frame of this query"),
-        (b'[1,4,5,5,"x",1,1]', "it is no frame of this query"),
-        (b'[1,4,5,5,"x",1,"y",1.5]', "it is no frame of this query"),
-        (b'[1,4,5,null,"x",1,1,1.5]', "it is no frame of this query"),
+        (b"[2,0,5]", "it is not a frame of this query"),
+        (b"[2,4,5,6]", "it is not a frame of this query"),
+        (b'[2,4,5,[5,"x",1,1,1.5],[5]]', "it is not a frame of this query"),
+        (b"[1,0,-5]", "it is not a frame of this query"),
+        (b"[1,0,5,6]", "it is not a frame of this query"),
+        (b"[1,7,5,6]", "it is not a frame of this query"),
+        (b'[1,4,5,5,"x",1,1]', "it is not a frame of this query"),
+        (b'[1,4,5,5,"x",1,"y",1.5]', "it is not a frame of this query"),
+        (b'[1,4,5,null,"x",1,1,1.5]', "it is not a frame of this query"),
     ],
 )
 def test_what_is_no_frame_is_left_out_with_the_reason(content: bytes, reason: str) -> None:
@@ -300,6 +300,6 @@ def test_a_late_row_is_not_joined_with_those_that_are_kept() -> None:
 def test_frames_of_a_third_table_are_none_of_the_query() -> None:
     program = bind(BY_TIME, {"rows": CONTRACT, "others": OTHER}).program
     found = evaluate(rest_of(program, ["rows-a"], ["others-a"]), [("speck/sql/q/0/more-a", b"[1,0,5]")])
-    assert found.unparsable == [(0, "it is no frame of this query")]
+    assert found.unparsable == [(0, "it is not a frame of this query")]
     left_out = evaluate(rest_of(program, ["rows-a"], ["others-a"]), [("speck/sql/q/0/rows-c", b"[1,0,5]")])
     assert not left_out.unparsable
