@@ -105,18 +105,37 @@ class Observer:
         Of an engine that has not answered in time, all jobs are UNKNOWN.
         """
         grouped = by_engine(deployed)
+        answers = {key: found for key, jobs in grouped.items() if (found := self._reported(key, jobs))}
+        others = {key: jobs for key, jobs in grouped.items() if key not in answers}
+        answers |= self._ask_all(others)
+        statuses = {name: status for each in answers.values() for name, status in each.statuses.items()}
+        self._seen.update(statuses)
+        self._silent = {address: why for each in answers.values() for address, why in each.silent.items()}
+        listed = {address: jobs for each in answers.values() for address, jobs in each.found.items()}
+        return Observation(statuses, listed, self._silent)
+
+    def _ask_all(self, grouped: Mapping[EngineKey, Sequence[Deployment]]) -> dict[EngineKey, Observation]:
+        """The answers of engines that are asked side by side, or their silence."""
         # The silent ones last: those that answer do not wait behind them.
         order = sorted(grouped, key=lambda key: key[1] in self._silent)
         asked = {key for key in order if self._ask(key, grouped[key])}
         # An engine that was silent the last time delays the others only a moment.
         wait([self._asked[key][1] for key in grouped if key[1] not in self._silent], self.patience)
         wait([self._asked[key][1] for key in grouped], min(_MOMENT, self.patience))
-        answers = [self._answer(key, jobs, key in asked) for key, jobs in grouped.items()]
-        statuses = {name: status for each in answers for name, status in each.statuses.items()}
-        self._seen.update(statuses)
-        self._silent = {address: why for each in answers for address, why in each.silent.items()}
-        found = {address: jobs for each in answers for address, jobs in each.found.items()}
-        return Observation(statuses, found, self._silent)
+        return {key: self._answer(key, jobs, key in asked) for key, jobs in grouped.items()}
+
+    def _reported(self, key: EngineKey, jobs: Sequence[Deployment]) -> Observation | None:
+        """The answer of an engine that has reported it, so that no thread has to ask for it."""
+        if key in self._asked:
+            return None
+        try:
+            found = self.pool.engine_at(*key).reported([handle for _, handle in jobs])
+        except Exception:  # it is met again where the engine is asked, and is the reason of its silence there
+            return None
+        if found is None:
+            return None
+        statuses, running = found
+        return Observation(_by_job(jobs, statuses), {key[1]: running})
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop the statuses of jobs that are no more, or are about to change."""
@@ -176,8 +195,11 @@ class Observer:
         except SpeckError as error:
             lost = JobStatus(JobState.UNKNOWN, self.clock(), str(error))
             return {job.job_name: lost for job, _ in jobs}
-        statuses = binder.statuses([handle for _, handle in jobs])
-        return {job.job_name: statuses[handle.engine_id] for job, handle in jobs}
+        return _by_job(jobs, binder.statuses([handle for _, handle in jobs]))
+
+
+def _by_job(jobs: Iterable[Deployment], statuses: Mapping[str, JobStatus]) -> dict[str, JobStatus]:
+    return {job.job_name: statuses[handle.engine_id] for job, handle in jobs}
 
 
 def _question(key: EngineKey, jobs: Iterable[Deployment]) -> _Question:

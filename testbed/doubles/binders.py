@@ -167,6 +167,7 @@ class BrokerState:
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     deleted: dict[str, int] = field(default_factory=dict)  # by session; messages that nobody has read
+    partitions: dict[str, int] = field(default_factory=dict)  # by topic, of topics that were made
     kept: dict[str, int] = field(default_factory=dict)  # by topic; messages for sessions that begin there
     skipped: dict[str, int] = field(default_factory=dict)  # by session; messages that a start lies behind
     feeds: list[InMemoryFeed] = field(default_factory=list)

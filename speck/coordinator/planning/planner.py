@@ -17,6 +17,7 @@ from speck.coordinator.planning.admission import desired_elsewhere, refuse_claim
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.cycles import cycle_notes
 from speck.coordinator.planning.message_sizes import size_notes, written
+from speck.coordinator.planning.partitions import Partitions
 from speck.coordinator.planning.query_edits import query_notes, refused_queries
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.replays import Replays, reading_notes, refused_starts, skipped_messages
@@ -78,6 +79,7 @@ class Planner:
         stored = snapshot.stored()
         faults = stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored)
         faults += self._refused_queries(composition, stored) + refused_starts(composition.jobs, stored)
+        faults += Partitions(self.pool, left_behind).faults(composition.jobs.values())
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
@@ -144,6 +146,7 @@ class Planner:
         notes = (
             place_notes(plan),
             reading_notes(readings),
+            Partitions(self.pool, left_behind).notes(each for each in written(plan)),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
             query_notes(desired, snapshot.stored()),
