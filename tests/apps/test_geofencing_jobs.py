@@ -191,6 +191,7 @@ def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> 
     assert refused["rejected"].startswith("it is not JSON in UTF-8")
 
 
+@trial("the functions of the jobs in tests/apps/test_geofencing.py")
 def test_messages_of_ten_megabytes_are_answered(spark_server: SparkServer, tmp_path: Path) -> None:
     with MosquittoServer(tmp_path / "mosquitto", LARGE_PACKETS) as broker, Store(tmp_path / "store") as store:
         site = OneSite(spark_server, broker, store, tmp_path)
