@@ -336,7 +336,7 @@ def test_a_full_disk_ends_no_measurement(bench: Bench, monkeypatch: pytest.Monke
 
 def test_the_fixed_share_outlives_the_samples_that_told_it(bench: Bench) -> None:
     job = flink_job("a")
-    stored = JobProfile(fixed=Value(0.05, Known.MEASURED, BEGIN, 12))
+    stored = JobProfile(fixed=Value(FIXED + 0.05, Known.MEASURED, BEGIN, 12))
     bench.apply(job)
     with bench.store.transaction() as transaction:
         transaction.put_job_profile("a", profile_fingerprint(job), stored)
