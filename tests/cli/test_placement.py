@@ -85,7 +85,7 @@ def test_advise_shows_every_row_and_accept_carries_it_out(
         assert sum(line.startswith(row) for line in begun) == 1
     assert any(line.startswith("busiest") and "link A 0.66 of 0.80" in line for line in begun)
     assert any(
-        line.startswith("cost") and "6 jobs down for 3.3 s; break-even after" in line for line in begun
+        line.startswith("cost") and "6 jobs down for 3.7 s; break-even after" in line for line in begun
     )
     known = "7 jobs measured (12 s ago), links A-D, B-D, C-D declared: speck profile --links"
     assert f"sources                 {known}" in begun

@@ -336,13 +336,13 @@ def test_a_full_disk_ends_no_measurement(bench: Bench, monkeypatch: pytest.Monke
 
 def test_the_fixed_share_outlives_the_samples_that_told_it(bench: Bench) -> None:
     job = flink_job("a")
-    stored = JobProfile(fixed=Value(0.05, Known.MEASURED, BEGIN, 12))
+    stored = JobProfile(fixed=Value(0.059, Known.MEASURED, BEGIN, 12))
     bench.apply(job)
     with bench.store.transaction() as transaction:
         transaction.put_job_profile("a", profile_fingerprint(job), stored)
     bench.measure()
     assert bench.profile(job).fixed == stored.fixed
-    assert known(bench.profile(job).cost) == (0.0005, Known.MEASURED)  # of 0.1 busy cores, half are fixed
+    assert known(bench.profile(job).cost) == (0.0005, Known.MEASURED)  # 0.05 of 0.1 busy cores
 
 
 # --- links, sites, inputs
