@@ -39,10 +39,10 @@ CAPABILITIES = {
 }
 # The methods that have the default of the contract.
 DEFAULTS = {
-    FlinkEngine: {"last_ended", "take_artifacts"},
-    ConnectEngine: {"check_acceptance", "last_ended", "measure", "take_artifacts"},
-    StandaloneEngine: {"last_ended"},
-    InMemoryEngine: {"check_acceptance", "measure", "state_fault", "state_of", "take_artifacts"},
+    FlinkEngine: {"last_ended", "reported", "take_artifacts"},
+    ConnectEngine: {"check_acceptance", "last_ended", "measure", "reported", "take_artifacts"},
+    StandaloneEngine: {"last_ended", "reported"},
+    InMemoryEngine: {"check_acceptance", "measure", "reported", "state_fault", "state_of", "take_artifacts"},
     KafkaBroker: {"dropped", "packet_bytes", "restore_session", "stored", "stored_bytes"},
     MqttBroker: {"ensure_topic", "purge"},
     InMemoryBroker: {"checkup", "ensure_topic", "purge"},

@@ -31,7 +31,9 @@ from speck.errors import BinderError, OutcomeUnknown
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 PENDING = 120.0  # s, for which a main method whose run was not answered may still start a job
 TRIES = 5  # of a Python program, while programs of other clients are started at the same time
+OCCUPIED = 60.0  # s, for a program whose request timed out, and which the JobManager still starts
 _POLL = 0.1  # s
+_PAUSE = 1.0  # s, between tries that Flink begins with a server of its own each
 
 _GONE = re.compile(r"does not exist|FileNotFoundException|NoSuchFileException")
 _DUPLICATE = ("DuplicateApplicationSubmissionException", "DuplicateJobSubmissionException")
@@ -141,7 +143,7 @@ class Launcher:
             body = pyflink.python_run_body(
                 body, pyflink.path_of(self.rest, jar), job, attempt, self.inventory
             )
-            self._patiently(lambda: self.rest.plan(jar, body))
+            patiently(lambda: self.rest.plan(jar, body))
 
     def _run_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
         body = self._body(job, attempt, package)
@@ -163,20 +165,7 @@ class Launcher:
             body = pyflink.python_run_body(
                 body, pyflink.path_of(self.rest, jar), job, attempt, self.inventory
             )
-            self._patiently(lambda: self.rest.run(jar, body))
-
-    def _patiently(self, ask: Callable[[], object]) -> None:
-        """Ask for a Python program; again if a program of another client interfered."""
-        for _ in range(TRIES - 1):
-            try:
-                ask()
-            except FlinkRefused as error:
-                if not pyflink.is_mixed_up(error.trace):
-                    raise
-                time.sleep(_POLL)
-            else:
-                return
-        ask()
+            patiently(lambda: self.rest.run(jar, body))
 
     def _after_rejection(self, job: Job, attempt: Attempt, error: FlinkRefused, since: float) -> Handle:
         if any(name in error.trace for name in _DUPLICATE):
@@ -234,3 +223,21 @@ def _advice(trace: str) -> str:
     if "NoClassDefFoundError: io/speck/" in trace:
         return " (put SpecK's connector, flink-mqtt.jar, into the cluster's lib folder or the job's jar)"
     return ""
+
+
+def patiently(ask: Callable[[], object]) -> None:
+    """Ask for a Python program; again if another program interfered, or is still being started."""
+    tries, deadline = TRIES, time.monotonic() + OCCUPIED
+    while True:
+        try:
+            ask()
+        except FlinkRefused as error:
+            if pyflink.is_occupied(error.trace) and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+            elif pyflink.is_mixed_up(error.trace) and tries > 1:
+                tries -= 1
+                time.sleep(_POLL)
+            else:
+                raise
+        else:
+            return

@@ -29,6 +29,8 @@ _LAUNCHER = "speck_flink.launcher"
 _MIXED_UP = "SPECK-MIXED-UP"
 # Flink's message for a program whose context was removed by another program that ended.
 _NO_CONTEXT = "LocalStreamEnvironment cannot be used when submitting a program through a client"
+# The end of Flink's call for a program while an earlier one still starts: its JobManager has one at a time.
+_OCCUPIED = "PythonEnvUtils.setGatewayServer"
 _FOUND = re.compile(r"^(?:.*\s)?SPECK-FOUND (?P<found>\{.*\})\s*$", re.MULTILINE)
 _NO_PROGRAM = re.compile(r"Cannot run program \"(?P<program>[^\"]*)\"")
 _NO_JAR = re.compile(r"Found 0 flink-python|ClassNotFoundException: org\.apache\.flink\.client\.python")
@@ -109,9 +111,14 @@ def is_mixed_up(trace: str) -> bool:
     return _MIXED_UP in trace or _NO_CONTEXT in trace
 
 
+def is_occupied(trace: str) -> bool:
+    """True if a program was not started because the JobManager still starts another one."""
+    return _OCCUPIED in trace
+
+
 def reason(trace: str) -> str:
     """The reason why a Python program was not started, in one line."""
-    if _MIXED_UP in trace:
+    if is_mixed_up(trace) or is_occupied(trace):
         return "programs of other clients were started there at the same time (try again)"
     if _NO_JAR.search(trace) is not None:
         return "the opt folder of its JobManager has no flink-python jar"

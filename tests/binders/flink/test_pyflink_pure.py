@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from binders.flink.local.server import PYTHON_VARIABLE, python_program
+from binders.flink.rest.client import FlinkRefused
 from binders.flink.rest.stack_trace import root_cause
-from binders.flink.submission import pyflink
+from binders.flink.submission import launcher, pyflink
 from binders.flink.submission.code_check import check_code
 from binders.flink.submission.package import module_of, package_of
 from binders.flink.submission.submission_lock import SubmissionLock
@@ -98,6 +99,45 @@ def test_the_request_that_runs_a_program() -> None:
     assert json.loads(order)["command_line"][-4:] == ["--word", "ä", "--most", "3"]
 
 
+OCCUPIED = """ProgramInvocationException: The main method caused an error: null
+Caused by: java.lang.IllegalArgumentException
+\tat org.apache.flink.util.Preconditions.checkArgument(Preconditions.java:122)
+\tat org.apache.flink.client.python.PythonEnvUtils.setGatewayServer(PythonEnvUtils.java:416)
+"""
+
+
+def refused(trace: str) -> FlinkRefused:
+    return FlinkRefused("refused", address="http://b:8081/", status=400, trace=trace)
+
+
+def test_a_program_waits_for_one_that_the_manager_still_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a request that timed out on a loaded machine."""
+    pauses: list[float] = []
+    monkeypatch.setattr(launcher.time, "sleep", pauses.append)
+    answers = iter([refused(OCCUPIED)] * 7 + [refused("SPECK-MIXED-UP"), None])
+
+    def ask() -> None:
+        if (error := next(answers)) is not None:
+            raise error
+
+    launcher.patiently(ask)
+    assert len(pauses) == 8
+
+
+@pytest.mark.parametrize("trace", [OCCUPIED, "SPECK-MIXED-UP", "java.lang.RuntimeException: x"])
+def test_a_program_is_not_asked_for_without_end(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(launcher.time, "sleep", lambda seconds: now.append(now[-1] + seconds))
+    monkeypatch.setattr(launcher.time, "monotonic", lambda: now[-1])
+
+    def ask() -> None:
+        raise refused(trace)
+
+    with pytest.raises(FlinkRefused):
+        launcher.patiently(ask)
+    assert len(now) <= 1 + launcher.OCCUPIED
+
+
 @pytest.mark.parametrize(
     ("trace", "reason"),
     [
@@ -113,6 +153,7 @@ def test_the_request_that_runs_a_program() -> None:
         ),
         ("x.RuntimeException: Python process exits with code: 137", "its Python process ended without"),
         ("java.lang.RuntimeException: SPECK-MIXED-UP", "programs of other clients were started there"),
+        (OCCUPIED, "programs of other clients were started there"),
         (
             "a.B: c\n\tat a.B(B.java:1)\nCaused by: a.RuntimeException: ValueError: x (c.py, line 3)",
             "ValueError: x (c.py, line 3)",
