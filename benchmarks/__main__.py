@@ -93,6 +93,11 @@ BENCHMARKS = {
         "--query q1 --profile '100 Mbit/20 ms' --warm 2 --measured 2 --flooded 2 --profiled 5",
         options="--out {folder}/nexmark.jsonl",
     ),
+    "nexmark-sql": Benchmark(
+        "benchmarks.nexmark",
+        "--query q2 --way cut --warm 2 --measured 2 --flooded 3",
+        options="--sql --out {folder}/nexmark-sql.jsonl",
+    ),
     "fences": Benchmark(
         "benchmarks.fences", "--only core --fences 100 --positions 2000 --runs 1", tested=True
     ),

@@ -203,6 +203,7 @@ NOT_RUN = [
     ("sites.md", "The coordinator", 7),
     ("spark-jobs.md", "A site's server", 1),
     ("sql.md", "Fields", 1),
+    ("standby.md", "Set up", 4),
     ("store.md", "Adopting", 3),
     ("topics.md", "Schemas from messages, and checks", 1),
     ("topics.md", "Schemas from messages, and checks", 1),
