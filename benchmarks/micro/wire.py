@@ -1,13 +1,10 @@
 """Bytes of a message on the wire between two jobs, beyond plain MQTT 5, by the form of its stamp.
 
-``python -m benchmarks.wire [--json] [--engine KIND] [--form FORM] [--hops N] [--broker KIND]
-[--messages N]``.  A job writes to another broker, which a last job reads; with more hops, jobs before it pass
-the messages on at the first broker.  The counters of the broker between (``$SYS/broker/bytes/received`` and
-``sent``) give an average over all that crosses: messages, acknowledgements, marks, pings and reports.  The
-size of a message without properties is taken off, and that of its acknowledgement.
-
-``--broker mochi`` is one that sends numbers for topics (``make interop`` builds it).  It does not report the
-size of its store, so writers send it texts.
+``python -m benchmarks.wire [--json] [--engine KIND] [--form FORM] [--hops N] [--messages N]``.  A job writes
+to another broker, which a last job reads; with more hops, jobs before it pass the messages on at the first
+broker.  The counters of the broker between (``$SYS/broker/bytes/received`` and ``sent``) give an average over
+all that crosses: messages, acknowledgements, marks, pings and reports.  The size of a message without
+properties is taken off, and that of its acknowledgement.
 """
 
 from __future__ import annotations
@@ -37,13 +34,10 @@ from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
-from testbed.servers.other_brokers import MOCHI, MochiServer
 from testbed.servers.spark import SparkServer
 
 FORMS = ("text", "compact")
 ENGINES = ("flink", "spark")
-BROKERS = ("mosquitto", "mochi")
-Broker = MosquittoServer | MochiServer
 _TOPIC = "sensors/clean"
 _PAYLOAD = 100  # bytes
 _RATE = 500.0  # messages/s
@@ -64,13 +58,12 @@ def plain_bytes() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """``hops`` up to the broker whose bytes are counted, of this kind."""
+    """``hops`` up to the broker whose bytes are counted."""
 
     engine: str
     form: str
     messages: int
     hops: int = 1
-    broker: str = "mosquitto"
 
 
 def measure(options: Options) -> dict[str, Any]:
@@ -80,7 +73,7 @@ def measure(options: Options) -> dict[str, Any]:
         folder = Path(directory)
         with (
             MosquittoServer(folder / "edge") as edge,
-            _middle(options.broker, folder / "middle") as middle,
+            MosquittoServer(folder / "middle", "sys_interval 1") as middle,
             _server(engine, folder, form) as server,
             _deployed(folder, options, server, edge, middle),
             client(edge.address) as consumer,
@@ -97,14 +90,9 @@ def measure(options: Options) -> dict[str, Any]:
         "engine": engine,
         "stamps": form,
         "hops": options.hops,
-        "broker": options.broker,
         "written": round(written - plain, 1),
         "read": round(read - plain, 1),
     }
-
-
-def _middle(kind: str, folder: Path) -> Broker:
-    return MochiServer(folder) if kind == "mochi" else MosquittoServer(folder, "sys_interval 1")
 
 
 def _server(engine: str, folder: Path, form: str) -> FlinkServer | SparkServer:
@@ -124,7 +112,7 @@ def _deployed(
     options: Options,
     server: FlinkServer | SparkServer,
     edge: MosquittoServer,
-    middle: Broker,
+    middle: MosquittoServer,
 ) -> Iterator[Coordinator]:
     places: dict[str, Any] = (
         {"checkpoint_dir": str(folder / "states")}
@@ -174,7 +162,7 @@ def _pass(edge: MosquittoServer, results: Listener, messages: int) -> None:
         await_that(lambda: len(results.received), lambda count: count >= enough)
 
 
-def _counters(broker: Broker) -> tuple[int, int]:
+def _counters(broker: MosquittoServer) -> tuple[int, int]:
     """The bytes that the broker has received and sent, once it has counted all."""
     time.sleep(_REPORTS)
     with Connection(BrokerAddress.parse(broker.address), Login(), "wire", timeout=10) as control:
@@ -192,15 +180,12 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, action="append", help="by default each")
     parser.add_argument("--form", choices=FORMS, action="append", help="of the stamps; by default each")
     parser.add_argument("--hops", type=int, default=1, metavar="N", help="up to the broker, 1 or more")
-    parser.add_argument("--broker", choices=BROKERS, default=BROKERS[0], help="whose bytes are counted")
     parser.add_argument("--messages", type=int, default=10_000, metavar="N")
     given = parser.parse_args()
     if given.hops < 1:
         parser.error(f"--hops {given.hops} is no number of hops (expected 1 or more)")
-    if given.broker == "mochi" and not MOCHI.exists():
-        parser.error(f"--broker mochi needs {MOCHI} (expected: make interop)")
     rows = [
-        measure(Options(engine, form, given.messages, given.hops, given.broker))
+        measure(Options(engine, form, given.messages, given.hops))
         for engine in given.engine or ENGINES
         for form in given.form or FORMS
     ]
