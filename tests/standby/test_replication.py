@@ -198,11 +198,14 @@ def test_a_store_of_another_is_not_overwritten(tmp_path: Path) -> None:
     with Store(tmp_path / "standby") as other:
         write(other, "precious")
     pair = InMemoryPair(tmp_path)
+    (code := tmp_path / "primary" / "artifacts" / ("a" * 64)).mkdir(parents=True)
+    (code / "job.py").write_text("")
     with pytest.raises(NoAnswer, match="is another one than the primary's"):
         pair.primary.keep_in_step(pair.store.database)
     pair.close()
     with Store(tmp_path / "standby") as other:
         assert messages(other) == ["precious"]
+    assert not (tmp_path / "standby" / "artifacts").exists()
 
 
 def test_files_come_before_the_write_that_names_them(pair: InMemoryPair, tmp_path: Path) -> None:
