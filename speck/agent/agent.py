@@ -100,6 +100,7 @@ class Agent:
             self.calls.answer,
             self._note_contact,
             _context(self.described),
+            self.calls.note_answered,
             self._refusal,
         )
 
@@ -180,6 +181,9 @@ class Agent:
         if not reason:
             self.looks.forget()
             self._connected.set()
+            for supervisor, loop in zip(self.supervisors, self._loops, strict=True):
+                supervisor.note_contact()
+                loop.wake()
             _log.info("connected to %s", self.described.coordinator)
         else:
             if self._connected.is_set() or reason != self._state.get("reason"):

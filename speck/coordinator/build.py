@@ -14,6 +14,7 @@ from speck.binder import Registry
 from speck.binder.pool import BinderPool, Remote
 from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
+from speck.controller.contacts import Contacts
 from speck.controller.keeping import Keeping
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
@@ -227,6 +228,7 @@ def build(
         splits=splits,
         workers=workers,
         agents=agents,
+        contacts=Contacts(reaper, inventory.addresses_at, reconciler.loop.wake),
         keeping=Keeping(pool, partial(_brokers_of, deployments)),
         backoff=backoff,
         placer=placer,

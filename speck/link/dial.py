@@ -44,6 +44,7 @@ class Dialler:
     """Keeps a connection to one of ``urls``, and answers the calls that come over it, each in a thread.
 
     ``answer(call, is_open)`` returns the answer; ``is_open()`` is false once the connection has ended.
+    ``on_answered(call)`` is called when the answer was sent.
     ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end.
     ``accepts(epoch)`` is called with the epoch of the coordinator, and returns the reason why that is
     refused, or an empty text.
@@ -55,6 +56,7 @@ class Dialler:
     answer: Answer
     contact: Callable[[str], object]
     context: ssl.SSLContext | None = None
+    on_answered: Callable[[dict[str, Any]], object] = lambda call: None
     accepts: Callable[[int], str] = lambda epoch: ""
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _socket: ClientConnection | None = field(default=None, init=False)
@@ -164,6 +166,8 @@ class Dialler:
                 answer = answered.answer(message, last, self.answer(call, open_.is_set))
             with contextlib.suppress(WebSocketException, OSError):  # the caller knows that it ended
                 self._send(websocket, answer | {"c": message.get("c")})
+            if call is not None:
+                self.on_answered(call)
         finally:
             self._room.release()
 

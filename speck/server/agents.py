@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from speck.core.live_inventory import live
 from speck.core.settings import ServerSettings
 from speck.errors import Fault, InvalidInput
 from speck.server.tls import Certificate
-from speck.server.tokens import TokenFile
+from speck.server.tokens import Owner, TokenFile, digest
 from speck.store import Store
 
 if TYPE_CHECKING:
@@ -30,15 +30,26 @@ class SiteTokens:
 
     def __init__(self, file: TokenFile) -> None:
         self._file = file
+        self._known: tuple[tuple[Owner, ...], Mapping[str, str]] = ((), {})  # and the sites by their hashes
 
     def site_of(self, token: bytes) -> str | None:
-        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
-        owner = self._file.owner(token)
-        return None if owner is None else owner.name
+        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`.
+
+        By the hash of the token, in a table: thousands of agents may connect within seconds.
+        """
+        owners, sites = self._known
+        if (now := self._file.owners()) is not owners:
+            sites = {each.sha256: each.name for each in now}
+            self._known = now, sites
+        return sites.get(digest(token))
 
     def hashes_of(self, site: str) -> Collection[str]:
         """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
         return [each.sha256 for each in self._file.owners() if each.name == site]
+
+    def mark(self) -> Hashable:
+        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
+        return self._file.owners()
 
 
 class AgentSites(Mapping[str, Site]):
@@ -91,7 +102,7 @@ def agents_hub(
         return None
     from speck.link.hub import Hub
 
-    return Hub(enrolment.site_of, AgentSites(enrolment.inventory), enrolment.join, epoch)
+    return Hub(enrolment.site_of, AgentSites(enrolment.inventory), enrolment.join, enrolment.mark, epoch)
 
 
 def check_agents(settings: ServerSettings, sites: Mapping[str, Site], *, secured: bool) -> None:

@@ -110,7 +110,7 @@ def serve(
         )
         coordinator = services.coordinator
         if hub is not None:
-            hub.on_contact.append(lambda site: coordinator.reconciler.loop.wake())
+            hub.on_contact.append(coordinator.contacts.note)
         protection = Protection(
             tokens, _names(host, [advertise, *settings.allowed_hosts]), _client_rate(settings)
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from speck.core.inventory import Engine, Secret
@@ -190,6 +190,52 @@ def test_a_revoked_token_ends_the_connection(hub: Hub, url: str, admission: Admi
         await_that(lambda: hub.presence("A") is None)
         with pytest.raises(InvalidStatus):
             dial(url)
+
+
+def test_a_token_that_is_revoked_during_the_greeting_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("speck.link.hub._REVOKING", 0.001)
+    answers, looked = iter(["A", "A"]), list[int]()  # before and in the greeting
+    hub = Hub(lambda _: next(answers, None), {"A": SITE}, mark=lambda: looked.append(1))
+    url = listening(hub)
+    await_that(lambda: len(looked) > 1)  # the tokens are not checked again
+    with dial(url) as agent:
+        greet(agent)
+        with pytest.raises(ConnectionClosed):
+            agent.recv(PATIENCE)
+        assert hub.presence("A") is None
+    hub.close()
+
+
+def test_tokens_are_checked_again_only_when_some_may_have_become_invalid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With thousands of agents, all tokens each second are a part of a core."""
+    monkeypatch.setattr("speck.link.hub._REVOKING", 0.001)
+    checked, looked, marks = list[bytes](), list[int](), [1]
+
+    def authenticate(token: bytes) -> str:
+        checked.append(token)
+        return "A"
+
+    def mark() -> int:
+        looked.append(marks[0])
+        return marks[0]
+
+    hub = Hub(authenticate, {"A": SITE}, mark=mark)
+    with dial(listening(hub)) as agent:
+        greet(agent)
+        await_that(lambda: hub.presence("A") is not None and len(looked) > 1)
+        count, seen = len(checked), len(looked)
+        await_that(lambda: len(looked) > seen + 3)
+        assert len(checked) == count
+        marks[0] = 2
+        await_that(lambda: len(checked) > count)
+        count = len(checked)
+        hub.recheck()
+        await_that(lambda: len(checked) > count)
+    hub.close()
 
 
 def test_a_later_connection_takes_the_place_of_the_former(hub: Hub, url: str) -> None:
