@@ -121,6 +121,8 @@ BENCHMARKS = {
     "promises-autonomy": Benchmark(
         "benchmarks.promises autonomy", "--rounds 1 --messages 4000 --cells stopped/up/flink/nothing"
     ),
+    "promises-standby": Benchmark("benchmarks.promises standby", "--every 60"),
+    "promises-takeovers": Benchmark("benchmarks.promises takeovers", "--rounds 1"),
     "promises-hold": Benchmark("benchmarks.promises hold", "--hours 0.01"),
 }
 

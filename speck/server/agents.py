@@ -97,14 +97,23 @@ def agents_hub(
     Raises :class:`~speck.errors.InvalidInput` for an inventory with agents on a server without, and for an
     address beyond loopback on one without TLS (``secured``).
     """
-    sites = AgentSites(enrolment.inventory)
+    check_agents(settings, AgentSites(enrolment.inventory), secured=secured)
+    if settings.agents is None:
+        return None
+    from speck.link.hub import Hub
+
+    return Hub(enrolment.site_of, AgentSites(enrolment.inventory), enrolment.join, enrolment.mark, epoch)
+
+
+def check_agents(settings: ServerSettings, sites: Mapping[str, Site], *, secured: bool) -> None:
+    """Raise what :func:`agents_hub` does for these ``sites``, which are reached through agents."""
     if settings.agents is None:
         if sites:
             raise _wrong(
                 f"site {min(sites)!r} is reached through an agent, and this server accepts none (give "
                 "--agents, or remove 'agent: true')"
             )
-        return None
+        return
     host, _ = agents_address(settings.agents)
     if not is_loopback(host) and not secured:
         raise _wrong(
@@ -112,9 +121,6 @@ def agents_hub(
         )
     if find_spec("websockets") is None:
         raise _wrong("--agents needs the package websockets (pip install 'speck[agent]')")
-    from speck.link.hub import Hub
-
-    return Hub(enrolment.site_of, sites, enrolment.join, enrolment.mark, epoch)
 
 
 def agents_address(text: str) -> tuple[str, int]:

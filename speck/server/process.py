@@ -21,7 +21,15 @@ from speck.core.settings import CLIENT_RATE, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema.inventory import NO_VARIABLES, read_inventory
 from speck.schema.logins import inventory_warnings
-from speck.server.agents import agents_address, agents_hub, enrolment_of, remote_binders, start_hub
+from speck.server.agents import (
+    AgentSites,
+    agents_address,
+    agents_hub,
+    check_agents,
+    enrolment_of,
+    remote_binders,
+    start_hub,
+)
 from speck.server.api import Protection, create_app
 from speck.server.collector import collected_seldom
 from speck.server.middleware.origin import host_of
@@ -70,6 +78,7 @@ def serve(
             listener = opened.enter_context(listen(host, settings.port))
         else:
             listener = opened.enter_context(listen(host, settings.port))
+            check_agents(settings, AgentSites(inventory), secured=certificate is not None)
             waiting = _waiting(settings, listener, certificate)
             signals.on_first = waiting.end
             primary = waiting.wait()

@@ -146,16 +146,12 @@ class Follower:
 
     def _files(self, header: Header, payload: bytes) -> Answer:
         """Name the files that are here."""
+        self._check_identity(header)
         return {"files": sorted(copied_files(self._directory))}
 
     def _begin(self, header: Header, payload: bytes) -> Answer:
         """Begin again: without records, until :meth:`_end`."""
-        mine, theirs = self._database.get(IDENTITY_KEY), text_in(header, "identity")
-        if mine is not None and mine.decode() != theirs:
-            raise BadRequest(
-                f"the standby's store {str(self._directory)!r} is another one than the primary's "
-                f"({mine.decode()}, not {theirs}): give the standby an empty --data-dir"
-            )
+        self._check_identity(header)
         self._copy = text_in(header, "copy")
         self._database.write([(FORMAT_KEY, INCOMPLETE)])
         kept = (FORMAT_KEY, IDENTITY_KEY)
@@ -175,6 +171,14 @@ class Follower:
         self._database.write([(FORMAT_KEY, form.encode()), (POSITION_KEY, position.encode())])
         self._copy = ""
         return {}
+
+    def _check_identity(self, header: Header) -> None:
+        mine, theirs = self._database.get(IDENTITY_KEY), text_in(header, "identity")
+        if mine is not None and mine.decode() != theirs:
+            raise BadRequest(
+                f"the standby's store {str(self._directory)!r} is another one than the primary's "
+                f"({mine.decode()}, not {theirs}): give the standby an empty --data-dir"
+            )
 
     def _check_copy(self, header: Header) -> None:
         if not self._copy or text_in(header, "copy") != self._copy:

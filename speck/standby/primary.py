@@ -218,11 +218,13 @@ class Primary:
 
     def _bring_in_step(self, database: Database, position: bytes) -> None:
         wire = self._wires.copies
-        self._shipped = set(self._ask(wire, "files", self._header()).get("files", ()))
+        identity = (database.get(IDENTITY_KEY) or b"").decode()
+        answer = self._ask(wire, "files", self._header(identity=identity))
+        self._shipped = set(answer.get("files", ()))
         self._files.forget()
         self._ship_files(wire)
         if not self._joined(database, position):
-            self._copy(database, wire)
+            self._copy(database, wire, identity)
 
     def _joined(self, database: Database, position: bytes) -> bool:
         """True if the standby is at the database's position, and so in step from now on."""
@@ -236,10 +238,10 @@ class Primary:
         self._in_sync, self._since, self._trouble = True, time.time(), ""
         _log.warning("the standby is in step (epoch %d)", self.identity.epoch)
 
-    def _copy(self, database: Database, wire: Handler) -> None:
+    def _copy(self, database: Database, wire: Handler, identity: str) -> None:
         """Send all records, and then what was written meanwhile."""
         copy = secrets.token_hex(8)
-        identity, form = ((database.get(key) or b"").decode() for key in (IDENTITY_KEY, FORMAT_KEY))
+        form = (database.get(FORMAT_KEY) or b"").decode()
         self._ask(wire, "begin", self._header(copy=copy, identity=identity))
         try:
             with ExitStack() as scan:

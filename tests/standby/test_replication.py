@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from speck.errors import StoreError
+from speck.standby.files import NewFiles
 from speck.standby.follower import Follower
 from speck.standby.messages import NoAnswer, Refused
 from speck.standby.witness import Witness
 from speck.store import Event, Store
 from speck.store.codec import POSITION_KEY
+from speck.store.leveldb.database import Database
 from testbed.benches.pair import InMemoryPair
 
 
@@ -194,11 +198,14 @@ def test_a_store_of_another_is_not_overwritten(tmp_path: Path) -> None:
     with Store(tmp_path / "standby") as other:
         write(other, "precious")
     pair = InMemoryPair(tmp_path)
+    (code := tmp_path / "primary" / "artifacts" / ("a" * 64)).mkdir(parents=True)
+    (code / "job.py").write_text("")
     with pytest.raises(NoAnswer, match="is another one than the primary's"):
         pair.primary.keep_in_step(pair.store.database)
     pair.close()
     with Store(tmp_path / "standby") as other:
         assert messages(other) == ["precious"]
+    assert not (tmp_path / "standby" / "artifacts").exists()
 
 
 def test_files_come_before_the_write_that_names_them(pair: InMemoryPair, tmp_path: Path) -> None:
@@ -267,3 +274,52 @@ def with_faults(pair: InMemoryPair, chance: random.Random) -> None:
         if chance.random() < 0.7:
             with contextlib.suppress(NoAnswer, Refused):
                 work()
+
+
+# --- the standby's end
+
+
+def test_a_write_that_does_not_follow_is_refused(pair: InMemoryPair) -> None:
+    pair.join()
+    header = {"epoch": 1, "url": "", "before": "1.other", "after": "1.next"}
+    with pytest.raises(Refused, match="not in step"):
+        pair.follower.handle("write", header, b"")
+    assert pair.follower._database.get(POSITION_KEY) != b"1.next"
+
+
+def test_a_former_primary_is_refused(pair: InMemoryPair) -> None:
+    pair.follower.handle("renew", {"epoch": 2, "url": ""}, b"")
+    with pytest.raises(Refused, match=r"epoch 1 is over \(epoch 2\)") as error:
+        pair.follower.handle("renew", {"epoch": 1, "url": ""}, b"")
+    assert error.value.epoch == 2
+
+
+def test_nothing_is_taken_while_the_next_epoch_is_asked_for(pair: InMemoryPair) -> None:
+    pair.join()
+    pair.clock.now += 5.1
+
+    def claim() -> int:
+        with pytest.raises(Refused, match="asks to be the primary"):
+            pair.follower.handle("renew", {"epoch": 1, "url": ""}, b"")
+        raise NoAnswer("the answer is lost")
+
+    assert pair.follower.take_over(claim) is None
+    pair.follower.handle("renew", {"epoch": 1, "url": ""}, b"")  # it follows again
+
+
+def test_a_write_without_the_copy_loses_the_position(tmp_path: Path) -> None:
+    with closing(Database(tmp_path)) as database:
+        database.write([(POSITION_KEY, b"1.a")])
+        assert database.get(POSITION_KEY) == b"1.a"
+        database.write([(b"job/x", b"")])
+        assert database.get(POSITION_KEY) is None
+
+
+def test_a_folder_that_changed_a_moment_ago_is_looked_at_again(tmp_path: Path) -> None:
+    """A file that comes within one tick of the clock leaves the folder's time as it was."""
+    files = NewFiles(tmp_path)
+    (folder := tmp_path / "artifacts" / ("a" * 64)).mkdir(parents=True)
+    assert [files.may_differ() for _ in range(2)] == [True, True]
+    for path in (folder, folder.parent):
+        os.utime(path, (1, 1))
+    assert [files.may_differ() for _ in range(2)] == [True, False]
