@@ -64,6 +64,10 @@ class Loop:
         """Begin the next round now, or when the pause after an error has passed."""
         self._wake.set()
 
+    def rest(self, seconds: float) -> None:
+        """Wait within a round, for at most ``seconds``; no wake shortens it, and the end of the loop does."""
+        self._stop.wait(seconds)
+
     def close(self, seconds: float = CLOSING) -> None:
         """Begin no further round, and wait for the present one, for at most ``seconds``."""
         with self._starting:

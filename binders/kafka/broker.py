@@ -67,7 +67,7 @@ class KafkaBroker(BrokerBinder):
 
     def check(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.check`; makes the topics of SpecK's own."""
-        self._client.run("its own topics cannot be made", ensure_own_topics, writes=True)
+        self._client.run("its own topics cannot be created", ensure_own_topics, writes=True)
 
     def checkup(self) -> Checkup:
         """The id of the cluster, its limits, and the settings by which jobs lose messages or their place."""
@@ -102,7 +102,7 @@ class KafkaBroker(BrokerBinder):
                     f"{self.address}: topic {topic!r} has {found_text} ({right})", address=self.address
                 )
 
-        self._write(f"topic {topic!r} cannot be made", ensure)
+        self._write(f"topic {topic!r} cannot be created", ensure)
 
     def topic_partitions(self, topic: str) -> int | None:
         """See :meth:`speck.binder.BrokerBinder.topic_partitions`."""
@@ -120,7 +120,7 @@ class KafkaBroker(BrokerBinder):
     def begin_session(self, session: str, topic: str, start: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.begin_session`."""
         _check_topic(topic)
-        doing = f"session {session!r} cannot be made"
+        doing = f"session {session!r} cannot be created"
         self._write(doing, lambda each: self._ensure(each, session, topic, start))
 
     def count_from(self, topic: str, start: str, session: str = "") -> CountFrom:

@@ -21,7 +21,7 @@ from speck.core.runtime import JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_data
-from speck.link.methods import END_FEED, JOURNAL, RECEIVE, STORE, decode_arguments
+from speck.link.methods import END_FEED, JOURNAL, ORDERED, RECEIVE, STORE, decode_arguments
 from speck.link.places import PlaceOfJobs
 
 MOST_FEEDS = 64
@@ -61,6 +61,14 @@ class Calls:
         except Exception as error:  # a defect in one call must not end the agent
             _log.exception("call %r failed", call.get("m"))
             return {"x": error_data(error)}
+
+    def note_answered(self, call: Mapping[str, Any]) -> None:
+        """Have the jobs of an engine reported again once a call was answered that may have changed them.
+
+        The coordinator drops what was reported before the answer came.
+        """
+        if call.get("m") in ORDERED:
+            self.looks.repeat(str(call.get("e")))
 
     def close_feeds(self) -> None:
         """End all subscriptions, whose reader is gone."""

@@ -45,6 +45,10 @@ class Missed:
         """While a place is away that a start needs: that is asked again soon, however long it is away."""
         return Missed(self.since, now + ASK_AGAIN, self.tries)
 
+    def at_contact(self) -> Missed:
+        """Once the uplink is back: a place that was away is asked at once, and a start that failed waits."""
+        return self if self.tries else Missed(self.since)
+
     def failed(self, now: float) -> Missed:
         """After a start that failed: the next one has to wait."""
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self.tries)

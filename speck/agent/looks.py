@@ -58,6 +58,11 @@ class Looks:
             self._changes[engine] += 1
             self._sent.pop(engine, None)
 
+    def repeat(self, engine: str) -> None:
+        """Report the next look at an engine, also if it is as the last one."""
+        with self._lock:
+            self._sent.pop(engine, None)
+
     def forget(self) -> None:
         """Report everything again, over a new connection."""
         with self._lock:

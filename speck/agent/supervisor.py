@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from speck.agent.decide import WELL, Missed, Step, decide, given_up, superseded
 from speck.agent.durable_engine import DurableEngine
+from speck.agent.fences import Fences
 from speck.agent.journal import Journal
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase, Record
@@ -68,10 +69,23 @@ class Supervisor:
     _missed: dict[str, Missed] = field(default_factory=dict, init=False)
     _well: dict[str, float] = field(default_factory=dict, init=False)  # since when attempts run, by their ids
     _settling: Settling = field(default_factory=Settling, init=False)
+    _fences: Fences = field(init=False)
     _starts: list[threading.Thread] = field(default_factory=list, init=False)
+    _contact: threading.Event = field(default_factory=threading.Event, init=False)  # it is new
+
+    def __post_init__(self) -> None:
+        self._fences = Fences(self.broker)
+
+    def note_contact(self) -> None:
+        """Note that the uplink is back: the next round asks the places again that were away."""
+        self._contact.set()
 
     def round(self) -> float:
         """Look at all attempts once; returns the time until the next round, s."""
+        if self._contact.is_set():
+            self._contact.clear()
+            for key, each in list(self._missed.items()):
+                self._missed[key] = each.at_contact()
         changes = self.looks.begin(self.engine.address)
         records = self.engine.attempts.permitted(self.engine.address)
         known = {each.attempt.id for each in records}
@@ -83,7 +97,7 @@ class Supervisor:
         lost = list[_Down]()
         for record in records:
             if self.turns.is_taken(record.attempt.job_name):
-                continue  # a stop or a start may take minutes, and must not hold up the other jobs
+                continue
             status = seen[record.attempt.id]
             step = self._step(record, status.state)
             if step is Step.CONFIRM:
@@ -155,24 +169,36 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _turn(self, record: Record) -> Iterator[Record | None]:
-        with self.turns.take(record.attempt.job_name):
+        """The record as it is now, in a turn of its job; ``None`` while another has the turn, or without one.
+
+        A stop or a start may take minutes, and must not hold up the other jobs.
+        """
+        turn = self.turns.take_free(record.attempt.job_name)
+        if turn is None:
+            yield None
+            return
+        with turn:
             yield self.engine.attempts.get(record.attempt.id)
 
     # --- starting again
 
     def _start(self, lost: list[_Down]) -> None:
-        """Prepare the sessions of all jobs that were lost, then start them, some side by side.
+        """End the copies that were replaced elsewhere, prepare the sessions of the others, then start these.
 
-        A job that writes to a broker starts after the sessions there that the others read through: what it
-        writes would reach nobody.
+        All fences are read first: the rest may take minutes at a loaded site.  A job that writes to a broker
+        starts after the sessions there that the others read through: what it writes would reach nobody.
         """
-        ready = [each for each in lost if self._prepare(each)]
+        fenced = self._fences.read([each.record for each in lost])
+        newest = [each for each in lost if self._is_newest(each.record, fenced[each.record.attempt.id])]
+        ready = [each for each in newest if self._prepare(each)]
         waiting = [each.record for each in lost if each not in ready and not self._is_over(each.record)]
         unsafe = {each.job.source_broker for each in waiting}
         for each in ready:
             broker = each.record.job.sink_broker
             if broker in unsafe:
-                self._wait_for(each.record, f"broker {broker} lacks the sessions of other jobs")
+                with self._turn(each.record) as now:
+                    if now is not None:
+                        self._wait_for(now, f"broker {broker} lacks the sessions of other jobs")
             else:
                 self._begin(each.record)
 
@@ -180,18 +206,27 @@ class Supervisor:
         now = self.engine.attempts.get(record.attempt.id)
         return now is None or not now.phase.permitted
 
+    def _is_newest(self, record: Record, fenced: int | SpeckError) -> bool:
+        """True if no other attempt has replaced this one, by its fence; one that was replaced ends."""
+        with self._turn(record) as now:
+            if now is None or not now.phase.permitted:
+                return False
+            if isinstance(fenced, SpeckError):
+                self._wait_for(now, one_line(fenced))
+                return False
+            if why := superseded(now, max(fenced, self.engine.attempts.newest(now.attempt))):
+                self._end(now, why)
+                return False
+            return True
+
     def _prepare(self, down: _Down) -> bool:
-        """Ask the source broker, and have the session there; true if the job may be started."""
+        """Have the session at the site's broker; true if the job may be started."""
         with self._turn(down.record) as now, within(_PREPARING):
             if now is None or not now.phase.permitted:
                 return False
             try:
-                broker = self.broker(now.job.source_broker, now.attempt.owner)
-                newest = max(broker.fenced(now.attempt.session), self.engine.attempts.newest(now.attempt))
-                if why := superseded(now, newest):
-                    self._end(now, why)
-                    return False
                 if now.job.source_broker == self.own_broker:
+                    broker = self.broker(now.job.source_broker, now.attempt.owner)
                     if (number := now.job.partitions.get(now.job.source_topic)) is not None:
                         broker.ensure_topic(now.job.source_topic, number)
                     broker.claim_session(now.attempt.session, now.job.source_topic)
@@ -208,7 +243,9 @@ class Supervisor:
         self._starts = [each for each in self._starts if each.is_alive()]
         if len(self._starts) >= AT_ONCE:
             return
-        turn = self.turns.take(record.attempt.job_name)
+        turn = self.turns.take_free(record.attempt.job_name)
+        if turn is None:
+            return
         thread = threading.Thread(target=self._rerun, args=(record, turn), name="start", daemon=True)
         try:
             thread.start()

@@ -24,6 +24,14 @@ class Turns:
             self._waiting.setdefault(key, deque()).append(turn)
         return turn
 
+    def take_free(self, key: Hashable) -> Turn | None:
+        """The turn of a key that nobody has or waits for, which has to be entered; ``None`` otherwise."""
+        with self._changed:
+            if key in self._waiting:
+                return None
+            self._waiting[key] = deque([turn := Turn(self, key)])
+            return turn
+
     def is_taken(self, key: Hashable) -> bool:
         """True if work on this key is under way or waits."""
         with self._changed:

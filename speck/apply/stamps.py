@@ -45,9 +45,7 @@ def next_stamps(job: Job, record: JobRecord, *, continues: bool) -> Stamps:
 DERIVED = "derived"
 """The kind of the stamps that are the same in every form of a job, as its connector reports it."""
 
-_TWICE = (
-    "begin a new incarnation: messages written since its last state may be delivered twice; none are lost"
-)
+_TWICE = "messages written since its last state may be delivered twice; none are lost"
 
 
 def stamp_notes(plan: Plan, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -56,14 +54,10 @@ def stamp_notes(plan: Plan, kinds: Mapping[str, str]) -> dict[str, str]:
     ``kinds`` are the kinds of the stamps of the jobs that run, as far as they are known.
     """
     names = {each.job.job_name for each in plan.actions if is_another_form(each)}
-    return {name: _note(kinds.get(name)) for name in names if kinds.get(name) != DERIVED}
+    return {name: _TWICE for name in names if kinds.get(name) != DERIVED}
 
 
 def is_another_form(action: Action) -> bool:
     """True if an action leaves another form of its job running."""
     costs = (JOB_FIELDS[each.field] for each in action.changes)
     return not isinstance(action, Stop | Keep) and any(cost > ChangeCost.NOTE for cost in costs)
-
-
-def _note(kind: str | None) -> str:
-    return f"its stamps {_TWICE}" if kind else f"its stamps, if they are counted, {_TWICE}"

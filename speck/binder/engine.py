@@ -137,6 +137,13 @@ class EngineBinder(ABC):
         """
         raise _lacking(self, "does not list the jobs of its engine")
 
+    def reported(self, handles: Iterable[Handle]) -> tuple[Mapping[str, JobStatus], Sequence[Found]] | None:
+        """The answers of ``statuses`` and of ``running``, if both are known without a request.
+
+        Such are those that the agent of a site has reported.  ``None``: they have to be asked for.
+        """
+        return None
+
     def state_of(self, handle: Handle) -> State | None:
         """The place of the job's state now or once it is stopped, as far as that is known before."""
         return None

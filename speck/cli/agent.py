@@ -49,7 +49,9 @@ def agent() -> None:
     required=True,
     help="File with the token of the site (speck token add).",
 )
-@click.option("--ca-file", type=file_path, help="Authority of the server's certificate (PEM).")
+@click.option(
+    "--ca-file", type=file_path, help="PEM file of the authority that signed the server's certificate."
+)
 @agent_directory
 @variables_options
 def init(

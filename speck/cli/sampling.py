@@ -82,7 +82,7 @@ def subscribed(topic: str, brokers: Iterable[str], inventory: Inventory) -> Iter
         for address in brokers:
             kind = registry.broker_kind(address)
             if kind is None or kind.replays:
-                right = "expected a broker of MQTT, such as tcp://HOST:1883"
+                right = "expected an MQTT broker, such as tcp://HOST:1883"
                 raise InvalidInput([Fault(f"topics at {address!r} cannot be sampled ({right})")], "at")
             broker = kind.connect(address, inventory)
             stack.callback(broker.close)

@@ -116,7 +116,9 @@ def add(client: Client, name: str, as_json: bool) -> None:
 @click.option("--checkpoint-dir", metavar="DIR", help="Directory of the engine's checkpoints, likewise.")
 @click.option("--savepoint-dir", metavar="DIR", help="Directory of Flink's savepoints, likewise.")
 @click.option("--sites", "inventory", type=file_path, help="Inventory with the entry of the site, instead.")
-@click.option("--ca-file", type=file_path, help="Authority of the server's certificate (PEM).")
+@click.option(
+    "--ca-file", type=file_path, help="PEM file of the authority that signed the server's certificate."
+)
 @agent_directory
 @variables_options
 def join(

@@ -152,11 +152,11 @@ def _rows_files(given: tuple[str, ...], query: Query) -> list[Path]:
         if not table and len(names) > 1:
             raise click.BadParameter(f"{each!r} names no table ({right})")
         if name not in names:
-            raise click.BadParameter(f"{table!r} is no table of the query ({right})")
+            raise click.BadParameter(f"{table!r} is not a table of the query ({right})")
         if name in found:
             raise click.BadParameter(f"table {name!r} is given twice ({right})")
         if not Path(path).is_file():
-            raise click.BadParameter(f"{path!r} is no file")
+            raise click.BadParameter(f"{path!r} is not a file")
         found[name] = Path(path)
     if missing := [each for each in names if each not in found]:
         raise click.BadParameter(f"the rows of table {missing[0]!r} are missing ({right})")

@@ -29,7 +29,7 @@ _NUMBER = 12
 @time_option(None)
 @inventory_option
 @roots_option
-@click.option("--json", "as_json", is_flag=True, help="Print an object of JSON for each row.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
 @variables_options
 def tail_query(
     file: Path,
@@ -86,7 +86,7 @@ def _found(text: bytes, roots: Sequence[Path], name: str) -> tuple[Contract, Seq
     if name.lower() in tables:
         return tables[name.lower()], tables[name.lower()].sites
     known = ", ".join(dict.fromkeys([*queries, *tables])) or "none: the file has neither"
-    raise InvalidInput([Fault(f"{name!r} is no query and no table (expected one of {known})")], "name")
+    raise InvalidInput([Fault(f"{name!r} is neither a query nor a table (expected one of {known})")], "name")
 
 
 def _job(text: bytes, name: str) -> Mapping[str, Any]:

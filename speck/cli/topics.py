@@ -76,7 +76,7 @@ def infer_schema(
         raise click.ClickException(_silence(topic, seconds))
     found = infer(topic, messages, [each for each in at if "://" not in each])
     if found is None:
-        right = "expected objects of JSON, or lines of CSV in UTF-8"
+        right = "expected JSON objects, or lines of CSV in UTF-8"
         raise click.ClickException(f"the {len(messages)} messages of {topic!r} have no columns ({right})")
     if not as_json:
         err.print(_summary(found), markup=False)
@@ -143,7 +143,9 @@ def _table(file: Path, name: str | None, variables: Mapping[str, str]) -> Contra
     if name is not None and name.lower() in found:
         return found[name.lower()]
     known = f"expected one of {', '.join(found)}"
-    message = f"--table is missing ({known})" if name is None else f"--table: {name!r} is no table ({known})"
+    message = (
+        f"--table is missing ({known})" if name is None else f"--table: {name!r} is not a table ({known})"
+    )
     raise InvalidInput([Fault(message)], "table")
 
 

@@ -93,7 +93,7 @@ class Observation:
 @click.command()
 @click.argument("composition", required=False, shell_complete=composition_names)
 @interval_option
-@click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print each change as one line of JSON.")
 @click.pass_obj
 def watch(client: Client, composition: str | None, interval: float, as_json: bool) -> None:
     """Watch running operations and jobs, until Ctrl-C.

@@ -22,6 +22,7 @@ from speck.apply.job_events import StateRecovered
 from speck.apply.job_state import lifecycle_of, write
 from speck.apply.operation import Operation
 from speck.binder import BrokerBinder, Capability, EngineBinder
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import JobState, State
@@ -56,6 +57,7 @@ class Reaper:
     _at_work: threading.Lock = field(default_factory=threading.Lock, init=False)
     # While records are compared and written, by a pass or by a user; never during a call.
     _records: threading.RLock = field(default_factory=threading.RLock, init=False)
+    _ending: set[str] = field(default_factory=set, init=False)  # the keys of attempts: a pass is ending them
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _rounds: int = field(default=0, init=False)
     # While a thread begins: a round and the end of an operation may each want one, and close() one that runs.
@@ -100,6 +102,24 @@ class Reaper:
             before = Counter({each: count for each, count in self._missed.items() if each in silent})
             self._missed = before + Counter(missed)
 
+    def end_at(self, addresses: Collection[str]) -> None:
+        """End what was abandoned at addresses that can be reached again, and wait a moment for it.
+
+        Copies are stopped and sessions fenced side by side, beside any pass that is under way; the sessions
+        are deleted by a later one.  The addresses are asked in each round from now on.
+        """
+        missed = self._missed
+        self._missed = Counter({each: missed[each] for each in missed.keys() - set(addresses)})
+        steps: dict[str, list[Callable[[_Reaping], None]]] = {}
+        for attempt in self.store.abandoned_attempts():
+            if attempt.address in addresses:
+                steps.setdefault(attempt.address, []).append(partial(_Reaping.stop, abandoned=attempt))
+        for session in self.store.abandoned_sessions():
+            if session.broker in addresses:
+                steps.setdefault(session.broker, []).append(partial(_Reaping.fence, session=session))
+        if steps:
+            ask(steps, lambda address: self._pass().take(address, steps[address]), PATIENCE, name="reaper")
+
     def close(self, seconds: float = CLOSING) -> None:
         """Wait for the request under way, for at most ``seconds``; one that is broken off is repeated."""
         with self._beginning:
@@ -129,11 +149,17 @@ class Reaper:
         if not self._at_work.acquire(blocking=False):
             return None
         try:
-            return _Reaping(
-                self.store, self.pool, self.clock, operation, set(spared), records=self._records
-            ).run()
+            return self._pass(operation, spared).run()
         finally:
             self._at_work.release()
+
+    def _pass(
+        self, operation: Operation | None = None, spared: Iterable[str] = (), author: str | None = None
+    ) -> _Reaping:
+        silent = set(spared)
+        return _Reaping(
+            self.store, self.pool, self.clock, operation, silent, author, self._records, self._ending
+        )
 
     # --- by declaration of a user
 
@@ -150,7 +176,7 @@ class Reaper:
             if not there & used:
                 fault = Fault(f"nothing was abandoned at {', '.join(sorted(there)) or 'no place'}")
                 raise InvalidInput([fault], "--forget")
-            reaping = _Reaping(self.store, self.pool, self.clock, None, set(), author, self._records)
+            reaping = self._pass(author=author)
             gone = [each for each in attempts if each.address in there]
             for attempt in gone:
                 reaping.forget_attempt(attempt, spared=there)
@@ -171,8 +197,9 @@ class _Reaping:
     clock: Callable[[], float]
     operation: Operation | None
     silent: set[str]
-    author: str | None = None
-    records: threading.RLock = field(default_factory=threading.RLock)
+    author: str | None
+    records: threading.RLock
+    ending: set[str]
 
     def run(self) -> set[str]:
         """Reap all; answers the addresses that turned out silent."""
@@ -182,10 +209,15 @@ class _Reaping:
         for session in sessions:
             self._try(session.broker, partial(self._shut_out, session))
         for attempt in self.store.abandoned_attempts():
-            self._try(attempt.address, partial(self._stop, attempt))
+            self._try(attempt.address, partial(self.stop, attempt))
         for session in self.store.abandoned_sessions():
             self._try(session.broker, partial(self._delete, session, fenced))
         return self.silent - spared
+
+    def take(self, address: str, steps: Iterable[Callable[[_Reaping], None]]) -> None:
+        """Take some steps at one address, until it does not answer."""
+        for each in steps:
+            self._try(address, partial(each, self))
 
     def _try(self, address: str, step: Callable[[], None]) -> None:
         if address in self.silent:
@@ -197,6 +229,15 @@ class _Reaping:
             _log.info("what is abandoned at %s waits: %s", address, error)
 
     # --- sessions
+
+    def fence(self, session: AbandonedSession) -> None:
+        """Raise the fence of a session, so that no abandoned copy reads on.
+
+        That is not noted: a pass notes it, and with the next one its copies have had the time to read it.
+        """
+        if not session.fenced:
+            with suppress(SessionOfAnother):
+                shut_out(self.store, self.pool, session)
 
     def _shut_out(self, session: AbandonedSession) -> None:
         if not session.fenced:
@@ -258,7 +299,19 @@ class _Reaping:
 
     # --- attempts
 
-    def _stop(self, abandoned: AbandonedAttempt) -> None:
+    def stop(self, abandoned: AbandonedAttempt) -> None:
+        """End a copy, unless another pass does, or has done so."""
+        with self.records:
+            if abandoned.key in self.ending or not self._has_attempt(abandoned):
+                return
+            self.ending.add(abandoned.key)
+        try:
+            self._end(abandoned)
+        finally:
+            with self.records:
+                self.ending.discard(abandoned.key)
+
+    def _end(self, abandoned: AbandonedAttempt) -> None:
         engine = self.pool.engine_at(abandoned.engine, abandoned.address)
         handle = abandoned.handle
         if handle is None:
@@ -305,7 +358,7 @@ class _Reaping:
         name, broker = abandoned.attempt.job_name, abandoned.source_broker
         message = f"attempt {abandoned.attempt.number}, abandoned at {abandoned.address}, {end}"
         with self.records, self.store.transaction() as transaction:
-            if abandoned.key not in {each.key for each in self.store.abandoned_attempts()}:
+            if not self._has_attempt(abandoned):
                 return  # a user has forgotten it during a call
             transaction.delete_abandoned_attempt(abandoned)
             if broker not in spared and self._is_last(abandoned):
@@ -315,6 +368,9 @@ class _Reaping:
                     AbandonedSession(abandoned.composition, name, broker, session, "", fenced=True)
                 )
             self._report(transaction, kind, abandoned.composition, name, message)
+
+    def _has_attempt(self, abandoned: AbandonedAttempt) -> bool:
+        return abandoned.key in {each.key for each in self.store.abandoned_attempts()}
 
     def _is_last(self, abandoned: AbandonedAttempt) -> bool:
         """True if no other copy reads through its session, and the session is not about to be deleted."""

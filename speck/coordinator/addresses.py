@@ -22,11 +22,7 @@ class UsedAddresses:
         Operations at work are on such jobs.
         """
         store = self.deployments.store
-        found = {
-            address
-            for site in self.inventory.places()
-            for address in (site.broker_address, *(each.spe_address for each in site.engines))
-        }
+        found = {address for site in self.inventory.places() for address in site.addresses}
         for snapshot in self.deployments.snapshots():
             found |= snapshot.addresses()
             for job in snapshot.desired.values():

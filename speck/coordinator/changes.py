@@ -239,5 +239,5 @@ class Changes:
 def _unknown(name: str, composition: Composition) -> Fault:
     known = ", ".join(sorted(composition.jobs))
     return Fault(
-        f"is no job of composition {composition.name!r} (expected one of {known})", job=name, value=name
+        f"is not a job of composition {composition.name!r} (expected one of {known})", job=name, value=name
     )

@@ -16,6 +16,7 @@ from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.adaptation import Adaptation
 from speck.controller.backoff import Backoff
+from speck.controller.contacts import Contacts
 from speck.controller.keeping import Keeping
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
@@ -67,6 +68,7 @@ class Coordinator:
     splits: SplitWatch
     workers: WorkerController
     agents: Agents
+    contacts: Contacts
     keeping: Keeping
     backoff: Backoff
     placer: Placer
@@ -87,8 +89,9 @@ class Coordinator:
             self.sampler.watch()
             self.splits.start()
             self.workers.start()
-            self.keeping.start()
+            self.keeping.loop.start()
             self.agents.loop.start()
+            self.contacts.loop.start()
         self.adaptation.start()
         self._recovered = True
 
@@ -103,7 +106,7 @@ class Coordinator:
         self.prober.close()
         self.splits.close()
         self.workers.close()
-        self.keeping.close()
+        self.keeping.loop.close()
         self.sampler.close()
         self.observer.close()
         self.pool.close()
@@ -112,6 +115,7 @@ class Coordinator:
         """Accept nothing new, and wait for the running operations, for at most ``seconds``."""
         self.operations.refuse_new()
         self.adaptation.close()
+        self.contacts.loop.close()
         self.reconciler.close()
         self.operations.join(seconds)
 
@@ -121,7 +125,7 @@ class Coordinator:
         """The faults that only a restart can repair, one sentence each."""
         parts = (
             *(self.reconciler, self.adaptation, self.workers, self.keeping),
-            *(self.splits, self.sampler, self.prober, self.agents),
+            *(self.splits, self.sampler, self.prober, self.agents, self.contacts),
         )
         return [fault for part in parts if (fault := part.loop.fault())]
 

@@ -261,6 +261,11 @@ class Site(Broker):
     agent: bool = False
 
     @property
+    def addresses(self) -> frozenset[str]:
+        """Those of its engines and of its broker."""
+        return frozenset((self.broker_address, *(each.spe_address for each in self.engines)))
+
+    @property
     def all_cores(self) -> float | None:
         """The number of cores, of the site or of its engines together; ``None``: not all are given."""
         found = [each.cores for each in self.engines]
@@ -360,6 +365,11 @@ class Inventory:
     def site_of_broker(self, address: str) -> Site | None:
         """The first site whose broker has this address."""
         return self._sites_of_brokers.get(address)
+
+    def addresses_at(self, site: str) -> frozenset[str]:
+        """The addresses of a site; none of an unknown one."""
+        found = self.sites.get(site)
+        return frozenset() if found is None else found.addresses
 
     def engine(self, address: str) -> Engine:
         """The engine with this address; if no site has it, one with defaults."""

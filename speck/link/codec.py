@@ -46,7 +46,7 @@ def encode(value: Any) -> Any:
         return {str(key): encode(each) for key, each in value.items()}
     if isinstance(value, Iterable):
         return [encode(each) for each in value]
-    raise TypeError(f"{type(value).__name__} is no value of the contract")
+    raise TypeError(f"{type(value).__name__} is not a value of the contract")
 
 
 def decode(hint: Any, data: Any, place: str = "value") -> Any:
@@ -134,7 +134,7 @@ def _of_dataclass(hint: type, data: Any, place: str) -> Any:
 @cache
 def _fields(hint: type) -> Mapping[str, Any]:
     if not dataclasses.is_dataclass(hint):
-        raise TypeError(f"{hint.__name__} is no value of the contract")
+        raise TypeError(f"{hint.__name__} is not a value of the contract")
     hints = get_type_hints(hint)
     return {each.name: hints[each.name] for each in dataclasses.fields(hint)}
 

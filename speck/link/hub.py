@@ -82,8 +82,9 @@ class Hub:
 
     ``authenticate`` returns the site of a token, ``None`` for an unknown one.  ``sites`` are those that are
     reached through agents.  ``join`` lets a site join, and raises a :class:`~speck.errors.SpeckError` with
-    the reason why not; ``None``: none may.  The listeners of ``on_second`` get a site, the machine of its
-    agent, and that of another one that was refused.
+    the reason why not; ``None``: none may.  ``mark`` returns a value that is another one once a token may
+    have become invalid.  ``epoch`` is that of a coordinator with a standby.  The listeners of ``on_second``
+    get a site, the machine of its agent, and that of another one that was refused.
     """
 
     def __init__(
@@ -91,12 +92,15 @@ class Hub:
         authenticate: Callable[[bytes], str | None],
         sites: Mapping[str, Site],
         join: Callable[[JoinRequest], Joined] | None = None,
+        mark: Callable[[], object] = object,
+        epoch: int = 0,
     ) -> None:
+        self._welcome = {"epoch": epoch} if epoch else {}
         self.sites = sites
         self.join = join
         self.on_contact: list[Callable[[str], object]] = []
         self.on_second: list[Callable[[str, str, str], object]] = []
-        self._authenticate = authenticate
+        self._authenticate, self._mark = authenticate, mark
         self._connections: dict[str, _Connection] = {}
         self._numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -203,7 +207,7 @@ class Hub:
             await self._read(agent, assembly)
         except (BadFrame, Malformed, TimeoutError) as error:
             _log.warning(
-                "the connection of an agent at %s is closed: %s", _peer(websocket), error or "silent"
+                "the connection of an agent at %s is closed: %s", _peer(websocket), str(error) or "silent"
             )
         except ConnectionClosed:
             pass
@@ -250,7 +254,7 @@ class Hub:
             await _send(websocket, {"refused": why}, 0)
             await websocket.close(1008)
             return None
-        await _send(websocket, {"welcome": {"protocol": hello.protocol}}, 0)
+        await _send(websocket, {"welcome": {"protocol": hello.protocol, **self._welcome}}, 0)
         return _Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
 
     async def _second_machine(self, hello: Hello) -> str:
@@ -271,6 +275,9 @@ class Hub:
     async def _read(self, agent: _Connection, assembly: Assembly) -> None:
         site = agent.presence.hello.site
         former = self._connections.get(site)
+        if self._authenticate(agent.token) != site:  # it was revoked during the greeting
+            await agent.socket.close(1008)
+            return
         self._connections[site] = agent
         _log.info("the agent of site %r is connected", site)
         if former is not None:  # the network lost it, and it came back before that was noticed
@@ -300,18 +307,26 @@ class Hub:
             self._loop.call_soon_threadsafe(self._rechecked.set)
 
     async def _revoke(self) -> None:
+        seen: object = None
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REVOKING):
                     await self._rechecked.wait()
+            asked = self._rechecked.is_set()  # also if the time was over just then
             self._rechecked.clear()
-            for site, agent in list(self._connections.items()):
-                if self._authenticate(agent.token) != site:
-                    _log.warning("the token of the agent of site %r is revoked", site)
-                    self._part(site, agent)  # at once: a hostile agent need not answer the close
-                    closing = asyncio.create_task(agent.socket.close(1008))
-                    self._closing.add(closing)
-                    closing.add_done_callback(self._closing.discard)
+            if (mark := self._mark()) != seen or asked:
+                seen = mark
+                self._part_revoked()
+
+    def _part_revoked(self) -> None:
+        """End the connections whose tokens are no longer valid."""
+        for site, agent in list(self._connections.items()):
+            if self._authenticate(agent.token) != site:
+                _log.warning("the token of the agent of site %r is revoked", site)
+                self._part(site, agent)  # at once: a hostile agent need not answer the close
+                closing = asyncio.create_task(agent.socket.close(1008))
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
 
     # --- calls
 

@@ -13,7 +13,7 @@ from speck.link.codec import Malformed, decode, encode
 Base = type[EngineBinder] | type[BrokerBinder]
 
 # Methods that have no meaning at another machine, or that each end carries out itself.
-LOCAL = frozenset({"close", "take_artifacts", "take_owner"})
+LOCAL = frozenset({"close", "reported", "take_artifacts", "take_owner"})
 
 # Methods that may change a job; on one job they are carried out one at a time, in the order of their arrival.
 ORDERED = frozenset({"submit", "find", "stop"})

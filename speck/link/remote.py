@@ -21,6 +21,7 @@ from speck.core.runtime import Found, Handle, JobMetrics, JobState, JobStatus, S
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import Malformed
 from speck.link.hub import Hub
+from speck.link.look import Look
 from speck.link.methods import (
     END_FEED,
     LOCAL,
@@ -147,7 +148,7 @@ class _RemoteEngine(_RemoteBinder):
     def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
         """See :meth:`speck.binder.EngineBinder.statuses`; by one call, or none if the agent reports all."""
         listed = list(handles)
-        if (found := self._looked(listed)) is not None:
+        if (found := self._looked(self._look(), listed)) is not None:
             return found
         try:
             asked: Mapping[str, JobStatus] = self._remote.call(EngineBinder, "statuses", {"handles": listed})
@@ -168,15 +169,26 @@ class _RemoteEngine(_RemoteBinder):
 
     def running(self) -> Sequence[Found]:
         """See :meth:`speck.binder.EngineBinder.running`; without a call if the agent reports it."""
-        look = self._remote.hub.look(self._remote.site, self.address)
+        look = self._look()
         if look is not None and look[0].running is not None:
             return look[0].running
         found: Sequence[Found] = self._remote.call(EngineBinder, "running", {})
         return found
 
-    def _looked(self, handles: Sequence[Handle]) -> Mapping[str, JobStatus] | None:
-        """The statuses by the last look of the agent; ``None`` unless it has all of them."""
-        look = self._remote.hub.look(self._remote.site, self.address)
+    def reported(self, handles: Iterable[Handle]) -> tuple[Mapping[str, JobStatus], Sequence[Found]] | None:
+        """See :meth:`speck.binder.EngineBinder.reported`; by the last look of the agent."""
+        look = self._look()
+        if look is None or look[0].running is None:
+            return None
+        statuses = self._looked(look, list(handles))
+        return None if statuses is None else (statuses, look[0].running)
+
+    def _look(self) -> tuple[Look, float] | None:
+        return self._remote.hub.look(self._remote.site, self.address)
+
+    @staticmethod
+    def _looked(look: tuple[Look, float] | None, handles: Sequence[Handle]) -> Mapping[str, JobStatus] | None:
+        """The statuses by a look of the agent; ``None`` unless it has all of them."""
         if look is None or not handles or not {each.engine_id for each in handles} <= set(look[0].settled):
             return None
         seen = JobStatus(JobState.RUNNING, time.time() - look[1])

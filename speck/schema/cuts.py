@@ -59,7 +59,7 @@ def _known(table: Contract, resolver: Resolver, report: FaultReport) -> bool:
     """True if the sites of a table are in the inventory."""
     unknown = [each for each in table.sites if each not in resolver.sites]
     if unknown:
-        message = f"is published at {quoted(unknown[0])}, which is no site of the inventory"
+        message = f"is published at {quoted(unknown[0])}, which is not a site of the inventory"
         report.add_sentence(SQL, f"sql: table {table.name!r} {message} ({resolver.known_sites()})")
     return not unknown
 
@@ -161,7 +161,7 @@ class _Parts:
         if isinstance(given, Mapping):
             self._check_named(given, offered)
         elif given is not None and given not in (AUTO_CUT, *cuts_of(program)):
-            self._report.add((CUT,), f"is no cut of this query ({right})", shown=repr(given))
+            self._report.add((CUT,), f"is not a cut of this query ({right})", shown=repr(given))
             return {}
         found = {}
         for name, each in self._inputs.items():
@@ -190,7 +190,7 @@ class _Parts:
             table = name if name in offered else self._inputs[name].table.name
             if cut not in (None, AUTO_CUT) and cut not in offered[table]:
                 right = f"expected {', '.join((AUTO_CUT, *offered[table]))}"
-                self._report.add((CUT, name), f"is no cut of this query ({right})", shown=repr(cut))
+                self._report.add((CUT, name), f"is not a cut of this query ({right})", shown=repr(cut))
 
     def _check_engines(self, jobs: Iterable[Job], cuts: Mapping[str, str]) -> None:
         """Check the engines of inputs with the cut ``partials``, and of a join by time."""

@@ -401,10 +401,12 @@ class Cut(fields.Field[Any]):
         names = ", ".join((AUTO_CUT, *CUTS))
         if isinstance(value, Mapping) and value:
             if wrong := [name for name, each in value.items() if each not in (AUTO_CUT, *CUTS)]:
-                raise ValidationError({name: [f"is no cut (expected {names})"] for name in wrong})
+                raise ValidationError({name: [f"is not a cut (expected {names})"] for name in wrong})
             return {str(name).lower(): each for name, each in value.items()}
         if value not in (AUTO_CUT, *CUTS, NO_CUT):
-            raise ValidationError(f"is no cut (expected {names}, {NO_CUT}, or a mapping of tables to cuts)")
+            raise ValidationError(
+                f"is not a cut (expected {names}, {NO_CUT}, or a mapping of tables to cuts)"
+            )
         return value
 
 
@@ -437,13 +439,13 @@ class Columns(fields.Dict):
 def _column(name: str, written: object, seen: set[str]) -> Column:
     """A column by its name and its type.  Raises :class:`ValueError`."""
     if not name.isidentifier() or len(name) > MAX_COLUMN:
-        raise ValueError("is not a name of a column (expected letters, digits and '_', the first no digit)")
+        raise ValueError("is not a column name (expected letters, digits and '_', the first no digit)")
     if name.lower() in RESERVED_COLUMNS:
         raise ValueError(
             f"is the name of a column that SpecK gives (expected none of {', '.join(RESERVED_COLUMNS)})"
         )
     if name.lower() in seen:
-        raise ValueError("is there twice (names of columns are the same in small and capital letters)")
+        raise ValueError("is given twice (column names are case-insensitive)")
     seen.add(name.lower())
     if (fault := _text_fault(written)) is not None:
         raise ValueError(fault)

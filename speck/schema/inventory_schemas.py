@@ -60,7 +60,7 @@ class LinkSchema(StrictSchema):
 _CA_FILE = "PEM file of the authority that signed the server's certificate"
 _CERTIFICATE_FILE = "PEM file of the client certificate, for servers that request one"
 _KEY_FILE = "PEM file of that certificate's key"
-_SASL = f"mechanism by which a broker of Kafka is logged in to (default {DEFAULT_SASL})"
+_SASL = f"mechanism by which jobs and SpecK log in to a Kafka broker (default {DEFAULT_SASL})"
 _AT_THE_ENGINE = ", on the machine of the engine"
 _REFERENCE = "reference to the password: `${NAME}` of the server's environment, or `file:PATH`"
 

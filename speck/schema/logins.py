@@ -80,7 +80,7 @@ def _wrong_sasl(address: str, login: Login | JobLogin) -> Iterator[LoginFault]:
     """The faults of a login by SASL, which brokers of Kafka alone have."""
     if scheme_of(address) not in _KAFKA:
         if login.sasl is not None:
-            yield "sasl", "is for brokers of Kafka only (expected none)"
+            yield "sasl", "is for Kafka brokers only (expected none)"
         return
     if login.sasl is not None and login.sasl not in MECHANISMS:
         yield "sasl", f"is {login.sasl!r} (expected one of {', '.join(MECHANISMS)})"

@@ -194,7 +194,7 @@ def _timed(contract: Contract, report: FaultReport) -> Contract | None:
     column = contract.column(contract.event_time)
     if column is None:
         names = listed([each.name for each in contract.columns], 10)
-        report.add("event_time", f"is no column of the schema (expected one of {names})")
+        report.add("event_time", f"is not a column of the schema (expected one of {names})")
         return None
     if column.type != "timestamp" or column.nullable:
         right = "expected timestamp, timestamp(ms) or timestamp(s), and not null"

@@ -276,7 +276,7 @@ class Resolver:
         right = _forms(scheme for kind in kinds for scheme in kind.schemes)
         found = self._canonical(inner["spe_address"], address, "an engine address", right, report)
         if found is not None and self._registry.engine_kind(engine, found) is None:
-            predicate = f"is no engine of kind {engine!r} (expected {right})"
+            predicate = f"is not an engine of kind {engine!r} (expected {right})"
             report.add(inner["spe_address"], predicate, shown=repr(redacted(address)))
         return found or "", site
 

@@ -229,7 +229,7 @@ class _SplitReader:
         if (option := known.get(name)) is None:
             near = get_close_matches(name, known, n=1)
             right = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
-            self._add(path, f"is no option of partitioner {partitioner!r} ({right})")
+            self._add(path, f"is not an option of partitioner {partitioner!r} ({right})")
         elif option.whole and value != int(value):
             self._add(path, f"is not a whole number (expected one from {_bounds(option)})")
         elif not option.low <= value <= option.high:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from speck.core.live_inventory import live
 from speck.core.settings import ServerSettings
 from speck.errors import Fault, InvalidInput
 from speck.server.tls import Certificate
-from speck.server.tokens import TokenFile
+from speck.server.tokens import Owner, TokenFile, digest
 from speck.store import Store
 
 if TYPE_CHECKING:
@@ -30,15 +30,26 @@ class SiteTokens:
 
     def __init__(self, file: TokenFile) -> None:
         self._file = file
+        self._known: tuple[tuple[Owner, ...], Mapping[str, str]] = ((), {})  # and the sites by their hashes
 
     def site_of(self, token: bytes) -> str | None:
-        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
-        owner = self._file.owner(token)
-        return None if owner is None else owner.name
+        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`.
+
+        By the hash of the token, in a table: thousands of agents may connect within seconds.
+        """
+        owners, sites = self._known
+        if (now := self._file.owners()) is not owners:
+            sites = {each.sha256: each.name for each in now}
+            self._known = now, sites
+        return sites.get(digest(token))
 
     def hashes_of(self, site: str) -> Collection[str]:
         """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
         return [each.sha256 for each in self._file.owners() if each.name == site]
+
+    def mark(self) -> Hashable:
+        """See :class:`~speck.coordinator.agents.enrolment.ListedTokens`."""
+        return self._file.owners()
 
 
 class AgentSites(Mapping[str, Site]):
@@ -76,8 +87,12 @@ def enrolment_of(
     return Enrolment(store, live(inventory), registry, time.time, listed, fingerprint)
 
 
-def agents_hub(settings: ServerSettings, enrolment: Enrolment, *, secured: bool) -> Hub | None:
+def agents_hub(
+    settings: ServerSettings, enrolment: Enrolment, *, secured: bool, epoch: int = 0
+) -> Hub | None:
     """The connections of agents, not started yet; ``None`` for a server without ``--agents``.
+
+    ``epoch`` is that of a server with a standby.
 
     Raises :class:`~speck.errors.InvalidInput` for an inventory with agents on a server without, and for an
     address beyond loopback on one without TLS (``secured``).
@@ -99,14 +114,19 @@ def agents_hub(settings: ServerSettings, enrolment: Enrolment, *, secured: bool)
         raise _wrong("--agents needs the package websockets (pip install 'speck[agent]')")
     from speck.link.hub import Hub
 
-    return Hub(enrolment.site_of, sites, enrolment.join)
+    return Hub(enrolment.site_of, sites, enrolment.join, enrolment.mark, epoch)
 
 
 def agents_address(text: str) -> tuple[str, int]:
+    """Host and port of ``--agents``.  Raises :class:`~speck.errors.InvalidInput`."""
+    return host_and_port(text, "--agents")
+
+
+def host_and_port(text: str, option: str) -> tuple[str, int]:
     """Host and port of ``[HOST:]PORT``.  Raises :class:`~speck.errors.InvalidInput`."""
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise _wrong(f"--agents is {text!r} (expected [HOST:]PORT)")
+        raise _wrong(f"{option} is {text!r} (expected [HOST:]PORT)")
     return host.strip("[]") or _LOOPBACK, int(port)
 
 

@@ -74,7 +74,9 @@ class Certificate:
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
         except ssl.SSLError as error:
             reason = (error.reason or str(error)).replace("_", " ").lower()
-            message = f"{self._certificate} and {self._key} are no certificate and its key in PEM: {reason}"
+            message = (
+                f"{self._certificate} and {self._key} are not a certificate and its key in PEM: {reason}"
+            )
             raise _wrong(message) from error
         except OSError as error:
             message = f"{self._certificate} or {self._key} cannot be read: {error.strerror or error}"

@@ -225,7 +225,7 @@ def _translated(path: Path) -> Iterator[None]:
     except OSError as error:
         raise _wrong(f"{path} cannot be used: {error.strerror or error}") from error
     except UnicodeDecodeError:  # which repeats what it could not read
-        raise _wrong(f"{path} is no file of tokens (expected ASCII text)") from None
+        raise _wrong(f"{path} is not a token file (expected ASCII text)") from None
 
 
 def _wrong(message: str) -> InvalidInput:

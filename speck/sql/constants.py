@@ -23,7 +23,7 @@ def number_constant(text: str, node: exp.Expression) -> Bound:
             return Bound(("lit", "bigint", number), Type.BIGINT, False)
     elif (double := double_of_text(text)) is not None:
         return Bound(("lit", "double", double), Type.DOUBLE, False)
-    raise Faulty(f"{text[:40]} is no number of 64 bits", node)
+    raise Faulty(f"{text[:40]} is not a 64-bit number", node)
 
 
 def timed(values: list[Bound], node: exp.Expression) -> list[Bound]:
@@ -43,7 +43,7 @@ def _is_text(bound: Bound) -> bool:
 def _time(bound: Bound, node: exp.Expression) -> Bound:
     if (time := times.time_of(str(bound.expression[2]))) is None:
         right = "expected a text such as '2026-01-31T12:00:00Z'"
-        raise Faulty(f"{bound.expression[2]!r} is no timestamp ({right})", node)
+        raise Faulty(f"{bound.expression[2]!r} is not a timestamp ({right})", node)
     return Bound(("lit", "timestamp", time), Type.TIMESTAMP, False)
 
 

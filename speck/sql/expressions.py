@@ -232,7 +232,7 @@ class Expressions:
         text = self._of_type(node.this, Type.STRING, "LIKE")
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.args["is_string"]):
-            raise Faulty("the pattern of LIKE is no constant (expected 'text' with % and _)", pattern)
+            raise Faulty("the pattern of LIKE is not a constant (expected 'text' with % and _)", pattern)
         expression: Expression = (
             "like",
             text.expression,
@@ -301,7 +301,7 @@ class Expressions:
     def _check_digits(self, digits: Bound, node: exp.Expression) -> None:
         operator, *parts = digits.expression
         if operator != "lit" or not isinstance(parts[1], int) or not 0 <= parts[1] <= MOST_DIGITS:
-            raise Faulty(f"the digits of ROUND are no constant from 0 to {MOST_DIGITS}", node)
+            raise Faulty(f"the digits of ROUND are not a constant from 0 to {MOST_DIGITS}", node)
 
     def _same(self, name: str, node: exp.Expression) -> Bound:
         given = [node.this, *([node.expression] if name == "nullif" else node.expressions)]
@@ -439,7 +439,7 @@ def table_of(node: exp.Expression, scope: Scope) -> str | None:
     name, known = str(given.name).lower(), scope.qualifiers
     if name not in known:
         right = " or ".join(map(repr, known)) or "the column alone"
-        raise Faulty(f"{given.name!r} is no table here (expected {right})", node)
+        raise Faulty(f"{given.name!r} is not a table here (expected {right})", node)
     return name
 
 

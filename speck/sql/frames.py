@@ -124,7 +124,7 @@ def _reader_of_sides(join: Join) -> Callable[[str, bytes], Frame]:
     return read
 
 
-_NO_FRAME = "it is no frame of this query"
+_NO_FRAME = "it is not a frame of this query"
 
 
 def _parsed(content: bytes) -> tuple[int, int, list[Any]]:

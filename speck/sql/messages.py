@@ -87,7 +87,7 @@ def _json(text: str) -> Any:
 def _json_fields(text: str, read: Input) -> list[Any]:
     data = _json(text)
     if not isinstance(data, dict):
-        raise UnparsableMessage("it is no object of JSON")
+        raise UnparsableMessage("it is not a JSON object")
     return [data.get(each.name) for each in read.columns]
 
 

@@ -315,7 +315,7 @@ class Binder:
 
     def _check_slides(self, slide: int, size: int, node: exp.Expression) -> None:
         if size % slide:
-            self._fault("the size of the windows is no multiple of their slide", node)
+            self._fault("the size of the windows is not a multiple of their slide", node)
         elif size // slide > MOST_SLIDES:
             self._fault(f"a window has {size // slide:,} slides (expected at most {MOST_SLIDES:,})", node)
 
@@ -392,7 +392,7 @@ class Binder:
             if not each.name:
                 self._fault("a column has no name (expected AS name)", each.node)
             elif each.name.lower() in seen:
-                self._fault(f"column {each.name!r} is there twice (expected AS with another name)", each.node)
+                self._fault(f"column {each.name!r} is given twice (expected AS with another name)", each.node)
             elif each.bound.type is None:
                 self._fault(f"column {each.name!r} is always NULL, of no type (expected a CAST)", each.node)
             seen.add(each.name.lower())

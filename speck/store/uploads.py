@@ -170,7 +170,7 @@ class Uploads:
 def check_hash(sha256: str) -> None:
     """Raise :class:`~speck.errors.InvalidInput` for a text that is no SHA-256 in hexadecimal."""
     if not _HASH.match(sha256):
-        raise _refused("is no SHA-256 (expected 64 hexadecimal digits, lower case)", sha256)
+        raise _refused("is not a SHA-256 hash (expected 64 hexadecimal digits, lower case)", sha256)
 
 
 def _refused(predicate: str, sha256: str) -> InvalidInput:

@@ -33,7 +33,6 @@ from testbed.faults.middle import MIDDLES
 from testbed.faults.reported import give_up
 from testbed.faults.rig import (
     FLINK_CODE,
-    PATIENCE,
     SPARK_CODE,
     Account,
     Link,
@@ -238,7 +237,7 @@ def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             await_that(lambda: cluster.workers(), lambda workers: workers == 2)
             cluster.kill_first_worker()
             load.finish()
-            rig.await_arrivals(load, PATIENCE)
+            rig.await_arrivals(load)
             account = rig.counts.account(load.texts)
         rig.delete("worker")
         return account

@@ -114,7 +114,7 @@ def cut(rig: SiteRig, messages: int, moment: random.Random) -> dict[str, Account
         load.await_sent(moment.uniform(0.3, 0.6))
         rig.lose_power(moment.uniform(*DARK))
         load.finish()
-        rig.await_arrivals(load, PATIENCE)
+        rig.await_arrivals(load)
         return accounts(rig, load)
 
 

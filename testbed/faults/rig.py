@@ -373,7 +373,7 @@ class Rig:
             self.await_arrivals(load)
             return self.counts.account(load.texts)
 
-    def await_arrivals(self, load: Load, patience: float = 60.0) -> None:
+    def await_arrivals(self, load: Load, patience: float = PATIENCE) -> None:
         """Wait until all that was sent has arrived, or nothing has for so long (s)."""
         missing, since = len(load.texts), time.monotonic()
         while missing and time.monotonic() - since < patience:

@@ -161,6 +161,80 @@ def test_a_job_that_was_deleted_elsewhere_ends(link: LinkBench, engine: EngineBi
     assert running(world) == 0
 
 
+def test_a_job_that_was_replaced_ends_before_any_work_on_the_others(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    for name in ("a", "b"):
+        attempt = attempt_of(job(world, name))
+        engine.submit(job(world, name), attempt)
+    InMemoryBroker(world, BROKER).fence(attempt.session, 2)
+    hold = world.hold("claim_session")
+    try:
+        world.restart(ENGINE)
+        await_that(lambda: phase(link, attempt) is Phase.ENDED)
+        await_that(hold.reached.is_set)
+        assert [running(world, name) for name in ("a", "b")] == [0, 0]
+    finally:
+        hold.release()
+    await_that(lambda: running(world, "a") == 1)
+
+
+def test_a_broker_that_does_not_answer_holds_up_only_its_jobs(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.agent.fences.PATIENCE", 0.05)
+    far = replace(job(world, "far"), source_broker="tcp://far:1883")
+    attempt = attempt_of(far)
+    engine.submit(far, attempt)
+    engine.submit(job(world), attempt_of(job(world)))
+    hold = world.hold("fenced", address=far.source_broker)
+    try:
+        world.restart(ENGINE)
+        await_that(lambda: running(world) == 1)
+        await_that(lambda: phase(link, attempt) is Phase.GONE)
+        record = link.agent.attempts.get(attempt.id)
+        assert record is not None
+        assert record.reason == "tcp://far:1883 has not answered in 0.05 s"
+        assert running(world, "far") == 0
+    finally:
+        hold.release()
+    await_that(lambda: running(world, "far") == 1)
+
+
+def test_a_call_that_begins_meanwhile_holds_up_only_its_job(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    for name in ("a", "b"):
+        engine.submit(job(world, name), attempt_of(job(world, name)))
+    hold = world.hold("fenced")
+    world.restart(ENGINE)
+    await_that(hold.reached.is_set)
+    turn = link.agent.calls.turns.take("a")
+    hold.release()
+    await_that(lambda: running(world, "b") == 1)
+    assert running(world, "a") == 0
+    with turn:
+        pass
+    await_that(lambda: running(world, "a") == 1)
+
+
+def test_a_place_that_was_away_is_asked_at_the_next_contact(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.agent.decide.ASK_AGAIN", 600.0)
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    InMemoryBroker(world, BROKER).fence(attempt.session, 2)
+    world.down(BROKER)
+    world.restart(ENGINE)
+    await_that(lambda: BROKER in engine.status(handle).message)
+    world.up(BROKER)
+    connection = link.agent.dialler._socket
+    assert connection is not None
+    connection.close()  # the agent connects again
+    await_that(lambda: phase(link, attempt) is Phase.ENDED)
+
+
 def test_a_job_waits_for_its_broker_and_says_so(link: LinkBench, engine: EngineBinder, world: World) -> None:
     handle = engine.submit(job(world), attempt_of(job(world)))
     world.down(BROKER)

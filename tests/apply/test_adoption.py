@@ -295,7 +295,7 @@ def test_jobs_that_do_not_run_are_not_adopted(stores: Lost) -> None:
 
 def test_a_name_of_no_job_is_refused(stores: Lost) -> None:
     stores.deploy("lost", A)
-    with stores.open("new"), pytest.raises(InvalidInput, match=r"job 'x': is no job of .* one of a, b"):
+    with stores.open("new"), pytest.raises(InvalidInput, match=r"job 'x': is not a job of .* one of a, b"):
         user.plan_adoption(stores.coordinator, composition(A, B), ["x"])
 
 

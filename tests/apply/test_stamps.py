@@ -122,10 +122,10 @@ def test_the_store_keeps_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("desired", "kind", "expected"),
     [
-        (CHANGED, None, "its stamps, if they are counted, begin a new incarnation: messages written since"),
-        (CHANGED, "counted", "its stamps begin a new incarnation: messages written since its last state may"),
+        (CHANGED, None, "messages written since its last state may be delivered twice; none are lost"),
+        (CHANGED, "counted", "messages written since its last state may be delivered twice; none are lost"),
         (CHANGED, DERIVED, ""),
-        (replace(A, spe_address="sc://e2:1"), None, "its stamps, if they are counted, begin a new"),
+        (replace(A, spe_address="sc://e2:1"), None, "messages written since its last state may"),
         (A, None, ""),
         (replace(A, labels={"team": "x"}), None, ""),
     ],
@@ -183,7 +183,7 @@ def test_an_update_begins_an_incarnation_and_a_restart_does_not(
     assert numbers(world) == (3, 3, 0)
     (last,) = coordinator.operations.last(1)
     consequence = coordinator.operations.data(last["id"])["actions"][0]["consequence"]
-    assert consequence.startswith("its stamps, if they are counted, begin a new incarnation")
+    assert consequence.startswith("messages written since its last state may be delivered twice")
 
 
 def test_what_is_put_back_begins_an_incarnation(coordinator: Coordinator, world: World) -> None:

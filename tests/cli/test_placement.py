@@ -184,7 +184,7 @@ def test_wishes_of_a_request(speck: Speck, cloudy: str) -> None:
         ),
         (
             ("--site-constraints", "clean-a"),
-            "'clean-a' is no constraint (expected JOB=SITE or JOB=SITE,SITE)",
+            "'clean-a' is not a constraint (expected JOB=SITE or JOB=SITE,SITE)",
         ),
     ],
 )

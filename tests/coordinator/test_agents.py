@@ -20,7 +20,7 @@ from speck.link.frames import PROTOCOL
 from speck.link.hello import Joined, JoinRequest
 from speck.link.journal import JournalEntry
 from speck.server.agents import SiteTokens
-from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest
+from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, remove_owner
 from speck.store import Store
 from testbed.benches.examples import one_site
 from testbed.doubles.agents import Wires
@@ -312,6 +312,27 @@ def test_a_token_of_the_file_is_revoked_as_well(store: Store, clock: Clock, tmp_
     enrolment.revoke("known")
     for each in (enrolment, enrolment_on(store, clock, listed=tokens)):
         assert each.site_of(b"of the file") is None
+
+
+def test_the_mark_changes_when_a_token_may_have_become_invalid(
+    store: Store, clock: Clock, tmp_path: Path
+) -> None:
+    for name in ("known", "other"):
+        add_owner(tmp_path / "tokens", Owner(name, Role.READ, digest(name.encode())))
+    enrolment = enrolment_on(store, clock, listed=SiteTokens(TokenFile(tmp_path / "tokens")))
+    marks = [enrolment.mark()]
+    assert enrolment.mark() == marks[0]
+    assert enrolment.site_of(b"other") == "other"
+    remove_owner(tmp_path / "tokens", "other")
+    marks.append(enrolment.mark())
+    assert enrolment.site_of(b"other") is None
+    enrolment.revoke("known")
+    marks.append(enrolment.mark())
+    joined(enrolment)
+    marks.append(enrolment.mark())
+    enrolment.revoke("street")
+    marks.append(enrolment.mark())
+    assert len(set(marks)) == len(marks)
 
 
 def test_a_site_without_an_agent_cannot_be_revoked(enrolment: Enrolment) -> None:

@@ -15,10 +15,13 @@ from speck.agent.durable_engine import DurableEngine
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase
 from speck.agent.settling import SETTLED, Settling
+from speck.binder.pool import BinderPool
 from speck.core.inventory import Engine
 from speck.core.runtime import Found, Handle, JobState, JobStatus
 from speck.errors import BinderError
 from speck.link.look import AGAIN, VALID, LastLooks, Look, LookMessage
+from speck.observe.observer import Observer
+from speck.server.agents import remote_binders
 from speck.testing import attempt_of
 from speck.testing.waiting import eventually
 from testbed.benches.agents import LinkBench, link_bench
@@ -202,6 +205,30 @@ def test_settled_jobs_cost_no_calls(link: LinkBench, world: World, monkeypatch: 
     assert made == ["statuses"]
 
 
+def test_a_round_takes_what_an_agent_has_reported_without_a_thread(
+    link: LinkBench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each of thousands of sites takes longer than all else in a round."""
+    handles = {each: submitted(link, world, each) for each in ("a", "b")}
+    eventually(lambda: len(settled(link)), lambda found: found == 2)
+    pool = BinderPool(link.registry, link.inventory)
+    pool.remote = remote_binders(link.hub, link.inventory)
+    observer, jobs = Observer(pool, time.time), DoubleBench()
+    asked: list[str] = []
+    submit = observer.looks.submit
+    monkeypatch.setattr(observer.looks, "submit", lambda call, name: asked.append(name) or submit(call, name))
+    found = observer.poll([(jobs.job(name), handle) for name, handle in handles.items()])
+    assert asked == []
+    assert {name: each.state for name, each in found.statuses.items()} == dict.fromkeys(
+        handles, JobState.RUNNING
+    )
+    assert {each.engine_id for each in found.found[ENGINE]} == {each.engine_id for each in handles.values()}
+    assert found.silent == {}
+    assert link.engine(ENGINE).reported([*handles.values(), Handle(ENGINE, "another")]) is None
+    observer.poll([(jobs.job("a"), Handle(ENGINE, "another"))])
+    assert asked == ["observe"]
+
+
 def test_a_call_that_changes_a_job_is_followed_by_fresh_answers(link: LinkBench, world: World) -> None:
     engine = link.engine(ENGINE)
     for number in range(1, 20):
@@ -210,6 +237,22 @@ def test_a_call_that_changes_a_job_is_followed_by_fresh_answers(link: LinkBench,
         engine.stop(handle, keep_state=False)
         assert engine.status(handle).state is not JobState.RUNNING
         assert [each for each in engine.running() if each.job_name == "clean"] == []
+
+
+def test_a_look_that_arrives_before_the_answer_to_a_call_is_reported_again(
+    link: LinkBench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator drops it as one of before the call."""
+    send, dialler, looks = link.agent.dialler._send, link.agent.dialler, link.agent.looks
+
+    def late(socket: Any, message: dict[str, Any]) -> None:
+        if "c" in message:
+            eventually(lambda: looks._sent.get(ENGINE), bool)
+        send(socket, message)
+
+    monkeypatch.setattr(dialler, "_send", late)
+    handle = submitted(link, world)
+    eventually(lambda: settled(link), lambda found: found == {handle.engine_id}, 10.0)
 
 
 def test_a_job_that_ends_by_itself_is_no_longer_settled(link: LinkBench, world: World) -> None:

@@ -83,12 +83,12 @@ def test_other_addresses_are_refused(address: str, fault: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"source_topic": "a/b"}, r"source_topic 'a/b' is no topic of Kafka .*kafka://k1:9092"),
-        ({"source_topic": "'#'"}, r"source_topic '#' is no topic of Kafka .*no wildcards"),
+        ({"source_topic": "a/b"}, r"source_topic 'a/b' is not a Kafka topic .*kafka://k1:9092"),
+        ({"source_topic": "'#'"}, r"source_topic '#' is not a Kafka topic .*no wildcards"),
         ({"sink_topic": "__x"}, r"sink_topic '__x' is reserved"),
         ({"sink_topic": "speck.control"}, r"sink_topic 'speck.control' is reserved"),
-        ({"sink_topic": "a" * 250}, r"sink_topic 'a.*is no topic of Kafka"),
-        ({"on_error": "park", "park_topic": "p/q"}, r"park_topic 'p/q' is no topic of Kafka"),
+        ({"sink_topic": "a" * 250}, r"sink_topic 'a.*is not a Kafka topic"),
+        ({"on_error": "park", "park_topic": "p/q"}, r"park_topic 'p/q' is not a Kafka topic"),
         ({"retain": "true"}, r"retain true does not fit broker kafka://k1:9092, which retains no messages"),
         ({"start": "soon"}, r"start 'soon' is not a place in a topic"),
         ({"start": "'2126-01-01T00:00Z'"}, r"start '2126.*' is in the future"),
@@ -107,7 +107,7 @@ def test_other_addresses_are_refused(address: str, fault: str) -> None:
         ),
         (
             {"site": "any", "engine": "spark", "sink_topic": "a/b"},
-            r"sink_topic 'a/b' is no topic of Kafka .*kafka://k1:9092",
+            r"sink_topic 'a/b' is not a Kafka topic .*kafka://k1:9092",
         ),
     ],
 )
@@ -185,7 +185,7 @@ def loaded(scheme: str, login: str, block: str = "broker_login") -> Inventory:
         ("kafka", "{username: me, password: '${X}', sasl: gssapi}", r"sasl.*(is 'gssapi'|scram-sha-512)"),
         ("kafkas", "{sasl: plain}", r"sasl.*is given without username"),
         ("kafka", "{ca_file: /ca.pem}", r"ca_file.*no effect on kafka://.*expected kafkas://HOST:PORT"),
-        ("tcp", "{username: me, password: '${X}', sasl: plain}", r"sasl.*is for brokers of Kafka only"),
+        ("tcp", "{username: me, password: '${X}', sasl: plain}", r"sasl.*is for Kafka brokers only"),
     ],
 )
 def test_a_login_that_cannot_be_is_refused(scheme: str, login: str, fault: str, block: str) -> None:

@@ -277,7 +277,7 @@ FAULTS: list[tuple[str, str]] = [
     ("combiners: [{site: Q}]", "combiners.0.site 'Q' is not a site of the inventory (known:"),
     (
         "combiners: [{spe_address: 'http://f:8081/'}]",
-        "combiners.0.spe_address 'http://f:8081/' is no engine of kind 'spark'",
+        "combiners.0.spe_address 'http://f:8081/' is not an engine of kind 'spark'",
     ),
     ("combiners: [{spe_address: nowhere}]", "combiners.0.spe_address 'nowhere' is neither"),
     (
@@ -317,11 +317,11 @@ FAULTS: list[tuple[str, str]] = [
     ),
     (
         "options: {tolerence: 0.1}",
-        "options.tolerence 0.1 is no option of partitioner 'balanced' (did you mean 'tolerance'?)",
+        "options.tolerence 0.1 is not an option of partitioner 'balanced' (did you mean 'tolerance'?)",
     ),
     (
         "partitioner: hash\n    options: {a: 1}",
-        "options.a 1 is no option of partitioner 'hash' (it has none)",
+        "options.a 1 is not an option of partitioner 'hash' (it has none)",
     ),
     ("options: {tolerance: 2}", "options.tolerance 2 is out of range (expected a number from 0 to 1)"),
     ("options: {tolerance: much}", "options.tolerance 'much' is text (expected a number)"),

@@ -145,7 +145,7 @@ def test_a_refusal_names_each_job_and_a_way_on(
     said = speck("adopt", str(two), "--yes", "--json")
     assert "with the file from which it was deployed" in said.data["error"]
     assert changed(world) == before
-    with pytest.raises(RequestRefused, match="'x': is no job of composition 'two'") as refused:
+    with pytest.raises(RequestRefused, match="'x': is not a job of composition 'two'") as refused:
         rest.client.adopt(TWO.encode(), "two", job=["x"])
     assert refused.value.status == 422
     assert speck("adopt", str(two), "--yes", "--job", "b").code == 0

@@ -336,7 +336,7 @@ def test_what_is_no_certificate_is_told(tmp_path: Path) -> None:
     for each in (key, other_key, locked):
         each.chmod(0o600)
     for chosen, chosen_key, said in (
-        (ca, other_key, "no certificate and its key in PEM: key values mismatch"),
+        (ca, other_key, "not a certificate and its key in PEM: key values mismatch"),
         (ca, public, "can be used by others"),
         (rubbish, key, "rubbish is not PEM"),
         (ca, rubbish, "rubbish is not PEM"),

@@ -67,7 +67,7 @@ REFUSED = {
     "SELECT 1 AS n": "FROM is missing",
     "SELECT town FROM reading": "did you mean 'readings'?",
     "SELECT twon FROM readings": "did you mean 'town'?",
-    "SELECT x.town FROM readings": "'x' is no table here",
+    "SELECT x.town FROM readings": "'x' is not a table here",
     "SELECT speed FROM readings, works": "the join has no key (expected ON with an equality of columns",
     "SELECT speed FROM readings CROSS JOIN works": "the join has no key",
     "SELECT speed FROM readings JOIN works ON cost > lanes": "the join has no key",
@@ -149,13 +149,13 @@ REFUSED = {
     "SELECT town + 1 AS n FROM readings": "+ does not take (string, bigint)",
     "SELECT town FROM readings WHERE town = 1": "the operands of = do not fit: string = bigint",
     "SELECT town FROM readings WHERE lanes": "the condition is of type bigint",
-    "SELECT town FROM readings WHERE town LIKE town": "the pattern of LIKE is no constant",
-    "SELECT town FROM readings WHERE time > 'noon'": "'noon' is no timestamp",
+    "SELECT town FROM readings WHERE town LIKE town": "the pattern of LIKE is not a constant",
+    "SELECT town FROM readings WHERE time > 'noon'": "'noon' is not a timestamp",
     "SELECT time + INTERVAL '1' MONTH AS t FROM readings": "the interval is not offered",
-    "SELECT 99999999999999999999 AS n FROM readings": "is no number of 64 bits",
+    "SELECT 99999999999999999999 AS n FROM readings": "is not a 64-bit number",
     "SELECT NULL AS n FROM readings": "column 'n' is always NULL",
     "SELECT 1 FROM readings": "a column has no name",
-    "SELECT town, lanes AS TOWN FROM readings": "column 'TOWN' is there twice",
+    "SELECT town, lanes AS TOWN FROM readings": "column 'TOWN' is given twice",
     "SELECT :least AS n FROM readings": ":least has no value",
     "SELECT COUNT(*) AS n FROM readings": "an aggregation without windows would never end",
     "SELECT town FROM readings WHERE COUNT(*) > 1": "an aggregate function does not fit here",
@@ -176,7 +176,7 @@ REFUSED = {
         "a window has no such length"
     ),
     f"SELECT COUNT(*) AS n FROM HOP(readings, time, INTERVAL '3' DAY, INTERVAL '7' DAY) {BOUNDS}": (
-        "the size of the windows is no multiple of their slide"
+        "the size of the windows is not a multiple of their slide"
     ),
     f"SELECT COUNT(*) AS n FROM HOP(readings, time, INTERVAL '1' SECOND, INTERVAL '1' DAY) {BOUNDS}": (
         "a window has 86,400 slides"
@@ -266,8 +266,8 @@ def test_a_stored_program_is_read_again() -> None:
 
 
 def test_a_program_of_a_later_version_is_refused() -> None:
-    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":4')
-    with pytest.raises(ValueError, match="version 4 "):
+    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":5')
+    with pytest.raises(ValueError, match="version 5 "):
         Program.from_json(text)
 
 

@@ -122,7 +122,7 @@ def test_a_job_without_a_query_is_named(folder: Path, arguments: tuple[str, ...]
 
 @pytest.mark.parametrize("rows", ["slow=readings.json", "missing.json"])
 def test_rows_of_another_table_or_no_file_are_refused(rows: str) -> None:
-    with pytest.raises(Exception, match=r"is no table of the query|is no file"):
+    with pytest.raises(Exception, match=r"is not a table of the query|is not a file"):
         run("sql", "try", "towns.yaml", "--rows", rows)
 
 

@@ -74,8 +74,8 @@ def test_parts_are_put_together_and_a_break_goes_on_where_it_was(uploads: Upload
         (sha256(ONE), TWO, None, "is not the hash of the content"),
         (sha256(ONE), ONE + b"#", len(ONE), "has more than"),
         (sha256(ONE), ONE, LARGEST + 1, "at most"),
-        ("../../etc", ONE, None, "is no SHA-256"),
-        (sha256(ONE).upper(), ONE, None, "is no SHA-256"),
+        ("../../etc", ONE, None, "is not a SHA-256 hash"),
+        (sha256(ONE).upper(), ONE, None, "is not a SHA-256 hash"),
     ],
 )
 def test_what_is_refused_leaves_nothing(

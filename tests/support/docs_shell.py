@@ -49,7 +49,7 @@ _VARYING = tuple(
 )
 
 # A line that depends on how much the server has seen of a job by then.
-_SOMETIMES = re.compile(r"its stamps(, if they are counted,)? begin a new incarnation")
+_SOMETIMES = re.compile(r"messages written since its last state may be delivered twice")
 
 
 @dataclass

@@ -86,7 +86,9 @@ def _mode(spec: QuerySpec, entry: JobFunction, nodes: Set[str]) -> str:
     aggregates = "Aggregate" in nodes
     mode = spec.output_mode or output_mode(entry) or ("update" if aggregates else "append")
     if mode == "complete" and not aggregates:
-        raise JobFault("output_mode 'complete' needs an aggregation, which the job has not (expected append)")
+        raise JobFault(
+            "output_mode 'complete' needs an aggregation, which the job does not have (expected append)"
+        )
     if mode == "append" and aggregates and "EventTimeWatermark" not in nodes:
         raise JobFault(
             "output_mode 'append' needs a watermark, since results of an aggregation are final after one "

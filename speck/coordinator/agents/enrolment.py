@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -52,6 +52,9 @@ class ListedTokens(Protocol):
     def hashes_of(self, site: str) -> Collection[str]:
         """The SHA-256 of the tokens of a site."""
 
+    def mark(self) -> Hashable:
+        """A value that is another one once any token was added or removed."""
+
 
 class NoTokens:
     """No file of tokens."""
@@ -62,6 +65,10 @@ class NoTokens:
 
     def hashes_of(self, site: str) -> Collection[str]:
         """None."""
+        return ()
+
+    def mark(self) -> Hashable:
+        """Always the same."""
         return ()
 
 
@@ -86,6 +93,7 @@ class Enrolment:
     _own: Inventory = field(default_factory=Inventory, init=False)  # without the sites that joined
     _records: dict[str, AgentRecord] = field(default_factory=dict, init=False)
     _sites: dict[str, str] = field(default_factory=dict, init=False)  # by the hash of their token
+    _kept: int = field(default=0, init=False)  # the number of records that were kept
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +114,10 @@ class Enrolment:
         sha256 = _hash(token)
         site = self._sites.get(sha256) or self.listed.site_of(token)
         return None if site is None or sha256 in self.record(site).revoked else site
+
+    def mark(self) -> Hashable:
+        """A value that is another one once any token may have become valid or invalid."""
+        return self._kept, self.listed.mark()
 
     def record(self, site: str) -> AgentRecord:
         """The record of a site's agent; one without anything if there is none."""
@@ -199,7 +211,7 @@ class Enrolment:
         for listener in self.on_changed:
             listener(addresses)
 
-    def _unused(self, site: str) -> set[str]:
+    def _unused(self, site: str) -> Set[str]:
         """The addresses of a site that joined, which no job uses."""
         if site in self._own.sites:
             raise _wrong(
@@ -208,7 +220,7 @@ class Enrolment:
         if site not in self.inventory.sites:
             joined = set(self.inventory.sites) - set(self._own.sites)
             raise NotFound(f"there is no site {site!r} that joined{nearest(site, joined)}")
-        addresses = _addresses(self.inventory, site)
+        addresses = self.inventory.addresses_at(site)
         if jobs := self.jobs_at(addresses):
             more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
             raise Conflict(
@@ -279,7 +291,7 @@ class Enrolment:
             self._keep(record)
             self.inventory.replace(inventory)
         for listener in self.on_changed:
-            listener(_addresses(inventory, code.site))
+            listener(inventory.addresses_at(code.site))
         site = inventory.sites[code.site]
         engines = tuple(replace(each, scale=None) for each in site.engines)
         return Joined(token=token, site=replace(site, engines=engines))
@@ -310,7 +322,7 @@ class Enrolment:
             )
         check_joining(site, entry)
         found = with_site(self.inventory, site, entry)
-        if taken := (_addresses(found, site) - _addresses(self.inventory, site)) & self.taken():
+        if taken := (found.addresses_at(site) - self.inventory.addresses_at(site)) & self.taken():
             raise _wrong(
                 f"site {site!r}: jobs use {min(taken)} already (expected the site in the server's inventory, "
                 "with 'agent: true')"
@@ -328,6 +340,7 @@ class Enrolment:
         self._records[record.site] = record
         if record.sha256:
             self._sites[record.sha256] = record.site
+        self._kept += 1
 
 
 _STATES = {
@@ -335,11 +348,6 @@ _STATES = {
     CodeState.REPLACED: "was replaced by a later one",
     CodeState.REVOKED: "was revoked",
 }
-
-
-def _addresses(inventory: Inventory, name: str) -> set[str]:
-    site = inventory.sites.get(name)
-    return set() if site is None else {site.broker_address, *(each.spe_address for each in site.engines)}
 
 
 def _hash(token: bytes) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.executor import schedule_of
 from speck.apply.foreign import ForeignJobs
 from speck.apply.planned import PlannedChange
 from speck.apply.qos0 import qos0_notes
@@ -37,7 +36,6 @@ from speck.core.plan import (
     stranded_state,
 )
 from speck.core.runtime import JobStatus
-from speck.core.schedule import Step
 from speck.core.settings import Settings
 from speck.errors import Fault, InvalidInput, JobsOfAnother, StalePlan, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
@@ -175,10 +173,6 @@ class Planner:
         # A file that the job did not keep, though it reaches no change: its whole content was asked for.
         code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
-
-    def steps(self, planned: PlannedChange) -> tuple[Step, ...]:
-        """The steps of a planned change, with what earlier operations have left."""
-        return schedule_of(self.store, planned)
 
     def _observed(
         self, snapshot: Snapshot, left_behind: Collection[str], patience: float = PLAN_PATIENCE

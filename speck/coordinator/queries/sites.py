@@ -113,7 +113,7 @@ class SiteQueries:
     def site_at(self, address: str) -> str:
         """The site, or the broker of no site, that is at this address; of none, the address."""
         for site in self.inventory.places():
-            if address in (site.broker_address, *(each.spe_address for each in site.engines)):
+            if address in site.addresses:
                 return site.name
         return address
 

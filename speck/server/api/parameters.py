@@ -38,7 +38,7 @@ def _constraints(texts: list[str]) -> None:
     for text in texts:
         job, _, sites = text.partition("=")
         if not job or not all(sites.split(",")):
-            raise ValidationError(f"{show(text)} is no constraint (expected JOB=SITE or JOB=SITE,SITE)")
+            raise ValidationError(f"{show(text)} is not a constraint (expected JOB=SITE or JOB=SITE,SITE)")
 
 
 def _number(least: int, description: str) -> fields.Integer:

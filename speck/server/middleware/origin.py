@@ -81,7 +81,7 @@ def register(app: Flask, names: Collection[str]) -> None:
         return response
 
 
-_MISDIRECTED = "host {} is no name of this server (expected its address, or a name given to --allow-host)"
+_MISDIRECTED = "host {} is not a name of this server (expected its address, or a name given to --allow-host)"
 _SIMPLE_TYPE = (
     "content type {!r} is not accepted (expected application/json, application/yaml, or multipart/form-data "
     "with a header X-Requested-By)"

@@ -135,7 +135,7 @@ def _columns(result: object, name: str) -> dict[str, Column]:
     for column, value in result.items():
         if not isinstance(column, str) or not column.isidentifier() or column.startswith("_"):
             raise JobFault(
-                f"rows() of {name}: {column!r} is not a name of a column "
+                f"rows() of {name}: {column!r} is not a column name "
                 "(expected letters, digits and underscores, with a letter first)"
             )
         if not isinstance(value, Column):

@@ -6,7 +6,7 @@ import java.util.Map;
 
 /** Reads the frames of any cut as rows before the windows, for the rest of a query. */
 final class FrameReader {
-    static final String NO_FRAME = "it is no frame of this query";
+    static final String NO_FRAME = "it is not a frame of this query";
     private static final int HEAD = 3; // version, cut and progress
     private static final RowDecoder JSON = new RowDecoder("json", List.of());
     static final Column WHOLE = new Column("", "bigint", true, "", 0);

@@ -51,7 +51,7 @@ final class RowDecoder {
         if (json(text) instanceof Map<?, ?> object) {
             return object;
         }
-        throw new UnparsableMessageException("it is no object of JSON");
+        throw new UnparsableMessageException("it is not a JSON object");
     }
 
     /** @throws UnparsableMessageException if the text is not JSON */

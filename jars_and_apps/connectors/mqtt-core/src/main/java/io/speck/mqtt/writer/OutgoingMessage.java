@@ -29,6 +29,9 @@ final class OutgoingMessage {
     final byte[] job;
     private final byte[] sequence;
     private final UserProperty[] more;
+    /** Sizes on the wire, in bytes; kept, since a message is measured when it is queued, sent, held and dropped. */
+    private final int properties;
+    private final int textsOfStamp;
 
     /** True if its readers accept repetitions that they cannot recognise; guarded by the publisher's lock once queued. */
     boolean mayRepeat;
@@ -63,6 +66,12 @@ final class OutgoingMessage {
         this.job = job;
         this.sequence = sequence;
         this.more = more;
+        this.textsOfStamp = property(JOB_NAME, job) + property(SEQUENCE_NAME, sequence);
+        int size = property(KEY_NAME, key) + textsOfStamp;
+        for (UserProperty each : more) {
+            size += property(each.name(), each.value());
+        }
+        this.properties = size;
     }
 
     /** Returns the message as one that the broker never accepts. */
@@ -91,10 +100,6 @@ final class OutgoingMessage {
         return 1 + width(remaining) + remaining;
     }
 
-    private int textsOfStamp() {
-        return property(JOB_NAME, job) + property(SEQUENCE_NAME, sequence);
-    }
-
     /** Its stamp; null if it has none. */
     Stamp stamp() {
         return stamped() ? Stamp.parse(new String(job, StandardCharsets.UTF_8),
@@ -102,16 +107,7 @@ final class OutgoingMessage {
     }
 
     private int remaining() {
-        int properties = properties();
         return 2 + topicBytes.length + 2 + width(properties) + properties + payload.length;
-    }
-
-    private int properties() {
-        int size = property(KEY_NAME, key) + textsOfStamp();
-        for (UserProperty each : more) {
-            size += property(each.name(), each.value());
-        }
-        return size;
     }
 
     private static int property(byte[] name, byte[] value) {
@@ -130,13 +126,13 @@ final class OutgoingMessage {
     /** Writes it in a form that may be shorter. */
     void encode(int packetId, boolean retained, WireForm form, ByteBuf out) {
         byte[] stamp = form.stamp();
-        int properties = properties() + form.properties() - (stamp == null ? 0 : textsOfStamp());
+        int size = properties + form.properties() - (stamp == null ? 0 : textsOfStamp);
         int topicLength = form.hasTopic() ? topicBytes.length : 0;
         out.writeByte(retained ? PUBLISH_QOS_1 | RETAIN : PUBLISH_QOS_1);
-        writeNumber(2 + topicLength + 2 + width(properties) + properties + payload.length, out);
+        writeNumber(2 + topicLength + 2 + width(size) + size + payload.length, out);
         out.writeShort(topicLength).writeBytes(topicBytes, 0, topicLength);
         out.writeShort(packetId);
-        writeNumber(properties, out);
+        writeNumber(size, out);
         form.writeProperties(out);
         writeProperty(KEY_NAME, key, out);
         writeProperty(JOB_NAME, stamp == null ? job : null, out);
