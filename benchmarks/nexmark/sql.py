@@ -36,6 +36,7 @@ _OPEN = 2  # spans of 10 s at the end, of which results may be missing
 # The greatest WAN traffic of ``cut`` as a share of that of ``cloud``, and the least ratio of sustained rates.
 MOST_WAN = {"q2": 0.01, "q5": 0.03, "q7": 0.01}
 LEAST_GAIN = 4.0
+_IDLE = 100.0  # bytes/s, by which the keep-alives of two runs may differ
 MOST_AGE, MOST_COST = 1.1, 1.5  # of ``cut``, relative to ``hand``
 
 
@@ -129,7 +130,7 @@ def _ratios(row: Row, others: Mapping[str, Row]) -> Iterator[tuple[str, float, b
         yield "gain_to_cloud", gain, gain >= LEAST_GAIN
     if (hand := others.get("hand")) is not None:
         wan = own["wan"] / hand["measured"]["wan"]
-        yield "wan_to_hand", wan, wan <= 1
+        yield "wan_to_hand", wan, own["wan"] <= hand["measured"]["wan"] + _IDLE
         age = own["p95"] / hand["measured"]["p95"]
         yield "age_to_hand", age, age <= MOST_AGE
         spent = cost(own) / cost(hand["measured"])

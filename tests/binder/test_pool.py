@@ -68,7 +68,7 @@ def test_ten_thousand_addresses_leave_a_bounded_number(bench: Bench) -> None:
 def test_what_is_in_use_stays(bench: Bench) -> None:
     bench.pool.in_use = lambda: {ENGINE, BROKER}
     engine, broker = bench.pool.engine_at("spark", ENGINE), bench.pool.broker(BROKER)
-    bench.name(*range(1000))
+    bench.name(*range(300))
     assert bench.closed
     assert not {ENGINE, BROKER} & set(bench.closed)
     assert bench.pool.engine_at("spark", ENGINE) is engine
@@ -92,11 +92,11 @@ def test_a_binder_with_a_call_under_way_stays(bench: Bench) -> None:
     with ThreadPoolExecutor(1) as threads:
         call = threads.submit(bench.pool.engine_at("spark", ENGINE).capacity)
         assert paused.reached.wait(30)
-        bench.name(*range(1000))
+        bench.name(*range(300))
         assert ENGINE not in bench.closed
         paused.release()
         call.result(30)
-    bench.name(*range(1000, 2000))
+    bench.name(*range(300, 600))
     assert ENGINE in bench.closed
 
 
@@ -105,11 +105,11 @@ def test_an_engine_whose_lane_has_tasks_stays(bench: Bench) -> None:
     bench.pool.engine_at("spark", ENGINE)
     lane = bench.pool.engine_lane(make_job("job", engine="spark", spe_address=ENGINE), "a")
     task = lane.submit(release.wait, 60)
-    bench.name(*range(1000))
+    bench.name(*range(300))
     assert ENGINE not in bench.closed
     release.set()
     assert task.result(30)
-    bench.name(*range(1000, 2000))
+    bench.name(*range(300, 600))
     assert ENGINE in bench.closed
     assert lane.submit(int).result(30) == 0  # who has a share of a lane may still use it
 
@@ -131,7 +131,7 @@ def test_addresses_of_plans_go_and_those_of_sites_and_jobs_stay(tmp_path: Path) 
             )
             assert user.apply(coordinator, composition(deployed))[0].wait(30)
             pool.engine_at("flink", "http://site:8081/").capacity()
-            for number in range(300):
+            for number in range(120):
                 _plan(services, number)
                 clock.now += QUIET + 1
             pool.forget_unused()

@@ -126,7 +126,8 @@ def test_a_cut_is_compared_with_the_cloud_and_with_the_parts_by_hand() -> None:
     assert found["failed"] == []
     assert found[f"q5 {FASTEST}: wan_to_cloud"] == pytest.approx(0.02)
     assert found[f"q5 {FASTEST}: gain_to_cloud"] == found[f"q5 {FASTEST}: spans"] * 2 == 4
-    assert failures(cloud, hand, cell("cut", wan=60, alpha=1.9)) == {
+    assert failures(cell("hand", wan=50, alpha=2), cell("cut", wan=149, alpha=1)) == set()
+    assert failures(cloud, hand, cell("cut", wan=151, alpha=1.9)) == {
         "wan_to_cloud",
         "gain_to_cloud",
         "wan_to_hand",

@@ -30,15 +30,24 @@ final class Ranks {
         return (one, other) -> all.compare(expression.of(one), expression.of(other));
     }
 
+    Comparator<Object[]> order() {
+        return order;
+    }
+
+    /** Returns the values of a row that those have in common among which it has its place. */
+    List<Object> partition(Object[] row) {
+        List<Object> found = new ArrayList<>();
+        for (Expression each : partition) {
+            found.add(each.of(row));
+        }
+        return found;
+    }
+
     /** Returns the rows of a window, each with its place behind its columns. */
     List<Object[]> ranked(List<Object[]> rows) {
         Map<List<Object>, List<Object[]>> parts = new LinkedHashMap<>();
         for (Object[] row : rows) {
-            List<Object> key = new ArrayList<>();
-            for (Expression each : partition) {
-                key.add(each.of(row));
-            }
-            parts.computeIfAbsent(key, any -> new ArrayList<>()).add(row);
+            parts.computeIfAbsent(partition(row), any -> new ArrayList<>()).add(row);
         }
         List<Object[]> found = new ArrayList<>();
         parts.values().forEach(each -> number(each, found));

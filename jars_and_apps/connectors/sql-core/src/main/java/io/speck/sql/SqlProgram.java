@@ -42,6 +42,8 @@ public final class SqlProgram {
     /** Of a query with ranks, which {@code keep} follows; null for another program. */
     private final Ranks ranks;
     private final Expression keep;
+    /** The number of places that a part with ranks sends of each slide; -1 of another program. */
+    private final int places;
     /** The columns behind the windows. */
     private final List<Column> behind;
     /** Null for a query of one table. */
@@ -80,6 +82,7 @@ public final class SqlProgram {
         frames = join == null && data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
         ranks = data.get("rank") instanceof Map<?, ?> found ? new Ranks(found) : null;
         keep = Expression.of(data.get("keep"));
+        places = sends == null || ranks == null ? -1 : places((List<?>) data.get("keep"));
         behind = windows == null ? List.of() : behind(windows);
         if (data.get("takes") instanceof Map<?, ?> found) {
             ((List<?>) found.get("inputs")).forEach(each -> inputs.add((String) each));
@@ -97,6 +100,12 @@ public final class SqlProgram {
         return new Sends(Frame.number((String) data.get("cut")), Integer.parseInt(number(data.get("time"))),
                 Long.parseLong(number(data.get("step_ms"))),
                 data.get("rows") == null ? 1 : Integer.parseInt(number(data.get("rows"))));
+    }
+
+    /** Returns the number in the condition of a part with ranks: {@code ["le", place, ["lit", type, number]]}. */
+    private static int places(List<?> condition) {
+        long number = Long.parseLong(number(((List<?>) condition.get(2)).get(2)));
+        return (int) Math.max(0, Math.min(number, Integer.MAX_VALUE));
     }
 
     static int[] indexes(Object data) {
@@ -290,6 +299,11 @@ public final class SqlProgram {
         } catch (UnparsableMessageException e) {
             return e.getMessage();
         }
+    }
+
+    /** Returns the rows that a part with ranks keeps of each slide; null for another program. */
+    public BestRows bestRows() {
+        return places < 0 ? null : new BestRows(windows, ranks, having, places);
     }
 
     /** True for a query with ranks, whose results follow from all rows of a window: {@link #ranked}. */

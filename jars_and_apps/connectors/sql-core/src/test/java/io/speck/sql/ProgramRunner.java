@@ -40,6 +40,7 @@ public final class ProgramRunner {
         List<String> found = new ArrayList<>();
         List<String> reasons = new ArrayList<>();
         Watermarks watermarks = program.watermarks();
+        BestRows best = program.bestRows();
         int index = 0;
         for (Object each : (List<?>) order.get("messages")) {
             List<?> message = (List<?>) each;
@@ -52,8 +53,9 @@ public final class ProgramRunner {
                 } else if (program.windows() == null) {
                     add(program.text(topic, content, watermarks), found);
                 } else {
-                    rows.addAll(program.isPart() ? timed(program, topic, content, watermarks, found)
-                            : Stream.ofNullable(program.row(topic, content)).toList());
+                    List<Object[]> read = program.isPart() ? timed(program, topic, content, watermarks, found)
+                            : Stream.ofNullable(program.row(topic, content)).toList();
+                    rows.addAll(read.stream().filter(row -> best == null || best.keeps(row)).toList());
                 }
             } catch (UnparsableMessageException e) {
                 reasons.add("[" + index + "," + text(e.getMessage()) + "]");

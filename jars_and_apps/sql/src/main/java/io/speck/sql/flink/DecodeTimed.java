@@ -1,6 +1,7 @@
 package io.speck.sql.flink;
 
 import io.speck.mqtt.Received;
+import io.speck.sql.BestRows;
 import io.speck.sql.Frame;
 import io.speck.sql.SqlProgram;
 import io.speck.sql.Watermarks;
@@ -29,6 +30,8 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
     private final String text;
     private transient SqlProgram program;
     private transient Watermarks watermarks;
+    /** Null for a program that keeps all rows. */
+    private transient BestRows best;
     private transient ListState<Tuple2<String, Long>> kept;
     /** True once the watermark of the time before a restart is known to the operators behind. */
     private transient boolean announced;
@@ -42,6 +45,7 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
         super.initializeState(context);
         program = SqlProgram.of(text);
         watermarks = program.watermarks();
+        best = program.bestRows();
         kept = context.getOperatorStateStore().getListState(
                 new ListStateDescriptor<>("reached", Types.TUPLE(Types.STRING, Types.LONG)));
         for (Tuple2<String, Long> each : kept.get()) {
@@ -65,7 +69,9 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
             emitWatermark();
         }
         for (Object[] row : program.rows(frame)) {
-            output.collect(new StreamRecord<>(Row.of(row), (Long) row[0]));
+            if (best == null || best.keeps(row)) {
+                output.collect(new StreamRecord<>(Row.of(row), (Long) row[0]));
+            }
         }
         if (watermarks.advance(frame.input(), frame.progress())) {
             emitWatermark();
@@ -74,6 +80,9 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
 
     private void emitWatermark() {
         announced = true;
+        if (best != null) {
+            best.forget(watermarks.mark());
+        }
         output.emitWatermark(new Watermark(watermarks.mark() - 1));
     }
 
