@@ -1,10 +1,7 @@
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -19,56 +16,27 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  */
 public final class KafkaLoad {
     private static int quietSeconds = 60;
-    private static int runs;
 
     private KafkaLoad() {}
 
     public static void main(String[] arguments) throws Exception {
         String servers = "127.0.0.1:" + arguments[0];
         quietSeconds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : quietSeconds;
-        Commands.serve(Map.of("flood", options -> flood(servers, options), "paced", options -> paced(servers, options)));
-    }
-
-    private static String flood(String servers, Map<String, String> options) throws Exception {
-        int messages = Integer.parseInt(options.get("messages"));
-        int run = ++runs;
-        try (Receiver receiver = new Receiver(servers, options.get("in"), run, messages);
-                Publisher publisher = new Publisher(servers, options.get("out"), run, Commands.size(options), 5)) {
-            long first = System.nanoTime();
-            for (int number = 0; number < messages; number++) {
-                publisher.publish(number);
+        Flow.serve(new Flow.Clients() {
+            @Override
+            public Flow.Publisher publisher(Map<String, String> options, int run, boolean paced) {
+                return new Publisher(servers, options.get("out"), run, Commands.size(options), paced ? 0 : 5);
             }
-            publisher.producer.flush();
-            long published = System.nanoTime();
-            receiver.awaitAll();
-            return receiver.tally.counts(messages) + String.format(Locale.ROOT,
-                    ", \"publish_seconds\": %.6f, \"seconds\": %.6f}",
-                    (published - first) / 1e9, (receiver.tally.lastNanos - first) / 1e9);
-        }
-    }
 
-    private static String paced(String servers, Map<String, String> options) throws Exception {
-        double rate = Double.parseDouble(options.get("rate"));
-        int messages = (int) (rate * Double.parseDouble(options.get("seconds")));
-        int unmeasured = (int) (rate * Double.parseDouble(options.getOrDefault("warmup", "0")));
-        int run = ++runs;
-        try (Receiver receiver = new Receiver(servers, options.get("in"), run, unmeasured + messages);
-                Publisher publisher = new Publisher(servers, options.get("out"), run, Commands.size(options), 0)) {
-            long first = System.nanoTime();
-            for (int number = 0; number < unmeasured + messages; number++) {
-                long due = first + (long) (number * 1e9 / rate);
-                for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime()) {
-                    LockSupport.parkNanos(left);
-                }
-                publisher.publish(number);
+            @Override
+            public Flow.Receiver receiver(String topic, int run, int messages) {
+                return new Receiver(servers, topic, run, messages);
             }
-            receiver.awaitAll();
-            return receiver.tally.counts(unmeasured + messages) + receiver.tally.percentiles(unmeasured) + "}";
-        }
+        });
     }
 
-    private static final class Publisher implements AutoCloseable {
-        final KafkaProducer<byte[], byte[]> producer;
+    private static final class Publisher implements Flow.Publisher {
+        private final KafkaProducer<byte[], byte[]> producer;
         private final String topic;
         private final byte[] payload;
 
@@ -81,10 +49,20 @@ public final class KafkaLoad {
                     new ByteArraySerializer(), new ByteArraySerializer());
         }
 
-        void publish(int number) {
+        @Override
+        public void publish(int number) {
             byte[] value = payload.clone();
             Tally.stamp(value, 0, number);
             producer.send(new ProducerRecord<>(topic, value));
+        }
+
+        /** The producer sends when its time to linger is over. */
+        @Override
+        public void flush() {}
+
+        @Override
+        public void awaitAcknowledged() {
+            producer.flush();
         }
 
         @Override
@@ -94,11 +72,11 @@ public final class KafkaLoad {
     }
 
     /** Receives what is committed from the end of a topic on. */
-    private static final class Receiver implements AutoCloseable {
-        final Tally tally;
+    private static final class Receiver implements Flow.Receiver {
+        private final Tally tally;
         private final KafkaConsumer<byte[], byte[]> consumer;
-        private final CountDownLatch all = new CountDownLatch(1);
-        private volatile IOException failure;
+        private final CountDownLatch over = new CountDownLatch(1);
+        private volatile boolean closed;
 
         Receiver(String servers, String topic, int run, int messages) {
             tally = new Tally(run, messages);
@@ -114,34 +92,32 @@ public final class KafkaLoad {
             reader.start();
         }
 
-        /** Until everything came, or nothing more did for a while. */
-        void awaitAll() throws IOException, InterruptedException {
-            all.await();
-            if (failure != null) {
-                throw failure;
-            }
+        @Override
+        public Tally tally() {
+            return tally;
         }
 
         private void read() {
             long last = System.nanoTime();
-            while (tally.missing() > 0 && failure == null) {
+            while (tally.missing() > 0 && !closed && System.nanoTime() - last < quietSeconds * 1_000_000_000L) {
                 for (ConsumerRecord<byte[], byte[]> each : consumer.poll(Duration.ofMillis(100))) {
                     last = System.nanoTime();
                     tally.add(each.value(), 0, each.value().length, last);
                 }
-                if (System.nanoTime() - last > quietSeconds * 1_000_000_000L) {
-                    failure = new IOException(tally.missing() + " messages had not come when " + quietSeconds
-                            + " s were quiet");
-                }
+            }
+            if (tally.missing() > 0) {
+                tally.endQuiet(quietSeconds);
+            } else {
+                tally.end(null);
             }
             consumer.close();
-            all.countDown();
+            over.countDown();
         }
 
         @Override
         public void close() throws InterruptedException {
-            failure = failure == null ? new IOException("closed") : failure;
-            all.await();
+            closed = true;
+            over.await();
         }
     }
 }

@@ -5,12 +5,9 @@ import java.io.OutputStream;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * Publishes numbered messages to one topic of an MQTT broker, receives them from another, and counts.
@@ -42,54 +39,24 @@ public final class Load {
     private static final int PACKET_IDS = 65535;
 
     private static int quietSeconds = 60;
-    private static int runs;
 
     private Load() {}
 
     public static void main(String[] arguments) throws Exception {
         int port = Integer.parseInt(arguments[0]);
         quietSeconds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : quietSeconds;
-        Commands.serve(Map.of("flood", options -> flood(port, options), "paced", options -> paced(port, options)));
-    }
-
-    private static String flood(int port, Map<String, String> options) throws Exception {
-        int messages = Integer.parseInt(options.get("messages"));
-        int window = Integer.parseInt(options.getOrDefault("window", "2000"));
-        int run = ++runs;
-        try (Receiver receiver = new Receiver(port, options.get("in"), run, messages);
-                Publisher publisher = new Publisher(port, options.get("out"), run, Commands.size(options), window)) {
-            long first = System.nanoTime();
-            for (int number = 0; number < messages; number++) {
-                publisher.publish(number);
+        Flow.serve(new Flow.Clients() {
+            @Override
+            public Flow.Publisher publisher(Map<String, String> options, int run, boolean paced) throws IOException {
+                int window = paced ? PACKET_IDS - 1 : Integer.parseInt(options.getOrDefault("window", "2000"));
+                return new Publisher(port, options.get("out"), run, Commands.size(options), window);
             }
-            publisher.awaitAcknowledged();
-            long published = System.nanoTime();
-            receiver.awaitAll();
-            return receiver.tally.counts(messages) + String.format(Locale.ROOT,
-                    ", \"publish_seconds\": %.6f, \"seconds\": %.6f}",
-                    (published - first) / 1e9, (receiver.tally.lastNanos - first) / 1e9);
-        }
-    }
 
-    private static String paced(int port, Map<String, String> options) throws Exception {
-        double rate = Double.parseDouble(options.get("rate"));
-        int messages = (int) (rate * Double.parseDouble(options.get("seconds")));
-        int unmeasured = (int) (rate * Double.parseDouble(options.getOrDefault("warmup", "0")));
-        int run = ++runs;
-        try (Receiver receiver = new Receiver(port, options.get("in"), run, unmeasured + messages);
-                Publisher publisher = new Publisher(port, options.get("out"), run, Commands.size(options), PACKET_IDS - 1)) {
-            long first = System.nanoTime();
-            for (int number = 0; number < unmeasured + messages; number++) {
-                long due = first + (long) (number * 1e9 / rate);
-                for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime()) {
-                    LockSupport.parkNanos(left);
-                }
-                publisher.publish(number);
-                publisher.flush();
+            @Override
+            public Flow.Receiver receiver(String topic, int run, int messages) throws IOException {
+                return new Receiver(port, topic, run, messages);
             }
-            receiver.awaitAll();
-            return receiver.tally.counts(unmeasured + messages) + receiver.tally.percentiles(unmeasured) + "}";
-        }
+        });
     }
 
     /** One connection with a clean session. */
@@ -131,7 +98,7 @@ public final class Load {
     }
 
     /** Keeps at most {@code window} messages unacknowledged. */
-    private static final class Publisher extends Connection {
+    private static final class Publisher extends Connection implements Flow.Publisher {
         private final Semaphore window;
         private final int windowSize;
         private final byte[] packet;
@@ -165,7 +132,8 @@ public final class Load {
             acknowledgements.start();
         }
 
-        void publish(int number) throws IOException, InterruptedException {
+        @Override
+        public void publish(int number) throws IOException, InterruptedException {
             reserve();
             packetId = packetId % PACKET_IDS + 1;
             packet[idAt] = (byte) (packetId >> 8);
@@ -191,12 +159,14 @@ public final class Load {
             reserved--;
         }
 
-        void flush() throws IOException {
+        @Override
+        public void flush() throws IOException {
             out.write(pending, 0, pendingBytes);
             pendingBytes = 0;
         }
 
-        void awaitAcknowledged() throws IOException, InterruptedException {
+        @Override
+        public void awaitAcknowledged() throws IOException, InterruptedException {
             flush();
             acquire(windowSize - reserved);
             window.release(windowSize - reserved);
@@ -233,12 +203,10 @@ public final class Load {
     }
 
     /** Counts the messages of one run; those of others are acknowledged only. */
-    private static final class Receiver extends Connection {
-        private final CountDownLatch all = new CountDownLatch(1);
+    private static final class Receiver extends Connection implements Flow.Receiver {
         private final Tally tally;
         private final byte[] acknowledgements = new byte[READ_BYTES];
         private int acknowledgementBytes;
-        private volatile IOException failure;
 
         Receiver(int port, String topic, int run, int messages) throws IOException {
             super(port, "load-receiver");
@@ -252,12 +220,9 @@ public final class Load {
             reader.start();
         }
 
-        /** Until everything came, or nothing more did for a while. */
-        void awaitAll() throws IOException, InterruptedException {
-            all.await();
-            if (failure != null) {
-                throw failure;
-            }
+        @Override
+        public Tally tally() {
+            return tally;
         }
 
         private void read() {
@@ -275,12 +240,12 @@ public final class Load {
                     out.write(acknowledgements, 0, acknowledgementBytes);
                     acknowledgementBytes = 0;
                 }
+                tally.end(null);
             } catch (java.net.SocketTimeoutException e) {
-                failure = new IOException(tally.missing() + " messages had not come when " + quietSeconds + " s were quiet");
+                tally.endQuiet(quietSeconds);
             } catch (IOException e) {
-                failure = e;
+                tally.end(e);
             }
-            all.countDown();
         }
 
         /** Takes the whole packets at the start of the buffer; answers how many bytes they are. */

@@ -1,10 +1,12 @@
+import java.io.IOException;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Locale;
+import java.util.concurrent.CountDownLatch;
 
 /**
  * The messages of one run that came back: which, how often, in which order, and after what time. Used by one thread, but
- * for {@link #lastNanos}.
+ * for {@link #lastNanos} and {@link #awaitAll}.
  *
  * <p>A payload is run, number, time and padding, all in ASCII.
  */
@@ -22,6 +24,8 @@ final class Tally {
     private int outOfOrder;
     private int highest = -1;
     volatile long lastNanos;
+    private final CountDownLatch over = new CountDownLatch(1);
+    private volatile IOException failure;
 
     Tally(int run, int messages) {
         this.run = run;
@@ -65,6 +69,25 @@ final class Tally {
             outOfOrder++;
         }
         highest = Math.max(highest, number);
+    }
+
+    /** Ends the run; {@code failure} is null if everything came. */
+    void end(IOException failure) {
+        this.failure = failure;
+        over.countDown();
+    }
+
+    /** Ends a run in which nothing came for a while. */
+    void endQuiet(int seconds) {
+        end(new IOException(missing + " messages had not come when " + seconds + " s were quiet"));
+    }
+
+    /** Waits for the end of the run. */
+    void awaitAll() throws IOException, InterruptedException {
+        over.await();
+        if (failure != null) {
+            throw failure;
+        }
     }
 
     /** The number of messages that have not come. */

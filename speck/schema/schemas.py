@@ -328,6 +328,10 @@ class JobSchema(StrictSchema):
         dump_only=True,
         metadata={"description": "of a job that `for_each` made: its name with `*` for the site"},
     )
+    partitions = fields.Dict(
+        dump_only=True,
+        metadata={"description": "the numbers of partitions that `topics` declares for its topics, by topic"},
+    )
     query = fields.Dict(
         dump_only=True, metadata={"description": "of a job with `sql`: its `program`, in canonical form"}
     )

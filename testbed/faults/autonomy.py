@@ -48,6 +48,7 @@ from typing import Any
 from testbed.faults.evidence import answers, missing, preserve
 from testbed.faults.lone_site import BASE, ENGINES, Form, LoneSite, lone_site
 from testbed.faults.rig import Account, Counts, Load, await_that
+from testbed.faults.round_log import RoundLog
 from testbed.results import add_output_options, published
 
 CHAINS = ("inside", "outside")
@@ -305,11 +306,10 @@ class Log:
     """The rounds that were made, by cell; in a file they outlive an interruption."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+        self._log = RoundLog(path)
         self.cuts: dict[str, list[Cut]] = {}
-        for line in path.read_text().splitlines() if path is not None and path.exists() else ():
-            data = json.loads(line)
-            self.cuts.setdefault(data["cell"], []).append(Cut.of(data["cut"]))
+        for each in self._log.rounds:
+            self.cuts.setdefault(each["cell"], []).append(Cut.of(each["cut"]))
 
     def missing(self, cell: Cell, rounds: int) -> range:
         """The numbers of the rounds of a cell that are to be made."""
@@ -318,11 +318,9 @@ class Log:
     def add(self, cell: Cell, found: Cut) -> None:
         """Note a round."""
         self.cuts.setdefault(cell.name, []).append(found)
-        line = json.dumps({"cell": cell.name, "cut": asdict(found)})
-        print(line, file=sys.stderr, flush=True)
-        if self._path is not None:
-            with self._path.open("a") as file:
-                file.write(f"{line}\n")
+        line = {"cell": cell.name, "cut": asdict(found)}
+        print(json.dumps(line), file=sys.stderr, flush=True)
+        self._log.add(line)
 
 
 def figures(name: str, cuts: Sequence[Cut]) -> Iterator[dict[str, object]]:

@@ -14,11 +14,14 @@ has them by kind, with the sentence of ``docs/faults.md`` that admits one which 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import requests
@@ -41,6 +44,7 @@ from testbed.faults.rig import (
     job,
     paho_client,
 )
+from testbed.faults.round_log import RoundLog
 from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
@@ -249,25 +253,49 @@ def far_states(server: FlinkServer) -> set[str]:
     return {each["state"] for each in answer.json()["jobs"]}
 
 
-def measure(
-    names: Sequence[str], rounds: int, messages: int, share: float = 1.0, broker: str = "mqtt"
-) -> dict[str, Result]:
-    """The results of some faults, each summed over the rounds; ``share``: see :func:`.kinds.kinds`."""
-    totals: dict[str, Result] = {}
-    of_rig = [name for name in names if name not in KINDS]
-    with tempfile.TemporaryDirectory(prefix="speck-faults-") as directory, ExitStack() as stack:
-        rig = stack.enter_context(Rig(Path(directory), middle=broker)) if of_rig else None
-        for number in range(rounds):
-            for name in of_rig:
-                assert rig is not None
-                found = _tried(lambda name=name: _trial(rig, name, messages))  # type: ignore[misc]
-                _note(totals, f"round {number + 1}", name, found)
-    for number in range(rounds):
-        for name in names:
-            if name in KINDS:
-                found = _tried(lambda name=name: measure_kind(name, messages, share))  # type: ignore[misc]
-                _note(totals, f"round {number + 1}", name, found)
-    return totals
+class Trials:
+    """The trials of some faults that a log lacks, until the time is over.
+
+    ``rounds`` and ``messages`` are those of each fault; ``share``: see :func:`.kinds.kinds`.
+    """
+
+    def __init__(self, rounds: int, messages: int, share: float = 1.0, broker: str = "mqtt") -> None:
+        self._rounds, self._messages, self._share, self._broker = rounds, messages, share, broker
+        self.log = RoundLog()
+        self.end = math.inf  # s of the monotonic clock, after which no trial begins
+
+    def measure(self, names: Sequence[str]) -> dict[str, Result]:
+        """The results of some faults, each summed over its rounds."""
+        of_rig = [each for each in self._missing(names) if each[1] not in KINDS]
+        if of_rig:
+            with (
+                tempfile.TemporaryDirectory(prefix="speck-faults-") as directory,
+                Rig(Path(directory), middle=self._broker) as rig,
+            ):
+                for number, name in of_rig:
+                    self._try(number, name, lambda name=name: _trial(rig, name, self._messages))  # type: ignore[misc]
+        for number, name in self._missing(name for name in names if name in KINDS):
+            self._try(number, name, lambda name=name: measure_kind(name, self._messages, self._share))  # type: ignore[misc]
+        return {name: total for name in names if (total := self._total(name)) is not None}
+
+    def _missing(self, names: Iterable[str]) -> list[tuple[int, str]]:
+        """The trials to be made, each the number of its round and its fault."""
+        made = {name: len(self._made(name)) for name in names}
+        return [(number, name) for number in range(self._rounds) for name in made if number >= made[name]]
+
+    def _made(self, name: str) -> list[Result]:
+        own = {"broker": self._broker, "fault": name}
+        return [Result.of(each) for each in self.log.rounds if own.items() <= each.items()]
+
+    def _total(self, name: str) -> Result | None:
+        return reduce(add, made) if (made := self._made(name)) else None
+
+    def _try(self, number: int, name: str, trial: Callable[[], Result]) -> None:
+        if time.monotonic() > self.end:
+            return
+        found = _tried(trial).to_dict()
+        print(f"round {number + 1}: {name}: {found}", file=sys.stderr, flush=True)
+        self.log.add({"broker": self._broker, "fault": name} | found)
 
 
 def _tried(trial: Callable[[], Result]) -> Result:
@@ -279,11 +307,6 @@ def _tried(trial: Callable[[], Result]) -> Result:
     return found or Result(Account(0, 0, 0), "; ".join(errors))
 
 
-def _note(totals: dict[str, Result], which: str, name: str, found: Result) -> None:
-    print(f"{which}: {name}: {found.to_dict()}", file=sys.stderr, flush=True)
-    totals[name] = totals[name] + found if name in totals else found
-
-
 def _trial(rig: Rig, name: str, messages: int) -> Result:
     if name == LEFT:
         found, reported = give_up(rig)
@@ -291,9 +314,10 @@ def _trial(rig: Rig, name: str, messages: int) -> Result:
         return Result(found, error, LEFT_ADMITTED, reported)
     if name == EDGE:
         return Result(kill_edge_broker(messages))
+    if name in logs.FAULTS:
+        return logs.measure(rig, name, messages)
     whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
-    account = whole(rig, messages) if whole else rig.trial({**FAULTS, **logs.FAULTS}[name], messages)
-    return Result(account, admitted=logs.ADMITTED.get(name, ""))
+    return Result(whole(rig, messages) if whole else rig.trial(FAULTS[name], messages))
 
 
 def figures(totals: Mapping[str, Result]) -> dict[str, int]:
@@ -321,6 +345,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fault", action="append", help="only this one (may be repeated)")
     parser.add_argument("--broker", choices=tuple(MIDDLES), default="mqtt", help="the one between the jobs")
     parser.add_argument("--share", type=float, default=1.0, help="of the seconds of the longer kinds")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="keep the trials here, and resume from it")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no trial after that time")
     add_output_options(parser)
     options = parser.parse_args(arguments)
     known = OF_KAFKA if options.broker == "kafka" else ALL
@@ -329,7 +355,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(
             f"--fault {unknown[0]!r} with --broker {options.broker} (expected one of {', '.join(known)})"
         )
-    results = measure(names, options.rounds, options.messages, options.share, options.broker)
+    trials = Trials(options.rounds, options.messages, options.share, options.broker)
+    trials.log, trials.end = RoundLog(options.log), time.monotonic() + 60 * options.minutes
+    results = trials.measure(names)
     found = figures(results)
     by_fault = {name: each.to_dict() for name, each in results.items()}
     if not published(options, "promises-faults", found | {"faults": by_fault}):

@@ -29,6 +29,7 @@ import yaml
 
 from testbed import ROOT
 from testbed.faults.flow import Listener, client
+from testbed.faults.round_log import RoundLog
 from testbed.faults.servers import insist
 from testbed.faults.splits import PATIENCE, Bed, check
 from testbed.results import add_output_options, published
@@ -122,20 +123,8 @@ class Outcome:
         return counts | {"late": kinds["late"], "late_fences": kinds["late fence"]}
 
 
-class Log:
-    """The counts of the rounds that were made; in a file they outlive an interruption."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        lines = path.read_text().splitlines() if path is not None and path.exists() else []
-        self.rounds: list[dict[str, int]] = [json.loads(line) for line in lines]
-
-    def add(self, counts: Mapping[str, int]) -> None:
-        """Note a round."""
-        self.rounds.append(dict(counts))
-        if self._path is not None:
-            with self._path.open("a") as file:
-                file.write(f"{json.dumps(counts)}\n")
+class Log(RoundLog):
+    """The counts of the rounds that were made."""
 
     def totals(self) -> dict[str, int]:
         """The sums of all rounds."""

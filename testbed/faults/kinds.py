@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,12 @@ class Result:
     error: str = ""
     admitted: str = ""
     reported: int | None = None
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Result:
+        """The result that :meth:`to_dict` made this of."""
+        account = Account(*(data[each.name] for each in fields(Account)))
+        return cls(account, data.get("error", ""), data.get("admitted", ""), data.get("reported"))
 
     @property
     def broken(self) -> bool:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 
+from testbed.faults.kinds import Result
 from testbed.faults.middle import KafkaMiddle
-from testbed.faults.rig import Rig
+from testbed.faults.rig import PATIENCE, Rig, await_that
 from testbed.servers.base import REFUSING_PORT
 
 WAITING = 500  # messages that are sent meanwhile
 _CUT = 4096  # bytes of the end of a log: some dozens of messages
 _AWAY = 10.0  # s
+_LEFT = 10  # messages
+_LOSING = 60.0  # s without an arrival, where some are lost
+_REPORTED = 60.0  # s, until a loss is reported
 
 
 def delete_places(rig: Rig) -> None:
@@ -42,6 +48,24 @@ def leave_transaction_open(rig: Rig) -> None:
         producer.abort_transaction()
     finally:
         producer.close()
+
+
+def let_retention_pass(rig: Rig) -> None:
+    """What comes for a reader while it is away is deleted, but for the last messages.
+
+    What came before is committed then, so that all that is deleted is unread.
+    """
+    kafka, topic = _kafka(rig), _kafka(rig).topic(1)
+    with ExitStack() as away:
+        with rig.sending.paused:
+            sent = rig.sending.texts[: rig.sending.sent]
+            await_that(lambda: rig.counts.account(sent).lost, lambda lost: lost == 0)
+            await_that(lambda: set(kafka.places(topic).values()), lambda found: found == {kafka.end(topic)})
+            away.enter_context(rig.flink.without_task_manager())
+            read = kafka.end(topic)
+        rig.sending.await_more(WAITING)
+        arrived = await_that(lambda: kafka.end(topic), lambda end: end >= read + WAITING // 4)
+        kafka.delete_before(topic, arrived - _LEFT)
 
 
 def cut_tail(rig: Rig) -> None:
@@ -77,6 +101,27 @@ def advertise_elsewhere(rig: Rig) -> None:
         time.sleep(seconds)
 
 
+def measure(rig: Rig, name: str, messages: int) -> Result:
+    """The result of a trial with one of these faults; a loss that SpecK counts is to be reported exactly."""
+    before = _reported(rig)
+    admitted = ADMITTED.get(name, "")
+    account = rig.trial(FAULTS[name], messages, patience=_LOSING if admitted else PATIENCE)
+    result = Result(account, admitted=admitted)
+    if name != COUNTED:
+        return result
+    with suppress(TimeoutError):
+        await_that(lambda: _reported(rig) - before, lambda now: now == result.account.lost, _REPORTED)
+    reported = _reported(rig) - before
+    error = "" if reported == result.account.lost else f"{reported} are reported as lost"
+    return replace(result, error=error, reported=reported)
+
+
+def _reported(rig: Rig) -> int:
+    """The messages that readers have reported as deleted before they were read."""
+    rig.coordinator.sampler.readings()  # has the engines asked every second
+    return sum(each.total for each in rig.losses.counts() if each.reason.name == "retention")
+
+
 def _kafka(rig: Rig) -> KafkaMiddle:
     if not isinstance(rig.middle, KafkaMiddle):
         raise TypeError("the middle broker is no Kafka (expected --broker kafka)")
@@ -86,13 +131,17 @@ def _kafka(rig: Rig) -> KafkaMiddle:
 FAULTS: Mapping[str, Callable[[Rig], object]] = {
     "places_deleted": delete_places,
     "transaction_open": leave_transaction_open,
+    "retention_passed": let_retention_pass,
     "tail_cut": cut_tail,
     "topic_made_anew": make_topic_anew,
     "address_elsewhere": advertise_elsewhere,
 }
 
+COUNTED = "retention_passed"
+
 # The sentences of docs/kafka.md that admit a loss.
 ADMITTED = {
+    COUNTED: "the deleted messages; the job continues behind them",
     "tail_cut": "what it had acknowledged and not yet written to its disk",
     "topic_made_anew": "what was unread; the job reads the new topic from its beginning",
 }

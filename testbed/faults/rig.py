@@ -179,6 +179,7 @@ class Load:
         self.sent = 0
         self._rate, self._topics = rate, topics
         self._client = paho_client(broker)
+        self.paused = threading.Lock()  # nothing is sent while another holds it
         self._going = True
         self._thread = threading.Thread(target=self._send, name="load")
         self._thread.start()
@@ -186,10 +187,13 @@ class Load:
     def _send(self) -> None:
         begun, taken = time.monotonic(), []
         for number, text in enumerate(self.texts):
-            if not self._going:
-                return
-            taken.append(self._client.publish(self._topics[number % len(self._topics)], text, 1))
-            self.sent = number + 1
+            ready = time.monotonic()
+            with self.paused:
+                begun += time.monotonic() - ready
+                if not self._going:
+                    return
+                taken.append(self._client.publish(self._topics[number % len(self._topics)], text, 1))
+                self.sent = number + 1
             ahead = begun + number / self._rate - time.monotonic()
             if ahead > 0:
                 time.sleep(ahead)
@@ -359,18 +363,25 @@ class Rig:
         finally:
             load.close()
 
-    def trial(self, fault: Callable[[Rig], object], messages: int, rate: float = 500.0) -> Account:
+    def trial(
+        self,
+        fault: Callable[[Rig], object],
+        messages: int,
+        rate: float = 500.0,
+        patience: float = PATIENCE,
+    ) -> Account:
         """Send messages, do harm in the midst of them, and count what arrives.
 
-        Waits until all have arrived, or nothing has for a minute.
+        Waits until all have arrived, or nothing has for ``patience`` (s).
         """
         before = len(self.counts)
         with self.load(messages, rate) as load:
             load.await_sent(0.4)
-            await_that(lambda: len(self.counts), lambda count: count > before)
+            with load.paused:  # on a slow machine all would be sent before the first one arrives
+                await_that(lambda: len(self.counts), lambda count: count > before)
             fault(self)
             load.finish()
-            self.await_arrivals(load)
+            self.await_arrivals(load, patience)
             return self.counts.account(load.texts)
 
     def await_arrivals(self, load: Load, patience: float = PATIENCE) -> None:

@@ -60,6 +60,29 @@ class KafkaServer(RealServer):
         finally:
             admin.close()
 
+    def end(self, topic: str) -> int:
+        """The end of a topic's first partition."""
+        from kafka import TopicPartition
+        from kafka.admin import OffsetSpec
+
+        part, admin = TopicPartition(topic, 0), self.admin()
+        try:
+            return int(admin.list_partition_offsets({part: OffsetSpec.LATEST})[part].offset)
+        finally:
+            admin.close()
+
+    def places(self, topic: str) -> dict[str, int]:
+        """The offset that each group has committed in a topic's first partition."""
+        from kafka import TopicPartition
+
+        part, admin = TopicPartition(topic, 0), self.admin()
+        try:
+            groups = dict.fromkeys(each["group_id"] for each in admin.list_groups())
+            found = admin.list_group_offsets(groups) if groups else {}
+            return {group: int(at[part].offset) for group, at in found.items() if part in at}
+        finally:
+            admin.close()
+
     def delete_before(self, topic: str, offset: int) -> None:
         """Delete the records of a topic's first partition before an offset, as its retention does."""
         from kafka import TopicPartition

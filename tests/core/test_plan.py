@@ -176,6 +176,7 @@ COSTS: dict[str, tuple[Any, str]] = {
     "split": ({"of": "A", "role": "whole", "window_us": 1, "slide_us": 1}, "update"),
     "query": ({"program": "{}"}, "update"),
     "template": ("*", "keep"),
+    "partitions": ({"t": 4}, "keep"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from testbed.faults import faults, logs
 from testbed.faults.kinds import KINDS, Result
 from testbed.faults.mixed import A, B, Form, account
 from testbed.faults.rig import Account
+from testbed.faults.round_log import RoundLog
 
 DYING = replace(B, dies=100)
 
@@ -66,10 +68,34 @@ def test_a_trial_that_ends_with_an_error_is_broken_and_the_others_go_on(
         return Result(Account(messages, 0, 0))
 
     monkeypatch.setattr(faults, "measure_kind", measured)
-    found = faults.measure(["update", "power_twice"], 1, 7)
+    found = faults.Trials(1, 7).measure(["update", "power_twice"])
     assert found["update"].error == "TimeoutError: still 0 after 300 s"
     assert found["update"].broken
     assert found["power_twice"] == Result(Account(7, 0, 0))
+
+
+def test_trials_continue_where_their_log_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def measured(name: str, messages: int, share: float) -> Result:
+        made.append(name)
+        return Result(Account(messages, 1, 0), admitted="So it is.", reported=1)
+
+    def trials(rounds: int) -> faults.Trials:
+        found = faults.Trials(rounds, 7)
+        found.log = RoundLog(tmp_path / "log")
+        return found
+
+    monkeypatch.setattr(faults, "measure_kind", measured)
+    trials(1).measure(["update"])
+    found = trials(2).measure(["update", "power_twice"])
+    assert made == ["update", "power_twice", "update", "power_twice"]
+    assert found["update"] == Result(Account(14, 2, 0), admitted="So it is.", reported=2)
+    assert trials(2).measure(["update", "power_twice"]) == found
+    assert len(made) == 4
+    late = trials(3)
+    late.end = 0.0
+    assert late.measure(["update", "power_twice"]) == found
 
 
 @pytest.mark.parametrize("kind", KINDS)

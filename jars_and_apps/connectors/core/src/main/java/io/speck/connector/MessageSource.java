@@ -40,7 +40,10 @@ public interface MessageSource extends AutoCloseable {
     /** Calls {@code callback} once, in any thread, when {@link #take} can return a message, or throws. */
     void whenAvailable(Runnable callback);
 
-    /** Takes the next messages, {@code limit} at most; an empty list if there are none. */
+    /**
+     * Takes the next messages, {@code limit} at most; an empty list if there are none. Called once the engine has passed on
+     * all that it took before: no batch ends before those.
+     */
     List<Received> take(int limit);
 
     /** True if messages taken should be committed soon: more may only come after that, or their commit is waited for. */

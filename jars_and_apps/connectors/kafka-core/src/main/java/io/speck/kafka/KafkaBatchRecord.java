@@ -59,24 +59,6 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
         boolean named() {
             return (fate & NOT_NAMED) == 0;
         }
-
-        private boolean continuedBy(KafkaMessage message) {
-            return message.partition == partition && message.position == first + count && fate(message) == fate;
-        }
-    }
-
-    /** Returns the runs of messages. */
-    static List<Run> runs(List<KafkaMessage> messages) {
-        List<Run> runs = new ArrayList<>();
-        for (KafkaMessage message : messages) {
-            Run last = runs.isEmpty() ? null : runs.get(runs.size() - 1);
-            if (last != null && last.continuedBy(message)) {
-                runs.set(runs.size() - 1, new Run(last.partition(), last.first(), last.count() + 1, last.fate()));
-            } else {
-                runs.add(new Run(message.partition, message.position, 1, Run.fate(message)));
-            }
-        }
-        return runs;
     }
 
     @Override

@@ -4,7 +4,6 @@ import io.speck.connector.BufferedSource;
 import io.speck.connector.RecordedBatch;
 import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.Losses;
-import io.speck.connector.reader.Message;
 import io.speck.mqtt.MqttException;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
@@ -24,6 +23,7 @@ import org.apache.kafka.common.KafkaException;
  * for the tools of Kafka. One thread polls ({@link Poller}).
  */
 final class KafkaSource extends BufferedSource {
+    private final Uncommitted uncommitted;
     private final BatchJournal journal;
     private final Records records;
     private final Control control;
@@ -38,6 +38,7 @@ final class KafkaSource extends BufferedSource {
 
     KafkaSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
         super(settings, streaming, new Losses(settings));
+        this.uncommitted = new Uncommitted(buffer, streaming);
         this.journal = journal;
         this.records = new Records(settings, journal);
         this.control = new Control(settings);
@@ -128,7 +129,7 @@ final class KafkaSource extends BufferedSource {
         public boolean full() {
             lock.lock();
             try {
-                return buffer.bytes() > settings.bufferBytes();
+                return uncommitted.bytes() > settings.bufferBytes();
             } finally {
                 lock.unlock();
             }
@@ -184,7 +185,7 @@ final class KafkaSource extends BufferedSource {
         public void reached(int partition, long offset) {
             lock.lock();
             try {
-                if (buffer.size() == 0 && committedPlace.of(partition) < offset) {
+                if (uncommitted.isEmpty() && committedPlace.of(partition) < offset) {
                     committedPlace.advance(partition, offset);
                     recordedPlace.advance(partition, offset);
                     commitDue = true;
@@ -220,7 +221,7 @@ final class KafkaSource extends BufferedSource {
 
     private void newMessage(KafkaMessage message) {
         boolean dropped = repetitions.drops(message, buffer);
-        if (dropped && buffer.size() == 0) { // nothing before it waits for a commit
+        if (dropped && uncommitted.isEmpty()) {
             recordedPlace.pass(message);
             committedPlace.pass(message);
             commitDue = true;
@@ -267,7 +268,7 @@ final class KafkaSource extends BufferedSource {
         lock.lock();
         try {
             throwFailure();
-            return buffer.take(limit, Long.MAX_VALUE);
+            return uncommitted.take(limit);
         } finally {
             lock.unlock();
         }
@@ -279,7 +280,7 @@ final class KafkaSource extends BufferedSource {
         lock.lock();
         try {
             boolean nothingWaits = !buffer.hasWaiting(Long.MAX_VALUE);
-            return nothingWaits && (!control.drain().isEmpty() || buffer.bytes() > settings.bufferBytes() / 2);
+            return nothingWaits && (!control.drain().isEmpty() || uncommitted.bytes() > settings.bufferBytes() / 2);
         } finally {
             lock.unlock();
         }
@@ -320,11 +321,11 @@ final class KafkaSource extends BufferedSource {
         KafkaBatchRecord record;
         lock.lock();
         try {
-            List<KafkaMessage> messages = buffer.record(start, end).stream().map(KafkaMessage.class::cast).toList();
+            List<KafkaBatchRecord.Run> runs = uncommitted.batch(start, end);
             Place before = recordedPlace.copy();
-            messages.forEach(recordedPlace::pass);
+            runs.forEach(each -> recordedPlace.advance(each.partition(), each.first() + each.count()));
             record = new KafkaBatchRecord(settings.clientId(), settings.login().address().toString(), settings.topic(),
-                    poller.topicId(), start, end, partitions, before, recordedPlace.copy(), KafkaBatchRecord.runs(messages),
+                    poller.topicId(), start, end, partitions, before, recordedPlace.copy(), runs,
                     buffer.recordedStamps().copy(SeenStamps.RECORDED_HASHES), repetitions.writers());
         } finally {
             lock.unlock();
@@ -346,9 +347,7 @@ final class KafkaSource extends BufferedSource {
                 return;
             }
             committed = Math.max(committed, offset);
-            List<Message> done = buffer.removeUntil(committed);
-            done.forEach(each -> committedPlace.pass((KafkaMessage) each));
-            commitDue |= !done.isEmpty();
+            commitDue |= uncommitted.removeUntil(committed, committedPlace);
             if (!control.drain().isEmpty() && committedPlace.reaches(control.drain())) {
                 control.drained();
             }

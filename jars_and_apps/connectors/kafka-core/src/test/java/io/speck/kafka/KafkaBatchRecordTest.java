@@ -29,7 +29,7 @@ class KafkaBatchRecordTest {
         Place after = new Place(Map.of(0, 1L, 1, 9L));
         messages.forEach(after::pass);
         return new KafkaBatchRecord("session", "kafka://h:9092", "in", "id", 40, 43, 2, new Place(Map.of(0, 1L, 1, 9L)), after,
-                KafkaBatchRecord.runs(messages), seen, KnownWriters.all());
+                Runs.of(messages), seen, KnownWriters.all());
     }
 
     @Test
@@ -39,7 +39,7 @@ class KafkaBatchRecordTest {
                 message(0, 6, false, true), message(0, 7, false, false));
         assertEquals(List.of(new Run(0, 1, 2, 0), new Run(0, 3, 1, Run.DUPLICATE), new Run(1, 9, 1, 0),
                 new Run(0, 4, 1, 0), new Run(0, 6, 1, 0), new Run(0, 7, 1, Run.NOT_NAMED)),
-                KafkaBatchRecord.runs(messages));
+                Runs.of(messages));
     }
 
     @Test

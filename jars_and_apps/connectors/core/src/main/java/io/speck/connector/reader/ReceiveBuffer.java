@@ -209,6 +209,20 @@ public final class ReceiveBuffer {
         return found;
     }
 
+    /**
+     * Removes the messages before the offset, and the duplicates that follow directly, and records their stamps; for a
+     * reader that keeps their places itself, once the engine has passed them on.
+     */
+    public List<Message> settle(long end) {
+        List<Message> settled = removeUntil(end);
+        for (Message message : settled) {
+            if (message.stamp != null) {
+                recorded.add(message.stamp, message.contentHash);
+            }
+        }
+        return settled;
+    }
+
     public SeenStamps recordedStamps() {
         return recorded;
     }
