@@ -59,7 +59,9 @@ BENCHMARKS = {
     "instances": Benchmark("benchmarks.instances", "--messages 50"),
     "agents": Benchmark("benchmarks.agents", "--agents 20 --seconds 1", tested=True),
     "memory": Benchmark("benchmarks.memory", "--engine flink --jobs 1 --messages 100 --rest 1"),
-    "rivals": Benchmark("benchmarks.rivals", "--only 'paho relay' --kills 1 --messages 500 --jobs 1"),
+    "rivals": Benchmark(
+        "benchmarks.rivals", "--only 'paho relay' --kills 1 --power 1 --uplink 0 --messages 500 --jobs 0"
+    ),
     "wire": Benchmark("benchmarks.wire", "--engine flink --messages 200"),
     "start": Benchmark("benchmarks.start", "--engine flink-small --share 0 --runs 1"),
     "dashboard": Benchmark("benchmarks.dashboard", "--jobs 50 --seconds 2 --runs 1"),
@@ -90,6 +92,11 @@ BENCHMARKS = {
         "benchmarks.nexmark",
         "--query q1 --profile '100 Mbit/20 ms' --warm 2 --measured 2 --flooded 2 --profiled 5",
         options="--out {folder}/nexmark.jsonl",
+    ),
+    "nexmark-sql": Benchmark(
+        "benchmarks.nexmark",
+        "--query q2 --way cut --warm 2 --measured 2 --flooded 3",
+        options="--sql --out {folder}/nexmark-sql.jsonl",
     ),
     "fences": Benchmark(
         "benchmarks.fences", "--only core --fences 100 --positions 2000 --runs 1", tested=True

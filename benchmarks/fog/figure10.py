@@ -14,7 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import Figure
-from benchmarks.placement.gates import CALIBRATED, PREDICTED_PROFILES, Bench, Run, bench, predicted_objective
+from benchmarks.placement.gates import (
+    CALIBRATED,
+    MEASURED,
+    PREDICTED_PROFILES,
+    Bench,
+    Run,
+    bench,
+    predicted_objective,
+)
 from benchmarks.placement.graphs import CLOUD, EDGES, ROAD_TRAFFIC
 from benchmarks.wan.servers import Place
 
@@ -24,7 +32,6 @@ EDGE_CORES, CLOUD_CORES = 0.5, 1.0
 SAME = 3.0  # percent, within which fog and cloud count as equally good
 _FILLING = 5.0  # s, from a change of rate and links to a measurement
 _BACKLOG, _FRESH = 60.0, 1.0  # s: the longest wait for results to be so young
-_MEASURED = 65.0  # s, for which SpecK measures the jobs at each rate: rates are of the last 60 s
 
 Row = dict[str, Any]
 
@@ -52,7 +59,7 @@ def measure(
         for rate in rates:
             _deploy(running, ALL_CLOUD)
             running.set_rate(rate)
-            running.inputs = running.platform.profile(_MEASURED)
+            running.inputs = running.platform.profile(MEASURED)
             for profile in profiles:
                 yield _cell(running, rate, profile, runs, seconds)
 

@@ -1,9 +1,11 @@
 """Memory of each process of a site and of the coordinator, with small heaps.
 
-``python -m benchmarks.memory [--json] [--engine KIND] [--settings] [--agents] [--heap SIZE] [--jobs N]
-[--messages N] [--rest S]``.  ``--settings`` also measures each engine with one of its settings undone at a
-time.  With ``--agents`` the site has an agent, with its processor time at rest (``agent cpu``, percent of a
-core) and the bytes of its connection (``agent bytes``, a second, both directions, TCP and IP included).
+``python -m benchmarks.memory [--json] [--engine KIND] [--settings] [--full] [--agents] [--heap SIZE]
+[--jobs N] [--messages N] [--rest S]``.  With ``--full`` the heap of an engine in one process has all its
+memory from the start, as one that has filled (``-XX:+AlwaysPreTouch``).  ``--settings`` also measures each
+engine with one of its settings undone at a time.  With ``--agents`` the site has an agent, with its processor
+time at rest (``agent cpu``, percent of a core) and the bytes of its connection (``agent bytes``, a second,
+both directions, TCP and IP included).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import yaml
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-from benchmarks.load.settings import SETTINGS, changed
+from benchmarks.load.settings import SETTINGS, Change, changed
 from benchmarks.micro.agents import HEADERS
 from speck import local
 from speck.binder import installed
@@ -74,6 +76,7 @@ class Options:
     messages: int
     rest: float
     agents: bool = False
+    full: bool = False
 
 
 def measure(options: Options) -> list[dict[str, Any]]:
@@ -83,6 +86,9 @@ def measure(options: Options) -> list[dict[str, Any]]:
         registry = installed()
         if options.undone:
             registry = changed(registry, options.engine, SETTINGS[options.engine][options.undone])
+        if options.full:
+            touched = Change(jvm=(f"-Xms{options.heap}", "-XX:+AlwaysPreTouch"))
+            registry = changed(registry, options.engine, touched)
         with (
             local.up(
                 directory / "local",
@@ -115,6 +121,7 @@ def _row(
     found = _memory(processes) | connection.since()
     site = round(sum(size for name, size in found.items() if name not in _OTHERS), 1)
     described = {"engine": options.engine, "undone": options.undone, "heap": options.heap, "jobs": jobs}
+    described |= {"full": options.full} if options.full else {}
     return described | found | {"site": site}
 
 
@@ -226,19 +233,25 @@ def main() -> None:
     add_output_options(parser)
     parser.add_argument("--engine", choices=sorted(HEAPS), action="append", help="by default each")
     parser.add_argument("--agents", action="store_true", help="a site with an agent")
+    parser.add_argument("--full", action="store_true", help="with a heap that has filled")
     parser.add_argument("--settings", action="store_true", help="also with each setting undone")
     parser.add_argument("--heap", help="Java heap of the server or the TaskManager [default: 512m; 128m]")
     parser.add_argument("--jobs", type=int, default=8, metavar="N")
     parser.add_argument("--messages", type=int, default=5000, metavar="N", help="through each job")
     parser.add_argument("--rest", type=float, default=10.0, metavar="SECONDS", help="before looking")
     given = parser.parse_args()
+    engines = given.engine or [each for each in sorted(HEAPS) if each != "flink" or not given.full]
+    if given.full and "flink" in engines:
+        parser.error("--full is for engines in one process (expected --engine spark-connect or flink-small)")
     rows: list[dict[str, Any]] = []
-    for engine in given.engine or sorted(HEAPS):
+    for engine in engines:
         for undone in ("", *(SETTINGS.get(engine, ()) if given.settings else ())):
             _say(f"{engine}{', without: ' + undone if undone else ''}")
             heap = given.heap or HEAPS[engine]
             rows += measure(
-                Options(engine, undone, heap, given.jobs, given.messages, given.rest, given.agents)
+                Options(
+                    engine, undone, heap, given.jobs, given.messages, given.rest, given.agents, given.full
+                )
             )
     first = {row["jobs"]: row["site"] for row in reversed(rows)}
     for row in rows:

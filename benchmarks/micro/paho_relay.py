@@ -7,15 +7,21 @@ publish it, and paho's own limit of messages under way, which costs a search at 
 paho numbers what it sends from 1 to 65,535, and drops a message when its number is still in use.  So a relay
 on one connection, the plainest and quickest, loses messages once it is that far behind.  On two connections,
 the receiving one waits while too many are under way on the sending one, and nothing is lost in a flood.
+
+With ``--keep NAME`` both sessions are kept over a restart, and a message is acknowledged once the broker that
+it goes to has acknowledged it: a relay that is killed loses nothing, and repeats what was under way.
 """
 
 from __future__ import annotations
 
 import argparse
+import queue
 import threading
+from collections import deque
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -41,9 +47,9 @@ def on_one_connection(port: int, sink: str) -> paho.Client:
     return both
 
 
-def on_two_connections(port: int, sink: str) -> paho.Client:
+def on_two_connections(port: int, to: int, sink: str) -> paho.Client:
     """Publishes on another connection, which has a thread of its own."""
-    receiver, sender = client(port), client(port)
+    receiver, sender = client(port), client(to)
     room = threading.Semaphore(UNDER_WAY)
 
     def forward(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
@@ -57,6 +63,62 @@ def on_two_connections(port: int, sink: str) -> paho.Client:
 
     receiver.on_message = forward
     sender.on_publish = sent
+    sender.loop_start()
+    return receiver
+
+
+def kept(port: int, name: str, *, manual_ack: bool = False) -> paho.Client:
+    """A client whose session of this name is kept; the broker sends it :data:`UNDER_WAY` messages at most."""
+    made = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, manual_ack=manual_ack)
+    made.max_inflight_messages_set(0)
+    asked = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    asked.SessionExpiryInterval, asked.ReceiveMaximum = 0xFFFFFFFF, UNDER_WAY
+    made.connect("127.0.0.1", port, clean_start=False, properties=asked)
+    return made
+
+
+class Acknowledging:
+    """Acknowledges each message that was received, in order, once it was sent on.
+
+    A thread of its own does so: the callback of an acknowledgement holds locks that :meth:`publish` needs.
+    """
+
+    def __init__(self, receiver: paho.Client) -> None:
+        self._receiver = receiver
+        # Of a message that goes on: its number, and that of the message received.  Of one taken: its number.
+        self._events: queue.SimpleQueue[tuple[int, int] | int] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="acknowledge", daemon=True).start()
+
+    def under_way(self, sent: int, received: int) -> None:
+        """A message goes on."""
+        self._events.put((sent, received))
+
+    def taken(self, sent: int) -> None:
+        """The broker has acknowledged a message."""
+        self._events.put(sent)
+
+    def _run(self) -> None:
+        waiting: deque[tuple[int, int]] = deque()
+        taken: set[int] = set()
+        while True:
+            event = self._events.get()
+            taken.add(event) if isinstance(event, int) else waiting.append(event)
+            while waiting and waiting[0][0] in taken:
+                sent, received = waiting.popleft()
+                taken.remove(sent)
+                self._receiver.ack(received, 1)
+
+
+def acknowledged_late(port: int, to: int, sink: str, name: str) -> paho.Client:
+    """Keeps its sessions, and acknowledges what the other broker has taken."""
+    receiver, sender = kept(port, f"{name}-in", manual_ack=True), kept(to, f"{name}-out")
+    acknowledging = Acknowledging(receiver)
+
+    def forward(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
+        acknowledging.under_way(sender.publish(sink, message.payload, qos=1).mid, message.mid)
+
+    sender.on_publish = lambda _client, _userdata, mid, _code, _properties: acknowledging.taken(mid)
+    receiver.on_message = forward
     sender.loop_start()
     return receiver
 
@@ -79,11 +141,24 @@ def main() -> None:
     parser.add_argument("source", metavar="FROM")
     parser.add_argument("sink", metavar="TO")
     parser.add_argument("--connections", type=int, choices=(1, 2), default=2)
+    parser.add_argument("--to", type=int, metavar="PORT", help="of the broker written to, if it is another")
+    parser.add_argument("--keep", metavar="NAME", help="keep sessions of this name, and acknowledge late")
     options = parser.parse_args()
-    make = on_one_connection if options.connections == 1 else on_two_connections
-    receiver = make(options.port, options.sink)
+    if options.connections == 1 and (options.to or options.keep):
+        parser.error("--to and --keep need two connections (expected --connections 2)")
+    to = options.to or options.port
+    if options.keep:
+        receiver = acknowledged_late(options.port, to, options.sink, options.keep)
+    elif options.connections == 1:
+        receiver = on_one_connection(options.port, options.sink)
+    else:
+        receiver = on_two_connections(options.port, to, options.sink)
     receiver.on_subscribe = subscribed
-    receiver.subscribe(options.source, qos=1)
+
+    def subscribe(*_: object) -> None:
+        receiver.subscribe(options.source, qos=1)
+
+    receiver.on_connect = subscribe  # at each connection: the broker may have lost the session
     receiver.loop_forever()
 
 

@@ -1,97 +1,174 @@
-"""SpecK beside light pipelines: what each loses and repeats while it is killed, and the memory of a site.
+"""SpecK beside light pipelines: what each loses and repeats under harm, and the memory of a site.
 
-``python -m benchmarks.rivals [--json] [--only NAME ...] [--kills N] [--messages N] [--jobs N]``.  Each
-passes the messages of one topic on to another at the same kind of broker, at 200 messages/s, and is killed
-again and again meanwhile (:mod:`testbed.rivals`).  One that cannot be installed is left out with the reason.
-Bento is not among them: the Go module proxy does not serve its module.
-``--tools`` is the folder to which Node-RED is installed.
+``python -m benchmarks.rivals [--json] [--only NAME ...] [--command COMMAND] [--kills N] [--power N]
+[--uplink N] [--away SECONDS] [--messages N] [--jobs N] [--resume FILE] [--minutes M]``.  Each passes the
+messages of one topic on to another at 200 messages/s (:mod:`testbed.rivals`), in rounds of three kinds: the
+pipeline is killed; the power of its site is cut, broker included; its uplink is away.  One that cannot be
+installed is left out with the reason.  ``--command`` adds a program of the caller's own; ``--tools`` is the
+folder to which Node-RED is installed.  With ``--resume`` the sums are kept in a file after each round, and
+another run continues with them.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from testbed.results import add_output_options, published
-from testbed.rivals.pipelines import NodeRed, PahoRelay, SpeckJobs, install_node_red
-from testbed.rivals.trial import Kills, tried
+from testbed.rivals.hops import End, Hop
+from testbed.rivals.pipelines import NodeRed, PahoRelay, Program, SpeckJobs, filled, install_node_red
+from testbed.rivals.progress import Progress
+from testbed.rivals.trial import tried
+from testbed.rivals.trials import Killed, PowerCut, Trial, UplinkAway
 from testbed.servers.base import NotInstalled, RealServer
-from testbed.servers.mosquitto import MosquittoServer
 
-Making = Callable[[Path, MosquittoServer, int], RealServer]
+Making = Callable[[Path, Sequence[Hop]], RealServer]
 _REST = 10.0  # s before the memory is read
+_ROUNDS_A_SITE = 10  # with the same brokers and pipeline
 
 
-def pipelines(tools: Path) -> dict[str, Making]:
-    """The functions that make each pipeline: in a folder, at a broker, with a number of hops."""
+def pipelines(tools: Path, command: str = "") -> dict[str, Making]:
+    """The functions that make each pipeline, in a folder, with its hops."""
 
     def node_red(best: bool) -> Making:
-        return lambda folder, broker, jobs: NodeRed(folder, broker, install_node_red(tools), jobs, best=best)
+        return lambda folder, hops: NodeRed(folder, hops, install_node_red(tools), best=best)
 
-    return {
+    found: dict[str, Making] = {
         "speck": SpeckJobs,
         "paho relay": PahoRelay,
+        "paho relay, best": lambda folder, hops: PahoRelay(folder, hops, best=True),
         "node-red": node_red(False),
         "node-red, best": node_red(True),
     }
+    return found | ({"command": lambda folder, hops: Program(folder, hops, command)} if command else {})
 
 
-def measure(make: Making, kills: int, messages: int, jobs: int) -> dict[str, Any]:
-    """A row: counts of the trial, and the memory of the processes with 1 job and with more, in MB."""
-    found: dict[str, Any] = {}
-    try:
-        for number in sorted({1, jobs}):
-            with tempfile.TemporaryDirectory(prefix="speck-rivals-") as directory:
-                folder = Path(directory)
-                with (
-                    MosquittoServer(folder / "broker") as broker,
-                    make(folder / "pipeline", broker, number) as pipeline,
-                ):
-                    counts = tried(broker, pipeline, Kills(kills if number == 1 else 0), messages=messages)
-                    if number == 1:
-                        found |= counts
-                    time.sleep(_REST)
-                    found[f"memory_mb_{number}_jobs"] = round(_memory(pipeline) / 1e6, 1)
-    except NotInstalled as error:
-        return {"skipped": str(error)}
+@dataclass(frozen=True)
+class Options:
+    """``rounds`` by kind of harm; messages of a round, and of the look at memory; when to begin no more."""
+
+    rounds: dict[str, int]
+    messages: int
+    away: float
+    jobs: int
+    deadline: float  # of the monotonic clock
+
+
+def measure(name: str, make: Making, options: Options, progress: Progress) -> None:
+    """Add all rounds that are missing, until the deadline."""
+    making: dict[str, Callable[[Path], Trial]] = {
+        "kills": Killed,
+        "power": PowerCut,
+        "uplink": lambda folder: UplinkAway(folder, options.away),
+    }
+    for kind, trial in making.items():
+        while (done := int(progress.of(name, kind).get("rounds", 0))) < options.rounds[kind]:
+            if time.monotonic() > options.deadline:
+                return
+            _rounds(
+                name, kind, make, trial, min(options.rounds[kind], done + _ROUNDS_A_SITE), options, progress
+            )
+    for number in sorted({1, options.jobs} if options.jobs else ()):
+        if time.monotonic() < options.deadline and not progress.of(name, f"memory_{number}"):
+            progress.add(name, f"memory_{number}", {"mb": memory(make, number, options.messages)})
+
+
+def _rounds(
+    name: str,
+    kind: str,
+    make: Making,
+    making: Callable[[Path], Trial],
+    until: int,
+    options: Options,
+    progress: Progress,
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="speck-rivals-") as directory:
+        folder = Path(directory)
+        with making(folder) as trial, make(folder / "pipeline", trial.hops) as pipeline:
+            while (done := int(progress.of(name, kind).get("rounds", 0))) < until:
+                if time.monotonic() > options.deadline:
+                    return
+                moment = random.Random(f"{kind} {done}")
+                found = tried(trial, pipeline, messages=options.messages, moment=moment)
+                print(f"{name}, {kind} {done + 1}: {found}", file=sys.stderr, flush=True)
+                progress.add(name, kind, found)
+
+
+def memory(make: Making, jobs: int, messages: int) -> float:
+    """Proportional memory (proc(5), smaps_rollup: Pss) of all processes with this many hops, in MB."""
+    with tempfile.TemporaryDirectory(prefix="speck-rivals-") as directory:
+        folder = Path(directory)
+        with Killed(folder, jobs) as trial, make(folder / "pipeline", trial.hops) as pipeline:
+            tried(trial, pipeline, messages=messages)
+            time.sleep(_REST)
+            processes = [psutil.Process(pid) for pid in pipeline.pids]
+            everyone = {each for top in processes for each in (top, *top.children(recursive=True))}
+            return round(sum(each.memory_full_info().pss for each in everyone) / 1e6, 1)
+
+
+def row(name: str, kinds: Sequence[str], jobs: int, progress: Progress) -> dict[str, Any]:
+    """The figures of a pipeline: sums by kind of harm, and the memory by number of hops."""
+    found: dict[str, Any] = {kind: sums for kind in kinds if (sums := progress.of(name, kind))}
+    for number in sorted({1, jobs} if jobs else ()):
+        if seen := progress.of(name, f"memory_{number}"):
+            found[f"memory_mb_{number}_jobs"] = seen["mb"]
     return found
 
 
-def _memory(pipeline: RealServer) -> int:
-    """Proportional memory (proc(5), smaps_rollup: Pss) of all processes, in bytes."""
-    processes = [psutil.Process(pid) for pid in pipeline.pids]
-    everyone = {each for top in processes for each in (top, *top.children(recursive=True))}
-    return sum(each.memory_full_info().pss for each in everyone)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    add_output_options(parser)
+    add = parser.add_argument
+    add("--only", action="append", metavar="NAME", help="by default each")
+    add("--command", default="", metavar="COMMAND", help="a program to try as well, for each hop")
+    add("--kills", type=int, default=50, metavar="N", help="of the pipeline")
+    add("--power", type=int, default=10, metavar="N", help="cuts of the power of its site")
+    add("--uplink", type=int, default=1, metavar="N", help="times without the uplink")
+    add("--away", type=float, default=60.0, metavar="SECONDS", help="of the uplink, each time")
+    add("--messages", type=int, default=1000, metavar="N", help="of a round, at least")
+    add("--jobs", type=int, default=8, metavar="N", help="of the second look at memory; 0: no look")
+    add("--resume", type=Path, metavar="FILE", help="keep the sums there, and continue with them")
+    add("--minutes", type=float, default=float("inf"), metavar="M", help="then begin no round")
+    add("--tools", type=Path, default=Path(tempfile.gettempdir()) / "speck-rivals-tools")
+    return parser
 
 
 def main() -> None:
     """Measure, and print lines or one JSON object."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    add_output_options(parser)
-    parser.add_argument("--only", action="append", metavar="NAME", help="by default each")
-    parser.add_argument("--kills", type=int, default=50, metavar="N")
-    parser.add_argument("--messages", type=int, default=5000, metavar="N", help="at least")
-    parser.add_argument("--jobs", type=int, default=8, metavar="N", help="of the second look at memory")
-    parser.add_argument("--tools", type=Path, default=Path(tempfile.gettempdir()) / "speck-rivals-tools")
+    parser = _parser()
     given = parser.parse_args()
-    known = pipelines(given.tools)
+    known = pipelines(given.tools, given.command)
     if unknown := sorted({*(given.only or ())} - {*known}):
         parser.error(f"--only {unknown[0]!r} is no pipeline (expected one of {', '.join(known)})")
+    try:
+        progress = Progress(given.resume)
+        if given.command:
+            filled(given.command, Hop(End("tcp://h:1", "a"), End("tcp://h:1", "b")), 0)
+    except ValueError as error:
+        parser.error(str(error))
+    rounds = {"kills": given.kills, "power": given.power, "uplink": given.uplink}
+    deadline = time.monotonic() + 60 * given.minutes
+    options = Options(rounds, given.messages, given.away, given.jobs, deadline)
     rows: dict[str, dict[str, Any]] = {}
     for name in given.only or known:
-        print(name, file=sys.stderr)
-        rows[name] = measure(known[name], given.kills, given.messages, given.jobs)
+        try:
+            measure(name, known[name], options, progress)
+            rows[name] = row(name, [*rounds], given.jobs, progress)
+        except NotInstalled as error:
+            rows[name] = {"skipped": str(error)}
     if published(given, "rivals", {"pipelines": rows}):
         return
-    for name, row in rows.items():
-        print(f"{name}: {', '.join(f'{key} {value}' for key, value in row.items())}")
+    for name, figures in rows.items():
+        print(f"{name}: {', '.join(f'{key} {value}' for key, value in figures.items())}")
 
 
 if __name__ == "__main__":

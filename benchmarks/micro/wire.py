@@ -1,9 +1,13 @@
 """Bytes of a message on the wire between two jobs, beyond plain MQTT 5, by the form of its stamp.
 
-``python -m benchmarks.wire [--json] [--engine KIND] [--messages N]``.  A job writes to another broker, which
-a second job reads.  The counters of that broker (``$SYS/broker/bytes/received`` and ``sent``) give an average
-over all that crosses: messages, acknowledgements, marks, pings and reports.  The size of a message without
-properties is taken off, and that of its acknowledgement.
+``python -m benchmarks.wire [--json] [--engine KIND] [--form FORM] [--hops N] [--broker KIND]
+[--messages N]``.  A job writes to another broker, which a last job reads; with more hops, jobs before it pass
+the messages on at the first broker.  The counters of the broker between (``$SYS/broker/bytes/received`` and
+``sent``) give an average over all that crosses: messages, acknowledgements, marks, pings and reports.  The
+size of a message without properties is taken off, and that of its acknowledgement.
+
+``--broker mochi`` is one that sends numbers for topics (``make interop`` builds it).  It does not report the
+size of its store, so writers send it texts.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +37,13 @@ from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
 from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
+from testbed.servers.other_brokers import MOCHI, MochiServer
 from testbed.servers.spark import SparkServer
 
 FORMS = ("text", "compact")
 ENGINES = ("flink", "spark")
+BROKERS = ("mosquitto", "mochi")
+Broker = MosquittoServer | MochiServer
 _TOPIC = "sensors/clean"
 _PAYLOAD = 100  # bytes
 _RATE = 500.0  # messages/s
@@ -54,15 +62,27 @@ def plain_bytes() -> int:
     return 1 + (1 if remaining < 128 else 2) + remaining
 
 
-def measure(engine: str, form: str, messages: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Options:
+    """``hops`` up to the broker whose bytes are counted, of this kind."""
+
+    engine: str
+    form: str
+    messages: int
+    hops: int = 1
+    broker: str = "mosquitto"
+
+
+def measure(options: Options) -> dict[str, Any]:
     """Bytes a message beyond plain ones: as written to the broker, and as read from it."""
+    engine, form, messages = options.engine, options.form, options.messages
     with tempfile.TemporaryDirectory(prefix="speck-wire-") as directory:
         folder = Path(directory)
         with (
             MosquittoServer(folder / "edge") as edge,
-            MosquittoServer(folder / "middle", "sys_interval 1") as middle,
+            _middle(options.broker, folder / "middle") as middle,
             _server(engine, folder, form) as server,
-            _deployed(folder, engine, server, edge, middle),
+            _deployed(folder, options, server, edge, middle),
             client(edge.address) as consumer,
         ):
             results = Listener(consumer, "out")
@@ -76,9 +96,15 @@ def measure(engine: str, form: str, messages: int) -> dict[str, Any]:
     return {
         "engine": engine,
         "stamps": form,
+        "hops": options.hops,
+        "broker": options.broker,
         "written": round(written - plain, 1),
         "read": round(read - plain, 1),
     }
+
+
+def _middle(kind: str, folder: Path) -> Broker:
+    return MochiServer(folder) if kind == "mochi" else MosquittoServer(folder, "sys_interval 1")
 
 
 def _server(engine: str, folder: Path, form: str) -> FlinkServer | SparkServer:
@@ -95,10 +121,10 @@ def _server(engine: str, folder: Path, form: str) -> FlinkServer | SparkServer:
 @contextmanager
 def _deployed(
     folder: Path,
-    engine: str,
+    options: Options,
     server: FlinkServer | SparkServer,
     edge: MosquittoServer,
-    middle: MosquittoServer,
+    middle: Broker,
 ) -> Iterator[Coordinator]:
     places: dict[str, Any] = (
         {"checkpoint_dir": str(folder / "states")}
@@ -111,9 +137,10 @@ def _deployed(
     site = Site(
         name="A", engines=(Engine(spe_address=server.address, **places),), broker_address=edge.address
     )
-    code = _JOBS[engine]
-    text = "jobs:\n" + job("clean", server.address, (edge.address, "in"), (middle.address, _TOPIC), code)
-    text += job("count", server.address, (middle.address, _TOPIC), (edge.address, "out"), code)
+    text = "jobs:\n" + "".join(
+        job(name, server.address, source, sink, _JOBS[options.engine])
+        for name, source, sink in chain(options.hops, edge.address, middle.address)
+    )
     with Store(folder / "store") as store:
         settings = Settings(roots=(ROOT,), period=0)
         coordinator = build(store, installed(), Inventory({"A": site}), settings).coordinator
@@ -130,6 +157,13 @@ def _deployed(
             coordinator.close()
 
 
+def chain(hops: int, edge: str, middle: str) -> list[tuple[str, tuple[str, str], tuple[str, str]]]:
+    """Name, source and sink of each job; the one before the last writes to the broker in the middle."""
+    ends = [(edge, "in"), *((edge, f"mid/{number}") for number in range(1, hops)), (middle, _TOPIC)]
+    names = [*(f"pass-{number}" for number in range(1, hops)), "clean", "count"]
+    return list(zip(names, ends, [*ends[1:], (edge, "out")], strict=True))
+
+
 def _pass(edge: MosquittoServer, results: Listener, messages: int) -> None:
     enough = len(results.received) + messages
     with client(edge.address) as sender:
@@ -140,7 +174,7 @@ def _pass(edge: MosquittoServer, results: Listener, messages: int) -> None:
         await_that(lambda: len(results.received), lambda count: count >= enough)
 
 
-def _counters(broker: MosquittoServer) -> tuple[int, int]:
+def _counters(broker: Broker) -> tuple[int, int]:
     """The bytes that the broker has received and sent, once it has counted all."""
     time.sleep(_REPORTS)
     with Connection(BrokerAddress.parse(broker.address), Login(), "wire", timeout=10) as control:
@@ -156,10 +190,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     add_output_options(parser)
     parser.add_argument("--engine", choices=ENGINES, action="append", help="by default each")
+    parser.add_argument("--form", choices=FORMS, action="append", help="of the stamps; by default each")
+    parser.add_argument("--hops", type=int, default=1, metavar="N", help="up to the broker, 1 or more")
+    parser.add_argument("--broker", choices=BROKERS, default=BROKERS[0], help="whose bytes are counted")
     parser.add_argument("--messages", type=int, default=10_000, metavar="N")
     given = parser.parse_args()
-    engines = given.engine or ENGINES
-    rows = [measure(engine, form, given.messages) for engine in engines for form in FORMS]
+    if given.hops < 1:
+        parser.error(f"--hops {given.hops} is no number of hops (expected 1 or more)")
+    if given.broker == "mochi" and not MOCHI.exists():
+        parser.error(f"--broker mochi needs {MOCHI} (expected: make interop)")
+    rows = [
+        measure(Options(engine, form, given.messages, given.hops, given.broker))
+        for engine in given.engine or ENGINES
+        for form in given.form or FORMS
+    ]
     if published(given, "wire", {"bytes_beyond_plain": rows}):
         return
     for row in rows:

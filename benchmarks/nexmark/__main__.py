@@ -6,6 +6,8 @@ not repeated.  ``best_share`` is the share of cells in which the objective of ``
 most 1.05 of the least; ``cloud_worst`` is the greatest ratio of its objective to that of ``cloud``.  For each
 query, ``wan_ratio_*`` is its WAN traffic against that of ``cloud`` over the fastest links, and
 ``alpha_ratio_*`` its sustained rate against that of ``cloud`` over the slowest.
+
+``--sql`` runs queries as SQL jobs beside the programs (:mod:`benchmarks.nexmark.sql`).
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.nexmark import sql
 from benchmarks.nexmark.cells import JAR, QUERIES, Lengths, Row, bench, run_of
 from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from benchmarks.placement.scores import spearman
@@ -26,44 +30,58 @@ from speck.local.wan.network import unavailable
 from testbed.results import add_output_options, published
 
 BEST = 1.05
-SLOWEST, FASTEST = PREDICTED_PROFILES[0], PREDICTED_PROFILES[-1]
+SLOWEST, FASTEST = sql.SLOWEST, sql.FASTEST
+_LENGTHS = {
+    "warm": "s before each measurement",
+    "measured": "s of each measurement",
+    "flooded": "s with more events",
+    "profiled": "s for which SpecK measures the jobs",
+    "flood": "multiple of the rate in that time",
+}
 
 
 def main() -> int:
     """Measure, and print the figures."""
-    parser = argparse.ArgumentParser(prog="benchmarks.nexmark", description=__doc__)
-    parser.add_argument("--query", choices=QUERIES, action="append", help="a query (all ten)")
-    parser.add_argument(
-        "--profile", choices=PREDICTED_PROFILES, action="append", help="a profile of links (all three)"
-    )
-    lengths = Lengths()
-    for name, about in (
-        ("warm", "s before each measurement"),
-        ("measured", "s of each measurement"),
-        ("flooded", "s with more events"),
-        ("profiled", "s for which SpecK measures the jobs"),
-        ("flood", "multiple of the rate in that time"),
-    ):
-        default = getattr(lengths, name)
-        parser.add_argument(f"--{name}", type=float, default=default, help=f"{about} (default: {default:g})")
-    parser.add_argument(
-        "--out", type=Path, default=Path("nexmark.jsonl"), help="file of cells (nexmark.jsonl)"
-    )
-    parser.add_argument("--judge", action="store_true", help="use the cells in the file; run nothing")
-    add_output_options(parser)
-    options = parser.parse_args()
-    reason = (
-        "" if options.judge else unavailable() or ("" if JAR.exists() else f"{JAR} is missing (make jars)")
-    )
+    options = _parser().parse_args()
+    if options.out is None:
+        options.out = Path("nexmark-sql.jsonl" if options.sql else "nexmark.jsonl")
+    reason = "" if options.judge else _missing()
     if reason:
         print(json.dumps({"skipped": reason}) if options.json else f"skipped: {reason}")
         return 0
     if not options.judge:
-        _run(options)
-    found = summary(load(options.out))
-    if not published(options, "nexmark", found):
-        _print(found)
+        (_run_sql if options.sql else _run)(options)
+    cells = load(options.out)
+    found = sql.summary(cells) if options.sql else summary(cells)
+    if not published(options, "nexmark-sql" if options.sql else "nexmark", found):
+        (sql.print_figures if options.sql else _print)(found)
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks.nexmark", description=__doc__)
+    parser.add_argument("--query", choices=QUERIES, action="append", help="a query (all that there are)")
+    parser.add_argument(
+        "--profile", choices=PREDICTED_PROFILES, action="append", help="a profile of links (all three)"
+    )
+    lengths = Lengths()
+    for name, about in _LENGTHS.items():
+        default = getattr(lengths, name)
+        parser.add_argument(f"--{name}", type=float, default=default, help=f"{about} (default: {default:g})")
+    parser.add_argument(
+        "--out", type=Path, help="file of cells (nexmark.jsonl, with --sql nexmark-sql.jsonl)"
+    )
+    parser.add_argument("--judge", action="store_true", help="use the cells in the file; run nothing")
+    parser.add_argument("--sql", action="store_true", help="SQL jobs beside the programs: q2, q5 and q7")
+    parser.add_argument(
+        "--way",
+        choices=(*sql.WAYS, *sql.CUTS),
+        action="append",
+        help=f"with --sql, a way to run a query ({', '.join(sql.WAYS)})",
+    )
+    parser.add_argument("--most", type=int, help="with --sql, the number of cells to run (all)")
+    add_output_options(parser)
+    return parser
 
 
 def _missing() -> str:
@@ -71,10 +89,33 @@ def _missing() -> str:
     return unavailable() or ("" if JAR.exists() else f"{JAR} is missing (make jars)")
 
 
+def _lengths(options: argparse.Namespace) -> Lengths:
+    return Lengths(**{name: getattr(options, name) for name in _LENGTHS})
+
+
+def _run_sql(options: argparse.Namespace) -> None:
+    """Run the cells that are not in the file; over the fastest links, unless others are given."""
+    done = {tuple(row[name] for name in ("query", "way", "profile")) for row in load(options.out)}
+    queries = [each for each in options.query or sql.QUERIES if each in sql.QUERIES]
+    cells = product(queries, options.way or sql.WAYS, options.profile or [FASTEST])
+    remaining = [each for each in cells if each not in done][: options.most]
+    if remaining:
+        with (
+            tempfile.TemporaryDirectory(prefix="speck-nexmark-") as folder,
+            bench(Path(folder), _lengths(options), sql.REMOTE) as running,
+        ):
+            _append(options.out, sql.rows(running, remaining))
+
+
+def _append(path: Path, rows: Iterable[Row]) -> None:
+    """Write each row as soon as it is there."""
+    for row in rows:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 def _run(options: argparse.Namespace) -> None:
     done = {(row["query"], row["profile"]) for row in load(options.out)}
-    names = ("warm", "measured", "flooded", "profiled", "flood")
-    lengths = Lengths(**{name: getattr(options, name) for name in names})
     profiles = options.profile or PREDICTED_PROFILES
     remaining = {
         query: undone
@@ -85,12 +126,10 @@ def _run(options: argparse.Namespace) -> None:
         return
     with (
         tempfile.TemporaryDirectory(prefix="speck-nexmark-") as folder,
-        bench(Path(folder), lengths) as running,
+        bench(Path(folder), _lengths(options)) as running,
     ):
         for query, undone in remaining.items():
-            for row in running.rows(query, undone):
-                with options.out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+            _append(options.out, running.rows(query, undone))
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:

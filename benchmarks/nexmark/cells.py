@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.nexmark.traffic import SPAN
 from benchmarks.placement.gates import (
     CALIBRATED,
     idle_cores,
@@ -98,16 +99,16 @@ class Bench:
         composition = self.platform.composition(text, query)
         inputs, stays = self._calibrate(query, composition)
         for profile in profiles:
-            self._set_links(profile)
+            self.set_links(profile)
             yield self._row(query, profile, composition, inputs) | {"advice_keeps_cloud": stays}
 
     # --- what the model predicts
 
     def _calibrate(self, query: str, composition: Composition) -> tuple[Inputs, bool]:
         """The profiles as measured in the cloud, and whether advice leaves all jobs there."""
-        self._set_links(CALIBRATED)
+        self.set_links(CALIBRATED)
         in_cloud = self.platform.placed(composition, {}, None, "cloud")
-        with self._running(query, in_cloud, 1.0):
+        with self._running(query, in_cloud.composition, 1.0):
             time.sleep(self.lengths.warm)
             inputs = self.platform.profile(self.lengths.profiled)
             advised = self.platform.placed(composition, {}, inputs)
@@ -137,16 +138,22 @@ class Bench:
         return scored({"query": query, "profile": profile, "runs": runs})
 
     def _run(self, query: str, placed: PlacementResult) -> Row:
+        measured, _ = self.measured(query, placed.composition)
+        measured["alpha"] = self.sustained(query, placed.composition)
+        return {"sites": placed.model.sites(placed.advice.placement), "measured": measured}
+
+    def measured(self, query: str, composition: Composition) -> tuple[Row, dict[str, float]]:
+        """The figures of the jobs at the events' own pace, and the checksums of the results."""
         lengths = self.lengths
-        with self._running(query, placed, 1.0) as reader:
+        with self._running(query, composition, 1.0) as reader:
             time.sleep(lengths.warm)
             before = self.platform.counters()
             reader.taken()
             time.sleep(lengths.measured)
-            results, counted = reader.taken()[query], self.platform.counters().since(before)
-        alpha = self._sustained(query, placed)
+            found, counted = reader.taken(), self.platform.counters().since(before)
+        results = found[query]
         cores = {site: used / place.cores for site, used, place in self._used(counted["cores"])}
-        measured = {
+        figures = {
             "messages": results["messages"],
             # Without any result in all that time, the age is at least that time.
             "age": results.get("mean", lengths.warm + lengths.measured),
@@ -155,44 +162,51 @@ class Bench:
             "up": counted["up"],
             "down": counted["down"],
             "cores": cores,
+            "brokers": counted["brokers"],
             "idle": dict(self.idle),
-            "alpha": alpha,
         }
-        return {"sites": placed.model.sites(placed.advice.placement), "measured": measured}
+        return figures, found["rows"]
 
     def _used(self, cores: Mapping[str, float]) -> Iterator[tuple[str, float, Any]]:
         for site, place in self.platform.servers.places.items():
             yield site, cores[site], place
 
-    def _sustained(self, query: str, placed: PlacementResult) -> float:
-        """The progress of the results against the clock, while more events come than at their own pace."""
+    def sustained(self, query: str, composition: Composition) -> float:
+        """The progress of the results against the clock, while more events come than at their own pace.
+
+        It is measured between the arrivals of two results: those of windows come in bursts.
+        """
         lengths = self.lengths
-        with self._running(query, placed, lengths.flood) as reader:
-            first = began = time.time()  # of the first event
+        with self._running(query, composition, lengths.flood) as reader:
+            began = first = time.time()  # of the first event
             time.sleep(lengths.flooded / 3)
-            if until := reader.taken()[query]["until"]:
-                first, began = until, time.time()
+            if (found := reader.taken()[query])["messages"]:
+                began, first = found["reached"], found["until"]
             time.sleep(lengths.flooded * 2 / 3)
-            last, ended = reader.taken()[query]["until"], time.time()
-        return max(0.0, last - first) / (ended - began)
+            found = reader.taken()[query]
+        return max(0.0, found["until"] - first) / max(1.0, found["reached"] - began)
 
     # --- running
 
-    def _set_links(self, profile: str) -> None:
+    def set_links(self, profile: str) -> None:
+        """Give all links the quality of a profile."""
         for site, link in links(profile).items():
             self.platform.network.set_link(site, link)
 
     @contextmanager
-    def _running(self, query: str, placed: PlacementResult, speed: float) -> Iterator[Read]:
-        """While the block runs, the jobs run anew, events come, and results are read."""
+    def _running(self, query: str, composition: Composition, speed: float) -> Iterator[Read]:
+        """While the block runs, the jobs run anew, events come, and results are read.
+
+        The first event is at the begin of a window, so that all runs have the same rows in each.
+        """
         self.platform.servers.without_bounds()
-        self.platform.apply(placed.composition)
+        self.platform.apply(composition)
         self.platform.servers.bound()
-        start = int((time.time() + _LEAD) * 1000)
+        start = -int(-(time.time() + _LEAD) * 1000 // SPAN) * SPAN
         network, topic = self.platform.network, f"results/{query}"
         try:
             with process(
-                network.command(CLOUD, _end("read", network.address(CLOUD), query, topic))
+                network.command(CLOUD, _end("read", network.address(CLOUD), query, topic, str(start)))
             ) as reading:
                 feeds = [
                     _end("feed", network.address(site), str(file), str(start), str(speed))
@@ -206,7 +220,7 @@ class Bench:
                     yield Read(reading)
         finally:
             self.platform.servers.without_bounds()
-            self.platform.delete(placed.composition.name)
+            self.platform.delete(composition.name)
 
 
 def _end(what: str, address: str, *arguments: str) -> list[str]:
@@ -249,8 +263,10 @@ def run_of(row: Row, policy: str) -> Row:
 
 
 @contextmanager
-def bench(directory: Path, lengths: Lengths) -> Iterator[Bench]:
-    """A platform with two edges and a cloud."""
+def bench(
+    directory: Path, lengths: Lengths, remote: Mapping[str, tuple[str, str]] | None = None
+) -> Iterator[Bench]:
+    """A platform with two edges and a cloud; ``remote`` is that of the servers."""
     files = write_events(directory, lengths.most)
-    with Platform(links(CALIBRATED), places(), directory / "platform") as platform:
+    with Platform(links(CALIBRATED), places(), directory / "platform", remote or {}) as platform:
         yield Bench(platform, files, lengths)

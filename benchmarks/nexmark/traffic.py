@@ -5,9 +5,11 @@ the event of time T at START + T / SPEED, until standard input ends.  Its own ti
 auction expires, become START + T, all in milliseconds since 1970: at a SPEED of 1 an event is sent at its
 time.
 
-``read ADDRESS PORT QUERY TOPIC`` reads results.  For each line of standard input it prints a JSON object
-with what came since the line before: ``messages``, ``seconds``, the ages ``mean``, ``p50`` and ``p95``, s,
-from the time of which a result is until its receipt, and ``until``, the latest such time, s since 1970.
+``read ADDRESS PORT QUERY TOPIC START`` reads results.  For each line of standard input it prints a JSON
+object with what came since the line before: ``messages``, ``seconds``, the ages ``mean``, ``p50`` and
+``p95``, s, from the time of which a result is until its receipt, ``until``, the latest such time, and
+``reached``, when the first result of that time came, both s since 1970.  Under ``rows`` is a checksum of all
+results so far by the 10 s since START of their times, which does not depend on their order.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from __future__ import annotations
 import select
 import sys
 import time
+import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +30,8 @@ _PUBLISH_QOS_1 = 0x32
 _EXPIRES = 7  # a field of an auction
 _WINDOW_OF_Q7 = 10_000  # ms
 _IDS = 65_000
+SPAN = 10_000  # ms, of the results under one checksum
+_SUMS = 2**53  # whole numbers below it have a JSON number each
 
 
 # --- events
@@ -85,30 +91,38 @@ def time_of(query: str, line: str) -> int:
 class Results(Reader):
     """Takes the results of a query apart."""
 
-    def __init__(self, query: str) -> None:
-        self._query = query
+    def __init__(self, query: str, start: int) -> None:
+        self._query, self._begin = query, start
         self._ages: list[float] = []
-        self._until = 0.0
+        self._until = self._reached = 0.0
         self._since = time.monotonic()
+        self._rows: dict[int, int] = defaultdict(int)
 
     def take(self, topic: str, payload: str) -> None:
         """A result."""
         if payload[0] == "W":
             return
-        of = time_of(self._query, payload) / 1000
-        self._ages.append(time.time() - of)
-        self._until = max(self._until, of)
+        of, now = time_of(self._query, payload) / 1000, time.time()
+        self._ages.append(now - of)
+        if of > self._until:
+            self._until, self._reached = of, now
+        kind, moment, rest = payload.split(",", 2)
+        at = int(moment) - self._begin
+        sum_of_row = zlib.crc32(f"{kind},{at},{rest}".encode()) + 1
+        self._rows[at // SPAN] = (self._rows[at // SPAN] + sum_of_row) % _SUMS
 
     def taken(self) -> dict[str, dict[str, float]]:
-        """The figures, under the query's name."""
+        """The figures under the query's name, and the checksums."""
         now, ages = time.monotonic(), sorted(self._ages)
-        found = {"messages": float(len(ages)), "seconds": now - self._since, "until": self._until}
+        found = {"messages": float(len(ages)), "seconds": now - self._since}
+        found |= {"until": self._until, "reached": self._reached}
         if ages:
             found["mean"] = sum(ages) / len(ages)
             found["p50"] = ages[len(ages) // 2]
             found["p95"] = ages[min(len(ages) - 1, int(0.95 * len(ages)))]
         self._ages, self._since = [], now
-        return {self._query: found}
+        rows = {str(span): float(total) for span, total in sorted(self._rows.items())}
+        return {self._query: found, "rows": rows}
 
 
 def main() -> None:
@@ -118,8 +132,8 @@ def main() -> None:
         file, start, speed = rest
         feed(address, int(port), Path(file), int(start), float(speed))
     else:
-        query, topic = rest
-        read(address, int(port), Results(query), [topic], 0)
+        query, topic, start = rest
+        read(address, int(port), Results(query, int(start)), [topic], 0)
 
 
 if __name__ == "__main__":

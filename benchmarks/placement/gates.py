@@ -32,9 +32,11 @@ from benchmarks.placement.scores import q_error, quantile, spearman, top_loss
 from benchmarks.wan.__main__ import PROFILES
 from benchmarks.wan.platform import Feed, Platform, Read, feed, read
 from benchmarks.wan.servers import Place
+from binders.flink.metrics.collector import FETCHED
 from speck.coordinator.placing.placer import PlacementResult
 from speck.core.job import Composition
 from speck.local.wan.network import Link, unavailable
+from speck.observe.pace import FRESH, LEAST
 from speck.placement.cost import PENALTY
 from speck.placement.problem import Weights
 from speck.placement.profile import Inputs
@@ -58,7 +60,10 @@ LEAST_SECONDS = 10.0  # s, of a run that is judged
 COMPARED = ("qerror_gap", "spearman", "top1_loss")  # scores that need several placements of a cell
 _BUSY = 0.1  # share of a site's cores, below which its utilisation is not judged
 _LEAST_WAN = 1000.0  # bytes/s, below which traffic is not judged: heartbeats
-_SLOW, _FAST = 35.0, 65.0  # s, at half of the rate and at the rate, while the jobs are measured
+# Time, s, for which jobs are measured at a rate.  The measured rate is the mean over the last FRESH seconds
+# of the newest sample, which is up to LEAST + FETCHED seconds old.
+MEASURED = FRESH + LEAST + FETCHED + 5.0
+_SLOW = 35.0  # s, for which they are measured at half of the rate before
 _WARMING = 4.0  # s at each site
 _STEADY = 20.0  # s, the longest wait for a backlog to be worked off
 _WINDOW = 3  # of the day, in which all readings fall
@@ -101,7 +106,7 @@ class Bench:
         self.set_rate(0.5 * self.graph.rate)
         self.platform.profile(_SLOW)
         self.set_rate(self.graph.rate)
-        self.inputs = self.platform.profile(_FAST)
+        self.inputs = self.platform.profile(MEASURED)
         if missing := self.platform.unmeasured():
             raise RuntimeError(f"jobs without a measured cost: {missing}")
 

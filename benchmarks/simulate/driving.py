@@ -86,7 +86,7 @@ class World:
         self.compositions = [Driven(each) for each in parts(problem, self.options)]
         self.parts = [each.part for each in self.compositions]
         self.speeds = {site.name: site.speed for site in problem.sites}
-        self._loads = {each.name: np.zeros((5, len(problem.sites))) for each in self.parts}
+        self._loads = {each.name: np.zeros((6, len(problem.sites))) for each in self.parts}
         self._cut_since: dict[int, float] = {}
 
     @property
@@ -111,7 +111,7 @@ class World:
         model = modelled(part, inputs, self.placement, others, homes_stay=homes_stay)
         found = load_of(model.problem, model.incumbent)
         rest = found - model.problem.others
-        own = np.array([rest.cores, rest.memory, rest.slots, rest.up, rest.down])
+        own = np.array([rest.cores, rest.memory, rest.slots, rest.up, rest.down, rest.messages])
         loads = self._loads[part.name]
         loads[:] = 0.0
         loads[:, list(part.sites)] = own
@@ -119,7 +119,7 @@ class World:
 
     def _others(self, part: Part) -> Load:
         sites = list(part.sites)
-        total: Floats = np.zeros((5, len(sites)))
+        total: Floats = np.zeros((6, len(sites)))
         for each in self.parts:
             if each is not part:
                 total += self._loads[each.name][:, sites]

@@ -127,17 +127,22 @@ def _traffic(
 
 @dataclass
 class Platform:
-    """The network, its servers and the coordinator; a context manager."""
+    """The network, its servers and the coordinator; a context manager.
+
+    ``remote`` is that of :class:`Servers`.
+    """
 
     links: Mapping[str, Link]
     places: Mapping[str, Place]
     directory: Path
+    remote: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.network = stack.enter_context(Network(self.links))
-            self.servers = stack.enter_context(Servers(self.network, self.places, self.directory))
+            servers = Servers(self.network, self.places, self.directory, remote=self.remote)
+            self.servers = stack.enter_context(servers)
             store = stack.enter_context(Store(self.directory / "store"))
             settings = Settings(roots=(ROOT,), period=0)
             self.services: Services = build(store, installed(), self.servers.inventory(), settings)

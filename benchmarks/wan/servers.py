@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,12 +52,17 @@ class Place:
 
 @dataclass
 class Servers:
-    """The servers of some sites of a network; a context manager.  Raises :class:`RuntimeError`."""
+    """The servers of some sites of a network; a context manager.  Raises :class:`RuntimeError`.
+
+    ``remote`` are further sites of the inventory, by name: the engine of one site beside the broker of
+    another, so that a job there reads over the link.
+    """
 
     network: Network
     places: Mapping[str, Place]
     directory: Path
     heap: str = "192m"
+    remote: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _quotas: dict[str, CpuQuota] = field(default_factory=dict, init=False)
 
@@ -94,7 +99,10 @@ class Servers:
 
     def inventory(self) -> Inventory:
         """The sites with their cores, and their links as they are now."""
-        return Inventory({site: self._site(site, place) for site, place in self.places.items()})
+        sites = {site: self._site(site, place) for site, place in self.places.items()}
+        for name, (engine, broker) in self.remote.items():
+            sites[name] = replace(sites[engine], name=name, broker_address=self.broker(broker))
+        return Inventory(sites)
 
     def processor_seconds(self, site: str, program: str = "") -> float:
         """The processor time that the servers of a site (of this program) have used."""

@@ -27,7 +27,7 @@ from binders.flink.submission.job_config import STATE_KIND, attempt_directories,
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
-from binders.flink.workers import workers_of
+from binders.flink.workers import idle_cores, workers_of
 from speck.binder import EngineBinder
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
@@ -208,15 +208,19 @@ class FlinkEngine(EngineBinder):
     def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
         """The counts of many jobs by ``engine_id``; raises as :meth:`measure`.
 
-        See :meth:`binders.flink.metrics.collector.MetricsCollector.profile`.  One request gives the processor
-        time of all TaskManagers.
+        See :meth:`binders.flink.metrics.collector.MetricsCollector.profile`.  Two requests give the processor
+        time of all TaskManagers, and if it includes that of the JobManager.
         """
         found = self._sampled(handles, self._cluster.metrics.profile)
         samples = {key: each for key, each in found.items() if isinstance(each, JobSample) and each.vertices}
         if samples:
             busy = {key: sum(vertex.busy for vertex in each.vertices) for key, each in samples.items()}
             spent = self.rest.workers_processor_time()
-            share = self._cluster.processor_share.add(time.monotonic(), spent, busy)
+            messages = {
+                key: (each.messages_in or 0) + (each.messages_out or 0) for key, each in samples.items()
+            }
+            idle = idle_cores(self.rest.task_managers())
+            share = self._cluster.processor_share.add(time.monotonic(), spent, busy, messages, idle)
             found |= {key: replace(each, processor_share=share) for key, each in samples.items()}
         return found
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from binders.common.processor import Idle
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.validation import text
 from speck.core.runtime import Worker
+
+# Of TaskManagers, and of the one process of a small cluster, which does the JobManager's work too: 0.01 cores
+# and 0.004 for each job (benchmarks/placement/README.md, by process).
+TASK_MANAGERS, ONE_PROCESS = Idle(0.01, 0.005), Idle(0.02, 0.009)
+NO_PORT = -1  # of a TaskManager that exchanges data in memory
+
+
+def idle_cores(managers: Iterable[Mapping[str, Any]]) -> Idle:
+    """The cores without messages of the processes whose time is that of these TaskManagers."""
+    alone = [each.get("dataPort") == NO_PORT for each in managers]
+    return ONE_PROCESS if alone and all(alone) else TASK_MANAGERS
 
 
 def workers_of(rest: FlinkRest) -> list[Worker]:

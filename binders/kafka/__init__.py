@@ -19,6 +19,7 @@ KAFKA = BrokerKind(
     retains=False,
     splits=False,
     replays=True,
+    partitions=True,
 )
 
 __all__ = ["KAFKA", "KafkaBroker"]

@@ -85,10 +85,33 @@ class KafkaBroker(BrokerBinder):
 
     # --- sessions
 
-    def ensure_topic(self, topic: str) -> None:
-        """See :meth:`speck.binder.BrokerBinder.ensure_topic`."""
+    def ensure_topic(self, topic: str, partitions: int | None = None) -> None:
+        """See :meth:`speck.binder.BrokerBinder.ensure_topic`; one partition if no number is given."""
         _check_topic(topic)
-        self._write(f"topic {topic!r} cannot be created", lambda each: self._topic_id(each, topic))
+
+        def ensure(connected: Connected) -> None:
+            self._topic_id(connected, topic, partitions or 1)
+            if partitions is None:
+                return
+            (found,) = describe(connected, topic)
+            number = len(found["partitions"])
+            if number != partitions:
+                found_text = f"{number} partition{'s' * (number > 1)}"
+                right = f"expected {partitions}: with another number the messages of a key lose their order"
+                raise Rejected(
+                    f"{self.address}: topic {topic!r} has {found_text} ({right})", address=self.address
+                )
+
+        self._write(f"topic {topic!r} cannot be created", ensure)
+
+    def topic_partitions(self, topic: str) -> int | None:
+        """See :meth:`speck.binder.BrokerBinder.topic_partitions`."""
+
+        def count(connected: Connected) -> int | None:
+            (found,) = describe(connected, topic)
+            return None if found["error_code"] == _UNKNOWN_TOPIC else len(found["partitions"])
+
+        return self._read(count)
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`; a new one begins at the end of its topic."""
@@ -311,11 +334,11 @@ class KafkaBroker(BrokerBinder):
             if other != topic:
                 self._forget(connected, session, other)
 
-    def _topic_id(self, connected: Connected, topic: str) -> str:
+    def _topic_id(self, connected: Connected, topic: str, partitions: int = 1) -> str:
         """The id of a topic, which is made if there is none."""
         (found,) = describe(connected, topic)
         if found["error_code"] == _UNKNOWN_TOPIC:
-            make_topic(connected, topic, _KEPT)
+            make_topic(connected, topic, _KEPT, partitions)
             (found,) = describe(connected, topic)
             self._put(connected, f"topic/{topic}", {"id": str(found["topic_id"])})
         return str(found["topic_id"])

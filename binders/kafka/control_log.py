@@ -35,13 +35,13 @@ def describe(connected: Connected, *topics: str) -> list[dict[str, Any]]:
     return found
 
 
-def make_topic(connected: Connected, name: str, settings: dict[str, str]) -> None:
-    """Make a topic with one partition and the cluster's replicas; no error if another makes it meanwhile."""
+def make_topic(connected: Connected, name: str, settings: dict[str, str], partitions: int = 1) -> None:
+    """Make a topic with the cluster's replicas; no error if another makes it meanwhile."""
     from kafka.admin import NewTopic
     from kafka.errors import TopicAlreadyExistsError
 
     try:
-        connected.admin.create_topics([NewTopic(name, 1, -1, topic_configs=settings)])
+        connected.admin.create_topics([NewTopic(name, partitions, -1, topic_configs=settings)])
     except TopicAlreadyExistsError:
         return
     connected.admin.wait_for_topics([name])

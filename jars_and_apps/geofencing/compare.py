@@ -66,8 +66,10 @@ class Account:
 
     def counts(self) -> dict[str, int]:
         """The numbers of messages so far."""
+        kinds = Counter[str]()
         with self._lock:
-            kinds = Counter(_COUNTS.get(event["event"], "events") for event in self._events)
+            for event in self._events:
+                kinds[_COUNTS.get(event["event"], "events")] += event.get("lines", 1)
             refused = sum("rejected" in record for record in self._records.values())
             fences = len(self._records) - refused
         found = {"fences": fences, "refused": refused, "events": kinds["events"]}

@@ -43,9 +43,10 @@ _METRES_A_DEGREE = 111_195.08  # of a great circle of the mean earth, radius 6,3
 _STEEP = 85.0  # degrees of latitude, beyond which a degree of longitude is too short to grow a shape
 _COMPLEX = 50  # vertices, from which a prepared polygon pays for its memory
 _SHOWN = 200  # characters of a rejected line
+_REJECTED = 100  # lines of a message that are rejected one by one
 _KEPT = 64  # versions of a fence whose times are remembered
 _CACHED = 4  # indices of fences in a worker
-_LAYOUT = 2  # of an index: raised when its code changes, since a worker may outlive an update of the job
+_LAYOUT = 3  # of an index: raised when its code changes, since a worker may outlive an update of the job
 _REMEMBERED = 100_000  # pairs of a fence and a mover, whether the fence is of that mover
 _MARK = b"\x01"  # of a state with progress: no compressed table begins with it (RFC 1950, section 2.2)
 _NUMBER = 8  # bytes, of a number in the state
@@ -269,6 +270,11 @@ class Fence(NamedTuple):
         event: Event = {"time": iso(version.time), "event": "late fence", "fence": self.name}
         return Fence(self.name, versions, seen), [event | {"from": iso(newest + 1) if holds else None}]
 
+    def contradicts(self, version: Version) -> bool:
+        """True if the fence has another version of the same time."""
+        same = (each._replace(start=version.start) for each in self.versions if each.time == version.time)
+        return any(each != version for each in same)
+
     def needed(self, reached: int) -> Fence:
         """The fence without the versions that no position after ``reached`` meets."""
         versions = sorted(self.versions, key=lambda each: (each.start, each.time))
@@ -403,16 +409,19 @@ class Index:
         return Fence(name) if row is None else Fence.load(row)
 
     def changed(self, arrived: Iterable[Version], newest: int, reached: int) -> tuple[Index, list[Event]]:
-        """The index with other versions, and an event for each that is too late for its time.
+        """The index with other versions, and an event for each that comes late or has another's time.
 
         ``newest`` is the time of the newest position so far; later ones have a time after ``reached``.
         """
         fences, late = dict[str, Fence](), list[Event]()
         for version in sorted(arrived, key=lambda each: (each.time, each.fence, each.shape or "")):
             fence = fences.get(version.fence) or self.fence(version.fence)
-            if version.time not in fence.seen:  # no repetition
+            if version.time not in fence.seen:
                 fences[version.fence], events = fence.after(version, newest)
                 late += events
+            elif fence.contradicts(version):  # no repetition
+                reason = f"another version of fence {version.fence!r:.60} has the time {iso(version.time)}"
+                late.append(_rejected(version.time, reason) | {"fence": version.fence})
         return (self._with([each.needed(reached) for each in fences.values()]) if fences else self), late
 
     def _with(self, fences: Sequence[Fence]) -> Index:
@@ -571,10 +580,11 @@ def packed(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _sorted_out(messages: Iterable[Message]) -> tuple[list[Version], list[Position], list[Event]]:
-    """The fences, the positions, and an event for each line that is neither."""
-    fences, positions, rejected = [], [], []
+    """The fences, the positions, and events for the lines that are neither."""
+    fences, positions, rejected = list[Version](), list[Position](), list[Event]()
     for topic, value, received in messages:
         of_fences = topic.rpartition("/")[2] == "fences"
+        unfit = 0
         for line in filter(None, value.split(b"\n")):
             try:
                 if of_fences:
@@ -582,10 +592,19 @@ def _sorted_out(messages: Iterable[Message]) -> tuple[list[Version], list[Positi
                 else:
                     positions.append(position_of(line, received))
             except Unfit as error:
-                text = line[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN]
-                event = {"time": iso(received), "event": "rejected"}
-                rejected.append(event | {"reason": str(error), "line": text})
+                unfit += 1
+                if unfit <= _REJECTED:
+                    rejected.append(_rejected(received, str(error), line))
+        # An event has a hundred times the bytes of a short line.
+        if (further := unfit - _REJECTED) > 0:
+            reason = f"{further} further lines of its message are rejected"
+            rejected.append(_rejected(received, reason) | {"lines": further})
     return fences, positions, rejected
+
+
+def _rejected(time: int, reason: str, line: bytes = b"") -> Event:
+    text = line[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN]
+    return {"time": iso(time), "event": "rejected", "reason": reason, "line": text}
 
 
 def _placed(index: Index, positions: Sequence[Position]) -> list[Event]:

@@ -5,6 +5,7 @@ Delivery is at least once: after a lost connection, unacknowledged messages are 
 
 from __future__ import annotations
 
+import math
 import select
 import time
 import uuid
@@ -29,6 +30,13 @@ _MAX_FRUITLESS = 6  # connections in a row without an acknowledgement
 
 class PublishError(Exception):
     """The broker cannot be reached, or refuses a message."""
+
+
+def packet_size(topic: str, payload: bytes) -> int:
+    """The bytes of a PUBLISH packet with QoS 1 and no properties (MQTT 5, sections 2.1 and 3.3)."""
+    # The topic with its length, the packet's id, no properties, and the payload.
+    remaining = 2 + len(topic.encode()) + 2 + 1 + len(payload)
+    return 1 + -(-remaining.bit_length() // 7) + remaining
 
 
 def client_of(address: str, name: str) -> tuple[Client, str, int]:
@@ -65,6 +73,7 @@ class Publisher:
         """Prepare the connection, which is opened when it is needed.  Raises :class:`ValueError`."""
         self.address = address
         self._max_window, self._window = window, 0
+        self._largest = math.inf  # bytes of a packet
         self.unacknowledged = self._fruitless = 0
         self._client, host, port = client_of(address, "feeder")
         self._set_up(self._client)
@@ -81,8 +90,12 @@ class Publisher:
 
         With ``retain``, the broker keeps it as the last one of its topic.
         """
-        if not self._window:  # The broker's limit arrives with its CONNACK.
+        if not self._window:  # The broker's limits arrive with its CONNACK.
             self.exchange(0.0)
+        # It would close the connection, and often before its reason can be read.
+        if (size := packet_size(topic, payload)) > self._largest:
+            limit = f"takes packets of at most {self._largest:,} bytes"
+            raise PublishError(f"broker {self.address!r} {limit} (a message on {topic!r} has {size:,})")
         if self.unacknowledged >= self._window:
             self._await_unacknowledged(self._window // 2)
         elif self.unacknowledged % _BATCH == 0:
@@ -166,6 +179,7 @@ class Publisher:
             event = f"ended {_MAX_FRUITLESS} connections in a row without an acknowledgement"
             raise PublishError(f"broker {self.address!r} {event}")
         self._window = min(self._max_window, getattr(properties, "ReceiveMaximum", _RECEIVE_MAXIMUM))
+        self._largest = getattr(properties, "MaximumPacketSize", math.inf)
 
     def _on_disconnect(
         self, client: Client, data: Any, flags: DisconnectFlags, reason: ReasonCode, *_: object

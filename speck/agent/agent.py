@@ -94,13 +94,14 @@ class Agent:
             self.journal,
         )
         self.dialler = Dialler(
-            self.described.coordinator,
+            self.described.addresses,
             self.described.token.reveal,
             self._hello,
             self.calls.answer,
             self._note_contact,
             _context(self.described),
             self.calls.note_answered,
+            self._refusal,
         )
 
     def run(self) -> None:
@@ -166,6 +167,16 @@ class Agent:
         """The time without contact, s."""
         return 0.0 if self._connected.is_set() else time.monotonic() - self._parted
 
+    def _refusal(self, epoch: int) -> str:
+        """The reason why a coordinator of an epoch is refused; empty if it is not.  The highest is stored."""
+        known = int(self._state.get("epoch", 0))
+        if epoch < known:
+            return f"the server is that of epoch {epoch}, and that of epoch {known} was in contact"
+        if epoch > known:
+            self._state = self._state | {"epoch": epoch}
+            replace_file(self.directory / "state.json", json.dumps(self._state).encode())
+        return ""
+
     def _note_contact(self, reason: str) -> None:
         if not reason:
             self.looks.forget()
@@ -188,6 +199,7 @@ class Agent:
                 "since": time.time(),
                 "reason": reason,
                 "machine": machine,
+                "epoch": self._state.get("epoch", 0),
             }
             with contextlib.suppress(OSError):  # it is for display, and for a copied disk
                 replace_file(self.directory / "state.json", json.dumps(self._state).encode())
@@ -215,7 +227,7 @@ def _read_state(path: Path) -> dict[str, Any]:
 
 
 def _context(described: SiteFile) -> ssl.SSLContext | None:
-    if described.coordinator.startswith("ws:"):
+    if all(each.startswith("ws:") for each in described.addresses):
         return None
     if described.certificate_file is not None:
         return _pinned(described.certificate_file)

@@ -22,6 +22,7 @@ NAME = "site.json"
 class SiteFile:
     """The site, the ``coordinator``'s address (``wss://HOST:PORT``), and a reference to the site's token.
 
+    A coordinator with a standby has two addresses, divided by a comma.
     ``ca_file`` is the authority of the coordinator's certificate (PEM); ``None``: those of the system.
     ``certificate_file`` is that certificate itself (PEM), which is then the only one that is trusted.
     """
@@ -34,12 +35,21 @@ class SiteFile:
 
     def __post_init__(self) -> None:
         """Check the address.  Raises :class:`~speck.errors.InvalidInput`."""
-        parts = urlsplit(self.coordinator)
-        if parts.scheme not in ("ws", "wss") or not parts.hostname or parts.port is None or parts.path:
-            raise _wrong(f"coordinator {self.coordinator!r} is not an address (expected wss://HOST:PORT)")
-        if parts.scheme == "ws" and not is_loopback(parts.hostname):
-            text = f"coordinator {self.coordinator!r} would be reached without TLS (expected wss://HOST:PORT)"
-            raise _wrong(text)
+        for address in self.addresses:
+            _check(address)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of the coordinator, and of its standby."""
+        return tuple(each.strip() for each in self.coordinator.split(","))
+
+
+def _check(address: str) -> None:
+    parts = urlsplit(address)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname or parts.port is None or parts.path:
+        raise _wrong(f"coordinator {address!r} is not an address (expected wss://HOST:PORT)")
+    if parts.scheme == "ws" and not is_loopback(parts.hostname):
+        raise _wrong(f"coordinator {address!r} would be reached without TLS (expected wss://HOST:PORT)")
 
 
 def read_site_file(directory: Path) -> SiteFile:

@@ -228,6 +228,8 @@ class Supervisor:
             try:
                 if now.job.source_broker == self.own_broker:
                     broker = self.broker(now.job.source_broker, now.attempt.owner)
+                    if (number := now.job.partitions.get(now.job.source_topic)) is not None:
+                        broker.ensure_topic(now.job.source_topic, number)
                     broker.claim_session(now.attempt.session, now.job.source_topic)
                     broker.restore_session(now.attempt.session, now.job.source_topic)
             except SpeckError as error:

@@ -71,12 +71,17 @@ class Steps:
         self.writers.admit(job)
 
     def _ensure_topics(self, job: Job) -> None:
-        """Make the topics that a job writes to, at brokers where topics have to be made."""
-        written = [(job.sink_broker, job.sink_topic)]
-        if job.park_topic is not None:
-            written.append((job.source_broker, job.park_topic))
-        for broker, topic in written:
-            with_retries(partial(self.context.pool.broker(broker).ensure_topic, topic))
+        """Make the topics that a job writes to, at brokers where topics have to be made.
+
+        A topic that it reads is made with its session, unless its partitions are declared.
+        """
+        read = [each for each in job.read_topics if each[1] in job.partitions]
+        for broker, topic in (*job.written_topics, *read):
+            ensure_topic = self.context.pool.broker(broker).ensure_topic
+            number = job.partitions.get(topic)
+            with_retries(
+                partial(ensure_topic, topic) if number is None else partial(ensure_topic, topic, number)
+            )
 
     def _check_startable(self, job: Job) -> None:
         """Ask the engine; again if a copy that is to be abandoned has replaced its state meanwhile."""

@@ -86,15 +86,16 @@ def ask(
 def begin(call: Callable[[], _Answer], name: str) -> Future[_Answer]:
     """Make a call in a daemon thread of this name; the future has its result or its error."""
     future: Future[_Answer] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # whatever it is, who waits for the future gets it
-            future.set_exception(error)
-
-    _threads.run(run, name)
+    _threads.run(partial(settle, future, call), name)
     return future
+
+
+def settle(future: Future[_Answer], call: Callable[[], _Answer]) -> None:
+    """Make a call now; the future gets its result or its error."""
+    try:
+        future.set_result(call())
+    except BaseException as error:  # whatever it is, who waits for the future gets it
+        future.set_exception(error)
 
 
 _Work = Callable[[], None]

@@ -88,12 +88,17 @@ class BrokerBinder(ABC):
         """
         return Checkup()
 
-    def ensure_topic(self, topic: str) -> None:
+    def ensure_topic(self, topic: str, partitions: int | None = None) -> None:
         """Make a topic that a job is to write to, for a broker where a topic has to be made.
 
         Idempotent; raises :class:`~speck.errors.InvalidInput` for a topic that the broker cannot have.  By
-        default, does nothing.
+        default, does nothing.  ``partitions`` is given for brokers with ``Capability.PARTITIONS`` alone;
+        raises :class:`~speck.errors.Rejected` for a topic that has another number.
         """
+
+    def topic_partitions(self, topic: str) -> int | None:
+        """The number of partitions of a topic; ``None`` if there is none.  ``Capability.PARTITIONS``."""
+        _lack(self, Capability.PARTITIONS)
 
     def purge(self) -> None:
         """Delete the messages that every session has passed, where the broker does not do so by itself.

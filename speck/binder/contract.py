@@ -83,6 +83,9 @@ class Capability(Enum):
     REPLAY = ("begin_session", "count_from")
     """A session may begin at messages that others have read.  Without it, one begins at its making."""
 
+    PARTITIONS = ("topic_partitions",)
+    """Topics have partitions, each with an order of its own, and ``ensure_topic`` makes a number of them."""
+
 
 def capabilities_of(binder: type, base: type) -> frozenset[Capability]:
     """The capabilities of a class of binders, by the methods of its base class that it overrides.

@@ -63,12 +63,21 @@ class Call:
 
 
 Listener = Callable[[Call], None]
+Permit = Callable[[str], object]
 
 
-def instrumented(binder: _T, kind: str, address: str, listener: Listener) -> _T:
-    """The binder with all its public methods; each call from outside is reported to the listener."""
+def always(address: str) -> None:
+    """Permit each call."""
+
+
+def instrumented(binder: _T, kind: str, address: str, listener: Listener, permit: Permit = always) -> _T:
+    """The binder with all its public methods; each call from outside is reported to the listener.
+
+    ``permit`` is called with the address before each call of the engine or broker, and raises if it must not
+    be made.
+    """
     binder_class: Any = type(binder)
-    return cast(_T, _class_of(binder_class)(binder, kind, address, listener))
+    return cast(_T, _class_of(binder_class)(binder, kind, address, listener, permit))
 
 
 def is_called(binder: object) -> bool:
@@ -82,8 +91,9 @@ class _Instrumented:
     A default of the contract is run on the proxy: the calls that it makes are reported, and it is not.
     """
 
-    def __init__(self, binder: Any, kind: str, address: str, listener: Listener) -> None:
+    def __init__(self, binder: Any, kind: str, address: str, listener: Listener, permit: Permit) -> None:
         self._binder, self._kind, self._address, self._listener = binder, kind, address, listener
+        self._permit = permit
         self._under_way, self._counting = 0, threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
@@ -94,6 +104,8 @@ class _Instrumented:
         with self._counting:
             self._under_way += 1
         try:
+            if method not in _OFFLINE:
+                self._permit(self._address)
             with within(LONGEST_ACTION if method in _ACTIONS else LONGEST_QUERY):
                 answer = getattr(self._binder, method)(*arguments, **named)
             error = _returned_error(answer)

@@ -24,11 +24,13 @@ _Result = TypeVar("_Result")
 class PatientCalls(Generic[_Key, _Result]):
     """Calls side by side, each with a key; a call is not made again while one with its key is under way.
 
-    A result that comes too late is that of the next request with its key, for ``fresh`` seconds.
+    A result that comes too late is that of the next request with its key, for ``fresh`` seconds.  ``begin``
+    makes a call in a thread of a given name.
     """
 
     name: str
     fresh: float = 15.0
+    begin: Callable[[Callable[[], _Result], str], Future[_Result]] = begin
     _begun: dict[_Key, _Call[_Result]] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -58,7 +60,7 @@ class PatientCalls(Generic[_Key, _Result]):
 
     def _call(self, key: _Key, call: Callable[[], _Result]) -> _Call[_Result]:
         if key not in self._begun:
-            self._begun[key] = _Call(begin(call, self.name))
+            self._begun[key] = _Call(self.begin(call, self.name))
         return self._begun[key]
 
     def _forget_old(self) -> None:

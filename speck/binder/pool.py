@@ -20,7 +20,7 @@ from speck.binder import (
     scheme_of,
 )
 from speck.binder.asking import ask
-from speck.binder.instrumented import Call, Listener, instrumented, is_called
+from speck.binder.instrumented import Call, Listener, Permit, always, instrumented, is_called
 from speck.binder.lane import Lane
 from speck.binder.start_limit import StartLimit
 from speck.core.inventory import Inventory
@@ -68,6 +68,7 @@ class BinderPool:
     their binders are closed, and the listeners of ``on_forgotten`` get them.  ``clock`` is steady, s.
 
     ``remote(kind, address)`` is the binder of a place that is reached otherwise than by its address.
+    ``permit(address)`` raises :class:`~speck.errors.Unreachable` where no call may be made now.
     """
 
     registry: Registry
@@ -77,6 +78,7 @@ class BinderPool:
     owner: str = ""
     clock: Callable[[], float] = time.monotonic
     remote: Remote = field(default_factory=lambda: _no_agent, init=False)
+    permit: Permit = field(default_factory=lambda: always, init=False)
     in_use: Callable[[], Set[str]] = field(default_factory=lambda: _nothing, init=False)
     on_forgotten: list[Callable[[Collection[str]], object]] = field(default_factory=list, init=False)
     _used: dict[str, float] = field(default_factory=dict, init=False)  # when each address was asked for
@@ -98,7 +100,9 @@ class BinderPool:
                 binder = self.remote(kind, address) or kind.connect(address, self.inventory)
                 if self.artifacts is not None:
                     binder.take_artifacts(self.artifacts)
-                self._engines[engine, address] = instrumented(binder, kind.name, address, self.listener)
+                self._engines[engine, address] = instrumented(
+                    binder, kind.name, address, self.listener, self.permit
+                )
             return self._engines[engine, address]
 
     def engine_for(self, address: str) -> EngineBinder:
@@ -120,7 +124,7 @@ class BinderPool:
                 binder = self.remote(kind, address) or kind.connect(address, self.inventory)
                 if self.owner:
                     binder.take_owner(self.owner)
-                self._brokers[address] = instrumented(binder, kind.name, address, self.listener)
+                self._brokers[address] = instrumented(binder, kind.name, address, self.listener, self.permit)
             return self._brokers[address]
 
     def startup_seconds(self, job: Job) -> float:

@@ -98,7 +98,7 @@ class BrokerKind:
     ``topic_fault(topic)`` returns the fault of a topic that a job reads or writes there, as a predicate,
     where the kind has stricter rules than MQTT.  ``retains``: it has retained messages; ``splits``: the parts
     of a split by keys can work over it.  ``replays``: it keeps messages that were read, and its binder has
-    ``Capability.REPLAY``.
+    ``Capability.REPLAY``.  ``partitions``: it has ``Capability.PARTITIONS``.
     """
 
     name: str
@@ -109,6 +109,7 @@ class BrokerKind:
     retains: bool = True
     splits: bool = True
     replays: bool = False
+    partitions: bool = False
 
 
 # The engine of a job that names none, by the scheme of its address.

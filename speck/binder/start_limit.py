@@ -1,9 +1,10 @@
-"""A limit of the tasks that lanes begin at a time, which holds up none behind those that are slow.
+"""A limit of the tasks that begin at a time, which holds up none behind those that are slow.
 
 Each engine and each broker has a lane with a bound of its own, so that an operation at a thousand sites has
-thousands of tasks that may run.  Threads that wait for the interpreter cost processor time: with 1,200 of
-them the start of a job took twice as much of it as with 20, with 64 a third more than with 12.  So a few
-tasks run at a time, as long as they keep the processor busy.  While they wait for engines, others begin.
+thousands of tasks that may run; a look at all engines makes a thousand calls.  Threads that wait for the
+interpreter cost processor time: with 1,200 of them the start of a job took twice as much of it as with 20,
+with 64 a third more than with 12.  So a few tasks run at a time, as long as they keep the processor busy.
+While they wait for engines, others begin.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
-from speck.binder.asking import begin
+from speck.binder.asking import begin, settle
 
 MOST = 64  # tasks at a time, while they wait for engines
+LOOKS = 256  # calls at a time of one who looks at all engines, while they wait for answers
 FEW = 12  # at a time, while they keep the processor busy
 LOOK = 0.2  # s between two looks at those that run, while others wait
-BUSY = 0.7  # share of a core used by this process, above which its tasks wait for the interpreter
+BUSY = 0.7  # share of a core wanted by this process, above which its tasks wait for the interpreter
 LONGEST = 2.0  # s, after which a task counts as slow however busy the process is
 
+_THREADS = Path("/proc/self/task")  # of this process, on Linux
+
+_Answer = TypeVar("_Answer")
 _Task = tuple[Callable[[], None], str]  # with the name of its thread
 
 
@@ -33,18 +41,41 @@ def call_later(seconds: float, call: Callable[[], None]) -> None:
     timer.start()
 
 
+def processor_demand() -> float:
+    """The processor time that this process has used, and that its living threads have waited for, s.
+
+    Beside other work a process whose threads always want to run gets a small part of a core.  The waits are
+    those of the kernel (``schedstat``, second value, ns); systems without it count none.
+    """
+    waited = 0
+    for thread in _THREADS.glob("*/schedstat"):
+        try:
+            waited += int(thread.read_bytes().split()[1])
+        except OSError:  # it has ended
+            continue
+    return time.process_time() + waited / 1e9
+
+
+def limit_of_looks() -> StartLimit:
+    """A limit for the calls of one part that looks at all engines or brokers again and again.
+
+    Each such part has its own: engines that hold up the calls of one do not hold up those of another.
+    """
+    return StartLimit(LOOKS)
+
+
 @dataclass
 class StartLimit:
     """Begins tasks in threads, in their order, at most ``most`` at a time besides those that are slow.
 
     The bound is ``few`` at first.  It is doubled at each look at which this process was not busy, and halved
-    at each at which it was.  Safe to use from several threads.  ``clock`` is steady, ``processor`` the time
-    that this process has used (both s); ``later`` makes a call after a time.
+    at each at which it was.  Safe to use from several threads.  ``clock`` is steady, ``processor`` the
+    processor time that this process has wanted (both s); ``later`` makes a call after a time.
     """
 
     most: int = MOST
     clock: Callable[[], float] = time.monotonic
-    processor: Callable[[], float] = time.process_time
+    processor: Callable[[], float] = processor_demand
     later: Callable[[float, Callable[[], None]], None] = call_later
     few: int = FEW
     _waiting: deque[_Task] = field(default_factory=deque, init=False)
@@ -70,6 +101,12 @@ class StartLimit:
             self._waiting.append((work, name))
             self._begin_due()
 
+    def submit(self, call: Callable[[], _Answer], name: str) -> Future[_Answer]:
+        """As :func:`speck.binder.asking.begin`, as soon as it may."""
+        future: Future[_Answer] = Future()
+        self.begin(partial(settle, future, call), name)
+        return future
+
     def look(self) -> None:
         """Begin tasks behind those that are slow."""
         with self._lock:
@@ -90,8 +127,8 @@ class StartLimit:
             self.later(LOOK, self.look)
 
     def _is_busy(self) -> bool:
-        since, used = self._looked or (self.clock(), self.processor())
-        return self.processor() - used > BUSY * (self.clock() - since)
+        since, wanted = self._looked or (self.clock(), self.processor())
+        return self.processor() - wanted > BUSY * (self.clock() - since)
 
     def _leave_out_slow(self, is_busy: bool) -> None:
         oldest = self.clock() - (LONGEST if is_busy else LOOK)

@@ -47,6 +47,7 @@ _MODULES = {
     "top": ("top",),
     "validate": ("validate",),
     "watch": ("watch",),
+    "witness": ("witness",),
     "workers": ("workers",),
 }
 
@@ -59,7 +60,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("compositions", "operations", "operation", "diff", "events"),
         *("top", "watch", "graph", "split"),
     ),
-    "Operate": ("doctor", "left-behind", "adopt", "store", "token"),
+    "Operate": ("doctor", "left-behind", "adopt", "store", "token", "witness"),
     "Sites": ("sites", "workers", "agent"),
     "Files": ("init", "validate", "fmt", "schema", "sql", "topics"),
     "This machine": ("local", "demo", "completion"),

@@ -29,14 +29,6 @@ class Keeping:
     def __post_init__(self) -> None:
         self.loop = Loop("keeping", "a deletion of messages that no job needs", self.round)
 
-    def start(self) -> None:
-        """Begin, in the background."""
-        self.loop.start()
-
-    def close(self) -> None:
-        """End, after the round under way."""
-        self.loop.close()
-
     def round(self) -> float:
         """Ask each broker once; one that does not answer is asked again in the next round."""
         for address in sorted(set(self.brokers())):

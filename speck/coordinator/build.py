@@ -55,6 +55,7 @@ from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
 from speck.observe.split_watch import SplitWatch
 from speck.placement.profile import Inputs
+from speck.standby.primary import Primary
 from speck.store import Event, Store
 from speck.store.artifacts import Artifacts, ServedFiles, with_query_runners
 from speck.store.deployments import Deployments
@@ -67,7 +68,8 @@ from speck.store.uploads import Uploads
 class Services:
     """The parts of one coordinator that the REST interface uses.
 
-    ``files`` serves artifacts to engines; ``None`` where the coordinator has no URL for them.
+    ``files`` serves artifacts to engines; ``None`` where the coordinator has no URL for them.  ``primary`` is
+    ``None`` for a server without a standby.
     """
 
     coordinator: Coordinator
@@ -83,6 +85,7 @@ class Services:
     agents: Agents
     files: ServedFiles | None
     uploads: Uploads
+    primary: Primary | None = None
 
 
 def _new_id() -> str:
@@ -107,11 +110,13 @@ def build(
     inputs: Callable[[], Inputs] | None = None,
     remote: Remote | None = None,
     agents: Agents | None = None,
+    primary: Primary | None = None,
 ) -> Services:
     """One coordinator of a store, not started yet.  ``mint`` makes ids, ``clock`` gives Unix time, s.
 
     ``inputs`` gives the profiles from which jobs are placed, ``remote`` the binders of places that are not
     reached by their addresses.  ``agents`` are those of sites; ``None``: no site may have one.
+    ``primary`` is this server's part in its pair; ``None`` for one without a standby.
     """
     inventory, settings, backoff = (
         live(inventory or Inventory()),
@@ -126,6 +131,7 @@ def build(
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     pool.remote = remote or pool.remote
+    pool.permit = pool.permit if primary is None else primary.permit
     if agents is None:
         agents = Agents(Enrolment(store, inventory, registry, clock))
     agents.enrolment.on_changed.append(pool.forget)
@@ -234,7 +240,7 @@ def build(
     )
     adaptation.mover = Mover(deployments, placer, changes)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments, agents)
-    doctor = Doctor(deployments, pool, inventory, sampler, losses, readers, agents)
+    doctor = Doctor(deployments, pool, inventory, sampler, losses, readers, agents, primary)
     return Services(
         coordinator=coordinator,
         changes=changes,
@@ -249,6 +255,7 @@ def build(
         agents=agents,
         files=files,
         uploads=uploads,
+        primary=primary,
     )
 
 

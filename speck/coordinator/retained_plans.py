@@ -74,32 +74,14 @@ class RetainedPlans:
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
 
-    def show(self, change: Apply, request: Request, *, build: bool = False) -> RetainedPlan:
-        """Plan a composition for a reader, and keep the plan.  Nothing is changed.
-
-        Raises as :meth:`~speck.coordinator.changes.Changes.plan`.
-        """
-        return self._keep(change, request, build=build)
-
-    def propose(self, change: Apply, wishes: PlacementRequest) -> dict[str, Any]:
-        """Place a composition anew, and keep the result.  Nothing is changed.
-
-        Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and
-        :meth:`~speck.coordinator.changes.Changes.plan`.
-        """
-        composition, notes = self.changes.cuts.chosen(change.composition)
-        placed = self.placer.place(composition, wishes)
-        change = replace(change, composition=placed.composition, notes=notes)
-        return self._data(self._keep(change, Request(base_revision=placed.base_revision), placed))
-
-    def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:
-        """Place what runs of a composition anew.  Raises :class:`~speck.errors.NotFound` besides."""
-        deployments = self.changes.deployments
-        return self.propose(Apply(deployments.last(deployments.known_head(name))), wishes)
-
-    def _keep(
+    def show(
         self, change: Apply, request: Request, placed: PlacementResult | None = None, *, build: bool = False
     ) -> RetainedPlan:
+        """Plan a composition for a reader, and keep the plan.  Nothing is changed.
+
+        ``placed`` is how a proposed placement came about.  Raises as
+        :meth:`~speck.coordinator.changes.Changes.plan`.
+        """
         planned = self.changes.inspected(self.changes.plan(change, request), build=build)
         identifier = self.mint() if placed is None else self.mint()[:_ID_LENGTH]
         now, expires = self.clock(), self.steady() + LIFETIME
@@ -110,6 +92,22 @@ class RetainedPlans:
             for surplus in alike[: -(PLANS if placed is None else PLACEMENTS)]:
                 del self._retained[surplus]
         return retained
+
+    def propose(self, change: Apply, wishes: PlacementRequest) -> dict[str, Any]:
+        """Place a composition anew, and keep the result.  Nothing is changed.
+
+        Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and
+        :meth:`~speck.coordinator.changes.Changes.plan`.
+        """
+        composition, notes = self.changes.cuts.chosen(change.composition)
+        placed = self.placer.place(composition, wishes)
+        change = replace(change, composition=placed.composition, notes=notes)
+        return self._data(self.show(change, Request(base_revision=placed.base_revision), placed))
+
+    def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:
+        """Place what runs of a composition anew.  Raises :class:`~speck.errors.NotFound` besides."""
+        deployments = self.changes.deployments
+        return self.propose(Apply(deployments.last(deployments.known_head(name))), wishes)
 
     def placements(self) -> list[dict[str, Any]]:
         """The retained placements, newest first."""

@@ -42,6 +42,7 @@ class Job:
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
     With ``retain``, the sink's broker retains the last result of each topic.
     ``start`` is the place where the job begins in its source (:mod:`speck.core.start`).
+    ``partitions`` are the declared numbers of partitions of its topics, of which no engine knows.
 
     ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
     empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
@@ -86,6 +87,7 @@ class Job:
     split: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
     query: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
     start: str = _costs(ChangeCost.UPDATE, default=LATEST)
+    partitions: Mapping[str, int] = _costs(ChangeCost.NOTE, default_factory=dict)
     template: str | None = _costs(ChangeCost.NOTE, default=None)
 
     @property
@@ -97,6 +99,17 @@ class Job:
     def site_hints(self) -> tuple[str | None, ...]:
         """The properties that say which site the job belongs to, where its engine serves several."""
         return self.site, self.source_broker, self.sink_broker
+
+    @property
+    def read_topics(self) -> tuple[tuple[str, str], ...]:
+        """Broker and topic of the job's source."""
+        return ((self.source_broker, self.source_topic),)
+
+    @property
+    def written_topics(self) -> tuple[tuple[str, str], ...]:
+        """Broker and topic of all that the job writes."""
+        sink = (self.sink_broker, self.sink_topic)
+        return (sink,) if self.park_topic is None else (sink, (self.source_broker, self.park_topic))
 
     @property
     def code_arguments(self) -> dict[str, Scalar]:

@@ -108,6 +108,9 @@ class EventKind(StrEnum):
     REMOVED = "removed"  # from the inventory
     RESTARTED = "restarted"  # a job, by its site's agent
     NOT_RESTARTED = "not restarted"
+    PRIMARY = "primary"  # of a pair of servers: this one is; the next two are about the other one
+    STANDBY_AWAY = "standby away"
+    STANDBY_BACK = "standby back"
 
 
 _SHOWN = {

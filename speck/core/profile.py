@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+# Reference cores per root of the messages/s in and out of all jobs of one Flink process: its event loop of
+# the connections to brokers, which finds the more messages at a time the more there are.  0.0024 to 0.0032 by
+# thread, at 600 to 3,600 messages/s (benchmarks/placement/README.md).
+EVENT_LOOP = 0.0028
+# Messages/s that are left of sums and differences; the root would make much of them.
+_ROUNDING = 1e-6
+
+
+def event_loop_cores(messages: float, constant: float = EVENT_LOOP) -> float:
+    """The reference cores of the event loop of a Flink process with so many messages/s in and out."""
+    return constant * math.sqrt(messages) if messages > _ROUNDING else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +84,8 @@ class JobSample:
     it.  ``cores_used`` is the number of cores that its batches run on; ``state_bytes`` the size of its state.
     ``processor_share`` is the processor time of the engine's workers per busy time of its jobs within the
     last minute: on a machine with more work than cores, busy time is longer than the work; it is shorter
-    where much of the work is done outside of tasks (sending and receiving).
+    where much of the work is done outside of tasks (sending and receiving).  On Flink it leaves out what is
+    not of any one job: an idle process, idle jobs, and the event loop (:data:`EVENT_LOOP`).
     """
 
     engine_id: str

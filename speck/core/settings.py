@@ -239,6 +239,61 @@ class Settings:
         _check(self)
 
 
+@dataclass(frozen=True, slots=True)
+class PairSettings:
+    """The settings of a server of a pair.
+
+    ``standby`` and ``standby_of`` are the URL of the other server, which is the standby or the primary at the
+    first start; ``witness`` is that of their witness, ``token`` and ``authority`` are files.
+    """
+
+    standby: str | None = setting(
+        None,
+        "--standby",
+        "Standby of this server, which takes over after its death; with --witness and --standby-token.",
+        unit="URL",
+    )
+    standby_of: str | None = setting(
+        None,
+        "--standby-of",
+        "Server whose standby this one is; with --witness and --standby-token.",
+        unit="URL",
+    )
+    witness: str | None = setting(
+        None, "--witness", "Witness of this server and its standby (see speck witness).", unit="URL"
+    )
+    token: Path | None = _file(
+        "--standby-token", "File with the token that this server, its standby and their witness share."
+    )
+    authority: Path | None = _file(
+        "--standby-ca",
+        "PEM file of the authority that signed the certificates of standby and witness "
+        "[default: those of the system].",
+        exists=True,
+    )
+
+    def __post_init__(self) -> None:
+        _check(self, self._peer_fault(), self._needed_fault())
+
+    @property
+    def peer(self) -> str | None:
+        """The URL of the other server; ``None`` for a server without one."""
+        return self.standby or self.standby_of
+
+    def _peer_fault(self) -> str | None:
+        both = self.standby is not None and self.standby_of is not None
+        return "--standby and --standby-of exclude each other (expected one of them)" if both else None
+
+    def _needed_fault(self) -> str | None:
+        given = {"--witness": self.witness, "--standby-token": self.token}
+        if self.peer is None:
+            alone = [name for name, value in (*given.items(), ("--standby-ca", self.authority)) if value]
+            return f"{alone[0]} requires --standby or --standby-of" if alone else None
+        missing = [name for name, value in given.items() if not value]
+        flag = "--standby" if self.standby is not None else "--standby-of"
+        return f"{flag} requires {' and '.join(missing)}" if missing else None
+
+
 HOST, PORT = "127.0.0.1", 8180  # of the server; its clients look for it there
 
 
@@ -269,6 +324,7 @@ class ServerSettings:
     tokens: Path | None = _file("--tokens", "File with named tokens and their roles (see speck token add).")
     tls_cert: Path | None = _file("--tls-cert", "TLS certificate with its chain (PEM); enables HTTPS.")
     tls_key: Path | None = _file("--tls-key", "Private key of the certificate (PEM, without a password).")
+    pair: PairSettings = PairSettings()
     agents: str | None = setting(
         None,
         "--agents",

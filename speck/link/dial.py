@@ -9,7 +9,7 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from speck.link.repeats import MARK, Answered, whole_call
 
 BEAT = 15.0  # s between two pings
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0  # s before the next try; a part of it is random
+LONGEST_OF_PAIR = 2.0  # s; one of two servers is a standby, which refuses each try
 MOST_CALLS = 64  # under way; the coordinator has at most 32
 OPENING = 30.0  # s, for an answer: after a restart, the coordinator may have thousands of connections
 
@@ -40,20 +41,23 @@ class Refused(Exception):
 
 @dataclass
 class Dialler:
-    """Keeps a connection, and answers the calls that come over it, each in a thread.
+    """Keeps a connection to one of ``urls``, and answers the calls that come over it, each in a thread.
 
     ``answer(call, is_open)`` returns the answer; ``is_open()`` is false once the connection has ended.
     ``on_answered(call)`` is called when the answer was sent.
     ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end.
+    ``accepts(epoch)`` is called with the epoch of the coordinator, and returns the reason why that is
+    refused, or an empty text.
     """
 
-    url: str
+    urls: Sequence[str]
     token: Callable[[], str]
     hello: Callable[[], Hello]
     answer: Answer
     contact: Callable[[str], object]
     context: ssl.SSLContext | None = None
     on_answered: Callable[[dict[str, Any]], object] = lambda call: None
+    accepts: Callable[[int], str] = lambda epoch: ""
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _socket: ClientConnection | None = field(default=None, init=False)
     _greeted: ClientConnection | None = field(default=None, init=False)
@@ -62,14 +66,14 @@ class Dialler:
 
     def run(self) -> None:
         """Keep a connection until :meth:`close`."""
-        pause = FIRST_PAUSE
-        while not self._stop.is_set():
+        pause, longest = FIRST_PAUSE, LONGEST_PAUSE if len(self.urls) == 1 else LONGEST_OF_PAIR
+        for url in itertools.cycle(self.urls):
             begun = time.monotonic()
-            reason = self._connected()
+            reason = self._connected(url)
             if self._stop.is_set():
                 return
             self.contact(reason)
-            pause = FIRST_PAUSE if time.monotonic() - begun > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
+            pause = FIRST_PAUSE if time.monotonic() - begun > longest else min(longest, pause * 2)
             self._stop.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that not all come at once
 
     def close(self) -> None:
@@ -88,13 +92,13 @@ class Dialler:
             return False
         return True
 
-    def _connected(self) -> str:
+    def _connected(self, url: str) -> str:
         """Connect, and serve until the end; returns its reason."""
-        host = self.url.split("://", 1)[1].split("/", 1)[0].rpartition(":")[0].strip("[]")
+        host = url.split("://", 1)[1].split("/", 1)[0].rpartition(":")[0].strip("[]")
         try:
             with connect(
-                f"{self.url}/agent",
-                ssl=self.context,
+                f"{url}/agent",
+                ssl=self.context if url.startswith("wss:") else None,
                 additional_headers={"Authorization": f"Bearer {self.token()}"},
                 compression=None,
                 max_size=LARGEST_FRAME,
@@ -113,17 +117,17 @@ class Dialler:
                 self._greeted = websocket
                 self._serve(websocket, assembly)
         except InvalidStatus as error:
-            return f"{self.url} refuses the connection: {_words(error)}"
+            return f"{url} refuses the connection: {_words(error)}"
         except Refused as error:
-            return f"{self.url} refuses this agent: {error}"
+            return f"{url} refuses this agent: {error}"
         except Exception as error:  # whatever ended it, the next connection is the remedy
             known = WebSocketException | OSError | BadFrame | TimeoutError | SpeckError
             if not isinstance(error, known):
-                _log.exception("the connection to %s failed", self.url)
-            return f"{self.url}: {error or type(error).__name__}"
+                _log.exception("the connection to %s failed", url)
+            return f"{url}: {error or type(error).__name__}"
         finally:
             self._socket = self._greeted = None
-        return f"{self.url} closed the connection"
+        return f"{url} closed the connection"
 
     def _greet(self, websocket: ClientConnection, assembly: Assembly) -> None:
         self._send(websocket, encode(self.hello()) | {"protocol": self.hello().protocol})
@@ -132,6 +136,8 @@ class Dialler:
             message = assembly.add(websocket.recv(OPENING))
         if "welcome" not in message:
             raise Refused(str(message.get("refused", "it answers otherwise than a coordinator")))
+        if reason := self.accepts(_epoch_in(message["welcome"])):
+            raise BadFrame(reason)
 
     def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:
         open_, answered = threading.Event(), Answered()
@@ -168,6 +174,12 @@ class Dialler:
     def _send(self, websocket: ClientConnection, message: dict[str, Any]) -> None:
         for frame in frames(message, next(self._numbers)):
             websocket.send(frame)
+
+
+def _epoch_in(welcome: object) -> int:
+    """The epoch of a coordinator; 0 for one without a standby."""
+    found = welcome.get("epoch", 0) if isinstance(welcome, dict) else 0
+    return found if isinstance(found, int) else 0
 
 
 def _words(error: InvalidStatus) -> str:

@@ -83,8 +83,8 @@ class Hub:
     ``authenticate`` returns the site of a token, ``None`` for an unknown one.  ``sites`` are those that are
     reached through agents.  ``join`` lets a site join, and raises a :class:`~speck.errors.SpeckError` with
     the reason why not; ``None``: none may.  ``mark`` returns a value that is another one once a token may
-    have become invalid.  The listeners of ``on_second`` get a site, the machine of its agent, and that of
-    another one that was refused.
+    have become invalid.  ``epoch`` is that of a coordinator with a standby.  The listeners of ``on_second``
+    get a site, the machine of its agent, and that of another one that was refused.
     """
 
     def __init__(
@@ -93,7 +93,9 @@ class Hub:
         sites: Mapping[str, Site],
         join: Callable[[JoinRequest], Joined] | None = None,
         mark: Callable[[], object] = object,
+        epoch: int = 0,
     ) -> None:
+        self._welcome = {"epoch": epoch} if epoch else {}
         self.sites = sites
         self.join = join
         self.on_contact: list[Callable[[str], object]] = []
@@ -252,7 +254,7 @@ class Hub:
             await _send(websocket, {"refused": why}, 0)
             await websocket.close(1008)
             return None
-        await _send(websocket, {"welcome": {"protocol": hello.protocol}}, 0)
+        await _send(websocket, {"welcome": {"protocol": hello.protocol, **self._welcome}}, 0)
         return _Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
 
     async def _second_machine(self, hello: Hello) -> str:

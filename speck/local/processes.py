@@ -74,8 +74,11 @@ def find(pid: int, created: float, mark: str) -> psutil.Process | None:
 
 def marked(marks: Set[str]) -> Iterator[psutil.Process]:
     """All living processes with one of these marks, including children of the started ones."""
-    for process in psutil.process_iter():
+    # Not psutil.process_iter(): it keeps the processes of earlier looks, and takes a new one whose id such a
+    # process had for that one, which has ended.  Servers that run would be left out.
+    for pid in psutil.pids():
         with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
             read = _mark_after_exec if _is_new(process) else _mark
             if read(process) in marks and alive(process):
                 yield process

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from speck.binder.asking import CLOSING, begin
+from speck.binder.asking import CLOSING
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
+from speck.binder.start_limit import StartLimit, limit_of_looks
 from speck.core.runtime import Found, JobState, JobStatus
 from speck.errors import SpeckError
 from speck.store.deployments import Deployment, EngineKey, by_engine
@@ -51,13 +52,15 @@ class Observer:
     pool: BinderPool
     clock: Callable[[], float]
     patience: float = PATIENCE
+    looks: StartLimit = field(default_factory=limit_of_looks)
     _seen: dict[str, JobStatus] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asked] = field(default_factory=dict, init=False)
     _silent: Mapping[str, str] = field(default_factory=dict, init=False)
-    _now: PatientCalls[_Question, dict[str, JobStatus]] = field(
-        default_factory=lambda: PatientCalls("observe-now", fresh=0.0), init=False
-    )
+    _now: PatientCalls[_Question, dict[str, JobStatus]] = field(init=False)
     _late: set[EngineKey] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._now = PatientCalls("observe-now", 0.0, self.looks.submit)
 
     def seen(self) -> dict[str, JobStatus]:
         """The last status of each job, by job name."""
@@ -80,8 +83,10 @@ class Observer:
         Of an engine that has not answered in time, all jobs are UNKNOWN; the next plan waits less for it.
         """
         asked = {_question(key, jobs): (key, jobs) for key, jobs in by_engine(deployed).items()}
-        calls = {question: partial(self._statuses, *each) for question, each in asked.items()}
         late = [question for question, (key, _) in asked.items() if key in self._late]
+        # The late ones last: those that answer do not wait behind them.
+        order = sorted(asked, key=set(late).__contains__)
+        calls = {question: partial(self._statuses, *asked[question]) for question in order}
         answers = self._now.results(calls, patience, late, moment=_LATE * patience)
         found: dict[str, JobStatus] = {}
         for question, (key, jobs) in asked.items():
@@ -111,7 +116,9 @@ class Observer:
 
     def _ask_all(self, grouped: Mapping[EngineKey, Sequence[Deployment]]) -> dict[EngineKey, Observation]:
         """The answers of engines that are asked side by side, or their silence."""
-        asked = {key for key, jobs in grouped.items() if self._ask(key, jobs)}
+        # The silent ones last: those that answer do not wait behind them.
+        order = sorted(grouped, key=lambda key: key[1] in self._silent)
+        asked = {key for key in order if self._ask(key, grouped[key])}
         # An engine that was silent the last time delays the others only a moment.
         wait([self._asked[key][1] for key in grouped if key[1] not in self._silent], self.patience)
         wait([self._asked[key][1] for key in grouped], min(_MOMENT, self.patience))
@@ -143,7 +150,7 @@ class Observer:
         """Begin to ask an engine; False if an earlier call is still under way."""
         if key in self._asked:
             return False
-        self._asked[key] = (jobs, begin(partial(self._observed, key, jobs), "observe"))
+        self._asked[key] = (jobs, self.looks.submit(partial(self._observed, key, jobs), "observe"))
         return True
 
     def _answer(self, key: EngineKey, jobs: Sequence[Deployment], now: bool) -> Observation:

@@ -15,8 +15,9 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from speck.binder.asking import CLOSING, begin
+from speck.binder.asking import CLOSING
 from speck.binder.pool import BinderPool
+from speck.binder.start_limit import StartLimit, limit_of_looks
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase, EventKind
@@ -58,6 +59,7 @@ class ReaderWatch:
     write: Callable[[list[Event]], None]
     connected: Callable[[str], bool] = lambda _: False
     grace: float = GRACE
+    _looks: StartLimit = field(default_factory=limit_of_looks, init=False)
     _known: dict[str, _Attempt] = field(default_factory=dict, init=False)
     _asked: dict[str, Future[None]] = field(default_factory=dict, init=False)  # by broker
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -83,7 +85,8 @@ class ReaderWatch:
                     unseen[each.job.source_broker].append(each)
         for broker, attempts in unseen.items():
             if broker not in self._asked or self._asked[broker].done():
-                self._asked[broker] = begin(partial(self._ask, broker, attempts), "readers")
+                ask = partial(self._ask, broker, attempts)
+                self._asked[broker] = self._looks.submit(ask, "readers")
 
     def _noted(
         self, now: float, composition: str, job: Job, record: AttemptRecord, state: JobState

@@ -25,8 +25,9 @@ from functools import partial
 from math import ceil, inf
 
 from speck.binder import Backlog, Capability
-from speck.binder.asking import CLOSING, begin
+from speck.binder.asking import CLOSING
 from speck.binder.pool import BinderPool
+from speck.binder.start_limit import StartLimit, limit_of_looks
 from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import SpeckError, one_line
@@ -100,6 +101,7 @@ class Sampler:
     _backlogs: dict[str, tuple[float, Mapping[str, Backlog]]] = field(default_factory=dict, init=False)
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
+    _looks: StartLimit = field(default_factory=limit_of_looks, init=False)
     _asked: dict[EngineKey, _Asking] = field(default_factory=dict, init=False)
     _read_at: float | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -334,7 +336,7 @@ class Sampler:
     def _begin(self, key: EngineKey, period: float, ask: Callable[[], float]) -> None:
         now = self.now()
         if key not in self._asked or self._asked[key].is_due(now, period):
-            self._asked[key] = _Asking(now, begin(ask, "sample"))
+            self._asked[key] = _Asking(now, self._looks.submit(ask, "sample"))
 
     def _forget_others(self, copies: Mapping[str, str]) -> None:
         """Forget the readings of all but these ``copies``: the engine's id of each job by its name."""

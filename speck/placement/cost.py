@@ -10,7 +10,9 @@ selectivity of the jobs, and do not depend on the placement.  The placement deci
 costs something:
 
 1. A job takes ``rate * cost + fixed`` reference cores of its site, a broker a share of a core for each
-   message that it passes on (:func:`load`, :func:`broker_load`).
+   message that it passes on (:func:`load`, :func:`broker_load`).  The Flink jobs of a site share an event
+   loop, which takes cores as the root of all their messages (:meth:`Problem.loop_cores`): one more job adds
+   the less, the more there are.
 2. A channel has one home, the site of its broker.  Each writer elsewhere sends all its messages over the
    uplink of its site and the downlink of the home, each reader elsewhere the other way
    (:func:`crossings`).  A message on the wire is larger than its payload: headers, a stamp, an
@@ -25,8 +27,8 @@ costs something:
    the placement does not keep up, whatever its ages say.
 
 Simplifications (``benchmarks.placement gates`` compares the figures with real runs): loads are
-means over time, queues are M/M/1 up to :data:`SATURATION` and linear in the over-share beyond it, and
-what other jobs of a site take is a constant.
+means over time, queues are M/M/1 up to :data:`SATURATION` and linear in the over-share beyond it, what other
+jobs of a site take is a constant, and a site has one Flink process.
 
 :func:`evaluate` computes all figures from the beginning; :class:`~speck.placement.state.SearchState` keeps
 the objective while jobs move.
@@ -178,20 +180,29 @@ class _Loads:
         """Sum up the loads of sites and links."""
         into, _, _ = problem.rates
         others = problem.others
-        self.cores, self.memory, self.slots = list(others.cores), list(others.memory), list(others.slots)
+        self.summed, self.messages = list(others.cores), list(others.messages)
+        self.memory, self.slots = list(others.memory), list(others.slots)
         self.up, self.down = list(others.up), list(others.down)
         for index, (job, site) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
-            self.cores[site] += load(job, into[index], problem.sites[site])
+            self.summed[site] += load(job, into[index], problem.sites[site])
+            self.messages[site] += problem.messages[index]
             self.memory[site] += job.memory + 2 * job.state
             self.slots[site] += job.parallelism
         self.crossings: list[list[Crossing]] = []
         for channel, home in enumerate(placement.homes):
-            self.cores[home] += broker_load(problem, channel, home)
+            self.summed[home] += broker_load(problem, channel, home)
             flows = list(crossings(problem, channel, placement.sites, home))
             self.crossings.append(flows)
             for flow in flows:
                 self.up[flow.source] += flow.rate * flow.size
                 self.down[flow.target] += flow.rate * flow.size
+        self.cores = problem.used_cores(self.load)
+
+    @property
+    def load(self) -> Load:
+        """The sums by site; its cores are without the event loops."""
+        slots = [float(each) for each in self.slots]
+        return Load(self.summed, self.memory, slots, self.up, self.down, self.messages)
 
     @property
     def wan(self) -> float:
@@ -201,8 +212,7 @@ class _Loads:
 
 def load_of(problem: Problem, placement: Placement) -> Load:
     """The load of a placement on each site, that of other jobs included."""
-    found = _Loads(problem, placement)
-    return Load(found.cores, found.memory, [float(each) for each in found.slots], found.up, found.down)
+    return _Loads(problem, placement).load
 
 
 def _hop(problem: Problem, loads: _Loads, flow: Crossing) -> tuple[float, float]:
@@ -289,7 +299,7 @@ def _reference(problem: Problem) -> Reference:
 
 def priced(problem: Problem, cores: Sequence[float]) -> float:
     """The reference cores at their price that the placed jobs use, of the cores in use at each site."""
-    others = problem.others.cores
+    others = problem.cores_of_others
     return sum(
         site.price * (used - other) * site.speed
         for site, used, other in zip(problem.sites, cores, others, strict=True)
@@ -370,9 +380,16 @@ def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[t
     for job, place in zip(problem.jobs, placement.sites, strict=True):
         fixed[place] += job.fixed / problem.sites[place].speed
     for index, site in enumerate(problem.sites):
-        variable = loads.cores[index] - fixed[index]
-        if variable > 1e-12:
-            yield max(0.0, site.cores - fixed[index]) / variable, f"site {site.name}"
+        steady, constant = others.messages[index], problem.loop_cores(index, 1.0)
+        growth = growth_within(
+            site.cores - fixed[index],
+            loads.summed[index] - fixed[index],
+            loads.messages[index] - steady,
+            steady,
+            constant,
+        )
+        if growth < math.inf:
+            yield growth, f"site {site.name}"
         for total, other, bandwidth in (
             (loads.up[index], others.up[index], site.up),
             (loads.down[index], others.down[index], site.down),
@@ -384,6 +401,22 @@ def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[t
             yield problem.sites[place].speed * job.parallelism / (into[index] * job.cost), f"job {job.name}"
     yield from _broker_limits(problem, placement, through)
     yield from _window_limits(problem, placement, loads)
+
+
+def growth_within(room: float, linear: float, messages: float, steady: float, constant: float) -> float:
+    """The factor by which ``linear`` cores and ``messages``/s may grow within ``room`` cores.
+
+    The event loop takes ``constant`` for the root of them and of ``steady`` messages/s, which do not grow.
+    """
+    if messages <= 1e-9 or constant <= 0:
+        return (
+            max(0.0, room - constant * math.sqrt(max(0.0, steady))) / linear if linear > 1e-12 else math.inf
+        )
+    # With root = sqrt(steady + messages * factor) it is slope * root**2 + constant * root = rest.
+    slope = max(0.0, linear) / messages
+    rest = room + slope * steady
+    root = 2 * rest / (constant + math.sqrt(constant**2 + 4 * slope * rest)) if rest > 0 else 0.0
+    return max(0.0, (root**2 - steady) / messages)
 
 
 def _broker_limits(
@@ -408,15 +441,16 @@ def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Ite
                 sent[flow.source, flow.target] = sent.get((flow.source, flow.target), 0.0) + flow.rate
     for (source, target), rate in sent.items():
         if rate > 0:
-            window = INFLIGHT / max(1e-6, _round_trip(problem, source, target))
+            window = INFLIGHT / max(1e-6, round_trip(problem, source, target))
             yield window / rate, f"window {problem.sites[source].name}-{problem.sites[target].name}"
     for index, job in enumerate(problem.jobs):
         if job.engine is EngineModel.FLINK and into[index] > 0:
             farthest = max(
-                _round_trip(problem, placement.homes[each], placement.sites[index]) for each in job.inputs
+                round_trip(problem, placement.homes[each], placement.sites[index]) for each in job.inputs
             )
             yield SESSION_INFLIGHT / (CHECKPOINT_SECONDS + farthest) / into[index], f"session {job.name}"
 
 
-def _round_trip(problem: Problem, one: int, other: int) -> float:
+def round_trip(problem: Problem, one: int, other: int) -> float:
+    """The round trip between two sites, s; 0 within one."""
     return 0.0 if one == other else 2 * (problem.sites[one].latency + problem.sites[other].latency)

@@ -9,6 +9,7 @@ from functools import cached_property
 from speck.core.draft import FREE, Draft
 from speck.core.graph import Endpoint, sinks_of, source_of
 from speck.core.job import Job
+from speck.core.profile import EVENT_LOOP
 from speck.core.trigger import REAL_TIME, interval_seconds
 from speck.placement.cost import load_of
 from speck.placement.problem import (
@@ -21,15 +22,11 @@ from speck.placement.problem import (
     Tier,
     Weights,
 )
-from speck.placement.profile import Inputs, JobProfile, Known, Value, with_expected
+from speck.placement.profile import FIXED, Inputs, JobProfile, Known, Value, with_expected
 from speck.placement.sites import SiteTable
 
 # Assumed of a job that nothing is known of; costs are those of benchmarks/README.md.
 COST = {EngineModel.FLINK: 8e-6, EngineModel.SPARK: 12e-6}  # s a message
-FIXED = 0.009  # cores of all processes of an engine
-# Reference cores that Flink's JobManager takes for a job (checkpoints, requests for metrics), at any rate of
-# messages: a measured fixed share is of its TaskManagers alone (benchmarks.placement gates, by process).
-MANAGEMENT = 0.004
 BATCH_OVERHEAD = 0.047  # s
 # Bytes a message, by the form of stamps.  Texts: as counted by the rig; the binary form, with names of topics
 # sent once a connection: benchmarks.wire.
@@ -170,6 +167,7 @@ class _Builder:
             max_wan=options.max_wan,
             stamp=STAMP_BYTES[options.stamps],
             background=self._around.background,
+            event_loop=EVENT_LOOP,
             history=self._history(),
             history_step=self._around.inputs.interval,
         )
@@ -303,7 +301,7 @@ class _Builder:
             output=output,
             engine=model,
             cost=_value(profile.cost, COST[model]),
-            fixed=_fixed(profile.fixed, model),
+            fixed=_value(profile.fixed, FIXED),
             # The messages of a job without a known rate are born in its channel: see _unknown_part.
             selectivity=self._rates.selectivity(name) / len(sinks)
             if known or not self._running(name)
@@ -448,11 +446,3 @@ def _profile(job: Job, inputs: Inputs) -> JobProfile:
 
 def _value(value: Value | None, assumed: float) -> float:
     return assumed if value is None else value.value
-
-
-def _fixed(value: Value | None, engine: EngineModel) -> float:
-    """The cores of a job without messages, those of its engine's manager included."""
-    if value is None:
-        return FIXED
-    managed = engine is EngineModel.FLINK and value.known is Known.MEASURED
-    return value.value + (MANAGEMENT if managed else 0.0)

@@ -2,8 +2,9 @@
 
 Variables: ``x[unit, site]`` and ``z[channel, home]`` (binary), and for each end of a channel and site one
 for "the end is there and the home is not" and one for the reverse.  Queueing is left out, so that the
-program's bound holds for the objective too.  Capacities are soft, at :data:`~speck.placement.cost.PENALTY` a
-share: there is always an answer.
+program's bound holds for the objective too.  For the same reason the event loop of a site is one of
+several chords of the exact one (:mod:`speck.placement.chords`), chosen by binary variables.  Capacities are
+soft, at :data:`~speck.placement.cost.PENALTY` a share: there is always an answer.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
+from speck.placement.chords import Chord, chord, chords
 from speck.placement.cost import PENALTY, broker_load, load, reference, service, wire
 from speck.placement.problem import Load, Placement, Problem
 
@@ -83,6 +85,9 @@ class Program:
         self._base = reference(problem)
         self._model = _Model()
         self._ends = _Ends.of(len(problem.sites))
+        self._others = background or problem.others
+        self._present = self._certain_messages()
+        self._pieces: dict[int, list[tuple[Chord, int]]] = {}  # the chords of a site, and their variables
         self._x: dict[tuple[int, int], int] = {}
         self._z: dict[tuple[int, int], int] = {}
         for unit in candidates:
@@ -90,6 +95,8 @@ class Program:
         self._add_apart()
         for channel in channels_of(problem, candidates):
             self._add_channel(channel)
+        for place in range(len(problem.sites)):
+            self._add_event_loop(place)
         self._add_capacities()
 
     def _add_unit(self, unit: int) -> None:
@@ -114,6 +121,59 @@ class Program:
         self._ends.cores[place].append((column, used))
         self._ends.memory[place].append((column, sum(job.memory + 2 * job.state for job in jobs)))
         self._ends.slots[place].append((column, float(sum(job.parallelism for job in jobs))))
+
+    def _certain_messages(self) -> list[float]:
+        """The messages/s at each site of all others, and of the units that can be nowhere else."""
+        found = list(self._others.messages)
+        for unit, places in self._candidates.items():
+            if len(places) == 1:
+                found[places[0]] += self._messages(unit)
+        return found
+
+    def _messages(self, unit: int) -> float:
+        return sum(self._problem.messages[job] for job in self._problem.units[unit])
+
+    def _optional(self, place: int) -> dict[int, float]:
+        """The messages/s of the units that may be at a site, and elsewhere."""
+        return {
+            unit: self._messages(unit)
+            for unit, places in self._candidates.items()
+            if len(places) > 1 and place in places
+        }
+
+    def _add_event_loop(self, place: int) -> None:
+        """Add what the event loop of a site takes beyond that of all others."""
+        problem, optional, present = self._problem, self._optional(place), self._present[place]
+        certain = chord(
+            problem, place, self._others.messages[place], 0.0, present - self._others.messages[place]
+        )
+        if (steady := certain.slope * certain.upper) > 0:
+            column = self._loop_column(place, steady)
+            self._model.row([(column, 1.0)], 1.0, 1.0)
+        pieces = chords(problem, place, present, list(optional.values()))
+        if not pieces:
+            return
+        total = pieces[-1].upper  # the unit of the variables of messages
+        taken = [(self._x[unit, place], -messages / total) for unit, messages in optional.items()]
+        chosen: list[tuple[Chord, int]] = []
+        for each in pieces:
+            here = self._loop_column(place, each.fixed, integer=True)
+            messages = self._loop_column(place, each.slope * total)
+            self._model.row([(messages, 1.0), (here, -each.upper / total)], -highspy.kHighsInf, 0.0)
+            self._model.row([(messages, 1.0), (here, -each.lower / total)], 0.0, highspy.kHighsInf)
+            taken.append((messages, 1.0))
+            chosen.append((each, here))
+        self._model.row(taken, 0.0, 0.0)
+        self._model.row([(here, 1.0) for _, here in chosen], 0.0, 1.0)
+        self._pieces[place] = chosen
+
+    def _loop_column(self, place: int, cores: float, *, integer: bool = False) -> int:
+        """A variable of a part of a site's event loop, which takes so many cores where it is 1."""
+        site = self._problem.sites[place]
+        cost = self._problem.weights.cores * site.price * site.speed * cores / self._base.cores
+        column = self._model.column(cost, integer=integer)
+        self._ends.cores[place].append((column, cores))
+        return column
 
     def _scale(self, job: int) -> float:
         return 1.0 / (self._base.age[self._problem.jobs[job].composition] * len(self._base.age))
@@ -175,9 +235,9 @@ class Program:
 
     def _add_capacities(self) -> None:
         problem, ends = self._problem, self._ends
-        other = self._background or problem.others
+        other, used = self._others, problem.used_cores(self._others)
         for index, site in enumerate(problem.sites):
-            self._add_capacity(ends.cores[index], other.cores[index], site.cores * problem.utilisation)
+            self._add_capacity(ends.cores[index], used[index], site.cores * problem.utilisation)
             self._add_capacity(ends.up[index], other.up[index], site.up * problem.link_utilisation)
             self._add_capacity(ends.down[index], other.down[index], site.down * problem.link_utilisation)
             if problem.max_wan is not None:
@@ -241,6 +301,12 @@ class Program:
                 values[column] = 1.0
         for channel in channels_of(problem, self._candidates):
             values[self._z[channel, problem.home(channel, incumbent)]] = 1.0
+        for place, pieces in self._pieces.items():
+            units = self._optional(place).items()
+            messages = sum(each for unit, each in units if incumbent[problem.units[unit][0]] == place)
+            if messages > 0:
+                last = pieces[-1][1]
+                values[next((here for each, here in pieces if messages <= each.upper), last)] = 1.0
         solution.col_value = values
         return solution
 
@@ -252,6 +318,10 @@ class Program:
             for job in problem.units[unit]:
                 sites[job] = place
         return problem.placement(sites, bound)
+
+
+def _messages(problem: Problem, unit: int) -> float:
+    return sum(problem.messages[job] for job in problem.units[unit])
 
 
 def channels_of(problem: Problem, units: Collection[int]) -> list[int]:

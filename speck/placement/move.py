@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from speck.placement.cost import Figures, reference
+from speck.placement.cost import Figures, reference, round_trip
 from speck.placement.problem import EngineModel, Placement, Problem
 
 # Shortest times between the last message at one site and the first at the other; benchmarks.hop, s.
 STANDSTILL = {EngineModel.FLINK: 0.3, EngineModel.SPARK: 1.1}
-REWIRING = 3.0  # s more for a reader whose topic gets another home
+# What a reader waits for whose topic gets another home, s, and round trips to the farthest of its homes.
+REWIRING, ROUND_TRIPS = 2.5, 20
 # Processor time of a start beyond that of the one job on a core of its own that the above was measured with:
-# jobs that start together share the cores of their site (benchmarks.placement gates).
-START = 0.5  # core-s a job
+# jobs that start together share the cores of their site, while others wait for their topics.  These three are
+# fitted to the fan-in and the road traffic of benchmarks.placement gates, and judged by the chain.
+START = 0.4  # core-s a job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,9 @@ def _job_cost(
 ) -> MoveCost:
     placed, rate = problem.jobs[job], problem.rates[0][job]
     source, target = problem.sites[before.sites[job]], problem.sites[after.sites[job]]
-    standstill = STANDSTILL[placed.engine] + (REWIRING if reads_elsewhere else 0.0)
-    standstill += START * max(0.0, starts / (target.cores * target.speed) - 1)
+    starting = START * max(0.0, starts / (target.cores * target.speed) - 1)
+    waiting = _rewiring(problem, job, after) if reads_elsewhere else 0.0
+    standstill = STANDSTILL[placed.engine] + max(starting, waiting)
     if carried:  # through the coordinator, hence over both links
         standstill += carried * (1 / source.up + 1 / target.down)
     own = target.speed * placed.parallelism / (rate * placed.cost) if rate * placed.cost > 0 else math.inf
@@ -99,6 +102,13 @@ def _job_cost(
     catch_up = 0.0 if not rate else standstill / spare if spare > 0 else math.inf
     late = problem.shares[job] * standstill * (standstill + catch_up) / 2 if rate else 0.0
     return MoveCost(jobs=1, standstill=standstill, catch_up=catch_up, late=late, state=carried)
+
+
+def _rewiring(problem: Problem, job: int, after: Placement) -> float:
+    """The time, s, that a reader waits for whose topic gets another home."""
+    placed, site = problem.jobs[job], after.sites[job]
+    ends = (*placed.inputs, *(() if placed.output is None else (placed.output,)))
+    return REWIRING + ROUND_TRIPS * max(round_trip(problem, after.homes[each], site) for each in ends)
 
 
 def break_even(problem: Problem, cost: MoveCost, gain: float) -> float:

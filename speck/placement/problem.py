@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
+from speck.core.profile import event_loop_cores
 from speck.errors import Fault, InvalidInput
 
 
@@ -119,18 +120,23 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Loads by site: ``cores``, ``memory`` in bytes, ``slots``, and bytes/s of a link's two directions."""
+    """Loads by site: ``cores``, ``memory`` in bytes, ``slots``, and bytes/s of a link's two directions.
+
+    ``messages`` are those into and out of its Flink jobs, 1/s, whose event loop ``cores`` do not include: it
+    is no sum over jobs.  :meth:`Problem.used_cores` adds it.
+    """
 
     cores: list[float]
     memory: list[float]
     slots: list[float]
     up: list[float]
     down: list[float]
+    messages: list[float]
 
     @classmethod
     def none(cls, count: int) -> Load:
         """No load at ``count`` sites."""
-        return cls(*([0.0] * count for _ in range(5)))
+        return cls(*([0.0] * count for _ in range(6)))
 
     def __add__(self, other: Load) -> Load:
         """Both loads together."""
@@ -147,6 +153,7 @@ class Load:
             (self.slots, other.slots),
             (self.up, other.up),
             (self.down, other.down),
+            (self.messages, other.messages),
         )
         return Load(*([a + sign * b for a, b in zip(one, two, strict=True)] for one, two in pairs))
 
@@ -181,6 +188,8 @@ class Problem:
     acknowledgement: float = 27.0
     # Processor time of a broker, s a message and reader, at hundreds of messages/s: it wakes up for each.
     broker_cost: float = 40e-6
+    # Reference cores per root of the messages/s into and out of all Flink jobs of a site (its event loop).
+    event_loop: float = 0.0
     max_wan: float | None = None
     background: Load | None = None
     history: Sequence[Sequence[float]] = ()
@@ -203,6 +212,29 @@ class Problem:
         none = Load.none(len(self.sites))
         idle = replace(none, cores=[site.idle for site in self.sites])
         return (self.background or none) + idle
+
+    @cached_property
+    def cores_of_others(self) -> tuple[float, ...]:
+        """The cores of each site that all other jobs and the idle engines use."""
+        return tuple(self.used_cores(self.others))
+
+    def used_cores(self, load: Load) -> list[float]:
+        """The cores of each site that a load uses, with the event loop of its messages."""
+        pairs = enumerate(zip(load.cores, load.messages, strict=True))
+        return [cores + self.loop_cores(site, messages) for site, (cores, messages) in pairs]
+
+    def loop_cores(self, site: int, messages: float) -> float:
+        """The cores of a site's event loop with so many messages/s into and out of its Flink jobs."""
+        return event_loop_cores(messages, self.event_loop) / self.sites[site].speed
+
+    @cached_property
+    def messages(self) -> tuple[float, ...]:
+        """The messages/s into and out of each job, by which it loads an event loop; 0 on Spark."""
+        into, out, _ = self.rates
+        return tuple(
+            into[index] + out[index] if job.engine is EngineModel.FLINK else 0.0
+            for index, job in enumerate(self.jobs)
+        )
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:

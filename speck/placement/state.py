@@ -34,7 +34,10 @@ class SearchState:
         count = len(problem.sites)
         self._base = reference(problem)
         others = problem.others
-        self._cores, self._memory, self._slots = list(others.cores), list(others.memory), list(others.slots)
+        # Without and with the event loops; the latter follow the former when they are refreshed.
+        self._summed, self._cores = list(others.cores), list(problem.cores_of_others)
+        self._messages = list(others.messages)
+        self._memory, self._slots = list(others.memory), list(others.slots)
         self._up, self._down = list(others.up), list(others.down)
         # The sums over crossings of weight x bytes at each end of a link, and of weight x latency.
         self._aged_up, self._aged_down, self._distance = [0.0] * count, [0.0] * count, [0.0] * count
@@ -75,7 +78,10 @@ class SearchState:
 
     def utilisation(self, site: int) -> float:
         """The share of a site's cores in use."""
-        return self._cores[site] / self.problem.sites[site].cores
+        return self._used(site) / self.problem.sites[site].cores
+
+    def _used(self, site: int) -> float:
+        return self._summed[site] + self.problem.loop_cores(site, self._messages[site])
 
     def slots(self, site: int) -> float:
         """The number of tasks at a site."""
@@ -102,16 +108,18 @@ class SearchState:
     def load_without(self, units: Collection[int], channels: Collection[int]) -> Load:
         """The loads of all units and channels but these."""
         found = Load(
-            list(self._cores),
+            list(self._summed),
             list(self._memory),
             list(self._slots),
             list(self._up),
             list(self._down),
+            list(self._messages),
         )
         problem, (into, _, _) = self.problem, self.problem.rates
         for index in (job for unit in units for job in problem.units[unit]):
             job, site = problem.jobs[index], self.sites[index]
             found.cores[site] -= load(job, into[index], problem.sites[site])
+            found.messages[site] -= problem.messages[index]
             found.memory[site] -= job.memory + 2 * job.state
             found.slots[site] -= job.parallelism
         for channel in channels:
@@ -160,7 +168,8 @@ class SearchState:
 
     def _add_job(self, index: int, sign: int) -> None:
         job, site = self.problem.jobs[index], self.sites[index]
-        self._cores[site] += sign * load(job, self.problem.rates[0][index], self.problem.sites[site])
+        self._summed[site] += sign * load(job, self.problem.rates[0][index], self.problem.sites[site])
+        self._messages[site] += sign * self.problem.messages[index]
         self._memory[site] += sign * (job.memory + 2 * job.state)
         self._slots[site] += sign * job.parallelism
         if sign > 0:
@@ -171,7 +180,7 @@ class SearchState:
 
     def _add_channel(self, channel: int, sign: int) -> None:
         problem, home = self.problem, self.homes[channel]
-        self._cores[home] += sign * broker_load(problem, channel, home)
+        self._summed[home] += sign * broker_load(problem, channel, home)
         self._dirty.add(home)
         ends = problem.writers[channel] or problem.readers[channel]
         for flow in crossings(problem, channel, self.sites, home):
@@ -190,6 +199,7 @@ class SearchState:
         problem, (into, _, _) = self.problem, self.problem.rates
         for index in self._dirty:
             site = problem.sites[index]
+            self._cores[index] = self._used(index)
             utilisation = self._cores[index] / site.cores
             age = self._distance[index]
             age += _link_age(self._aged_up[index], site.up, self._up[index])

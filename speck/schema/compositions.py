@@ -22,6 +22,7 @@ from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of
 from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
 from speck.schema.lint import lint
 from speck.schema.memory import collector_paused
+from speck.schema.partitions import unused_partitions
 from speck.schema.placement import (
     placement_faults,
     placement_options,
@@ -179,7 +180,7 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
         report_wrong_shape(report, "jobs", "a list of jobs")
     edges = declared_edges(data, report)
     queries = Queries.of(made, edges.typed, data, environment.roots, environment.sent, faults)
-    found = _all_jobs(made, Resolver(environment), queries, faults)
+    found = _all_jobs(made, Resolver(environment, edges.partitions), queries, faults)
     entries = [each.data for each in made]
     templates = {job.job_name: job.template for each in found for job in each if job.template}
     faults += _repeated_names(entries)
@@ -195,6 +196,7 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
     if not faults:  # a job with a fault may be the one that writes a topic
         faults += placement_faults(draft, sources)
         faults += edge_faults(draft.graph, edges, sources)
+        faults += unused_partitions(edges, jobs.values())
     if faults:
         raise InvalidInput(by_line(once(faults, templates)), "composition")
     warnings = once([*lint(draft.graph, sources, edges), *placement_warnings(draft, sources)], templates)

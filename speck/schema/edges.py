@@ -46,6 +46,11 @@ class Edges:
         return {name: topics for name, topics in blocks.items() if topics}
 
     @property
+    def partitions(self) -> dict[str, int]:
+        """The declared partitions of topics."""
+        return {topic: each["partitions"] for topic, each in self.typed.items() if "partitions" in each}
+
+    @property
     def are_declared(self) -> bool:
         """True if the edges of the composition are declared."""
         return self.sources is not None or self.sinks is not None

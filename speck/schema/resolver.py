@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, BrokerKind, EngineKind, Registry, scheme_of
@@ -26,7 +27,9 @@ from speck.store.jobfile import SUFFIXES
 _RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "start", "sites", "expects", "key_split"))
 
 
+NO_PARTITIONS: Mapping[str, int] = MappingProxyType({})  # by topic
 _PLACE = ("site", "spe_address")
+_TOPICS = ("source_topic", "sink_topic", "park_topic")
 Steps = tuple[str | int, ...]  # the keys from a job's data to a value
 
 
@@ -44,9 +47,10 @@ class Environment:
 
 
 class Resolver:
-    """Resolves the jobs of one document."""
+    """Resolves the jobs of one document; ``partitions`` are declared there, by topic."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, partitions: Mapping[str, int] = NO_PARTITIONS) -> None:
+        self._partitions = partitions
         self._inventory = environment.inventory
         self._sites = environment.inventory.sites
         self._registry = environment.registry
@@ -101,9 +105,19 @@ class Resolver:
             self._check_brokers(fields, kind, resolved, report)
         if not report.sound or kind is None:
             return None
+        topics = [str(fields[name]) for name in _TOPICS if name in fields]
+        partitions = {topic: self._partitions[topic] for topic in topics if topic in self._partitions}
         expects = Expects(**fields["expects"]) if fields.get("expects") else None
         given = {name: value for name, value in fields.items() if name not in _RESOLVED}
-        return Job(**given, **resolved, engine=kind.engine, trigger=trigger, expects=expects, start=start)
+        return Job(
+            **given,
+            **resolved,
+            engine=kind.engine,
+            trigger=trigger,
+            expects=expects,
+            start=start,
+            partitions=partitions,
+        )
 
     def _check_brokers(
         self, fields: Mapping[str, Any], kind: EngineKind, resolved: Mapping[str, Any], report: FaultReport
@@ -123,6 +137,17 @@ class Resolver:
                 if broker is not None:
                     here = [each for each in topics if fields.get(each) is not None]
                     _check_broker(fields, kind, broker, address, name, here, report)
+                    for topic in here:
+                        self._check_partitions(str(fields[topic]), broker, address, topic, report)
+
+    def _check_partitions(
+        self, topic: str, broker: BrokerKind, address: str, name: str, report: FaultReport
+    ) -> None:
+        if topic in self._partitions and not broker.partitions:
+            right = "expected no partitions under 'topics:', or a broker whose topics have some"
+            report.add(
+                name, f"has partitions, which broker {address} of {broker.name} does not have ({right})"
+            )
 
     # --- jobs that SpecK places
 

@@ -425,6 +425,9 @@ class TypedTopicSchema(TopicSchema):
         Text("a site's name", expected="a site's name"),
         example="A",
     )
+    partitions = WholeNumber(
+        "its partitions at a Kafka broker, if SpecK makes it; 1 by default", at_most=1000, example=4
+    )
     event_time = Text("the column by which its rows are ordered in time", example="time")
     watermark = Quantity(
         "time by which a row may be late, against the newest one",

@@ -87,8 +87,12 @@ def enrolment_of(
     return Enrolment(store, live(inventory), registry, time.time, listed, fingerprint)
 
 
-def agents_hub(settings: ServerSettings, enrolment: Enrolment, *, secured: bool) -> Hub | None:
+def agents_hub(
+    settings: ServerSettings, enrolment: Enrolment, *, secured: bool, epoch: int = 0
+) -> Hub | None:
     """The connections of agents, not started yet; ``None`` for a server without ``--agents``.
+
+    ``epoch`` is that of a server with a standby.
 
     Raises :class:`~speck.errors.InvalidInput` for an inventory with agents on a server without, and for an
     address beyond loopback on one without TLS (``secured``).
@@ -110,14 +114,19 @@ def agents_hub(settings: ServerSettings, enrolment: Enrolment, *, secured: bool)
         raise _wrong("--agents needs the package websockets (pip install 'speck[agent]')")
     from speck.link.hub import Hub
 
-    return Hub(enrolment.site_of, sites, enrolment.join, enrolment.mark)
+    return Hub(enrolment.site_of, sites, enrolment.join, enrolment.mark, epoch)
 
 
 def agents_address(text: str) -> tuple[str, int]:
+    """Host and port of ``--agents``.  Raises :class:`~speck.errors.InvalidInput`."""
+    return host_and_port(text, "--agents")
+
+
+def host_and_port(text: str, option: str) -> tuple[str, int]:
     """Host and port of ``[HOST:]PORT``.  Raises :class:`~speck.errors.InvalidInput`."""
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise _wrong(f"--agents is {text!r} (expected [HOST:]PORT)")
+        raise _wrong(f"{option} is {text!r} (expected [HOST:]PORT)")
     return host.strip("[]") or _LOOPBACK, int(port)
 
 

@@ -25,10 +25,13 @@ from speck.server.agents import agents_address, agents_hub, enrolment_of, remote
 from speck.server.api import Protection, create_app
 from speck.server.collector import collected_seldom
 from speck.server.middleware.origin import host_of
+from speck.server.pair.keeping import kept, leased
+from speck.server.pair.standby import Pair, Waiting
 from speck.server.signals import Signals, print_error
 from speck.server.tls import Certificate
 from speck.server.tokens import TokenFile, Tokens, token_of
 from speck.server.wsgi import WebServer
+from speck.standby.node import refuse_pair
 from speck.store import Store
 
 _log = logging.getLogger(__name__)
@@ -58,20 +61,32 @@ def serve(
     for concern in inventory_warnings(inventory):
         _log.warning("%s: %s", sites, concern)
     registry = installed()
-    with (
-        collected_seldom(),
-        Signals() as signals,
-        Store(settings.data_dir, settings.coordinator.history) as store,
-        _listen(host, settings.port) as listener,
-        ExitStack() as ends,
-    ):
+    waiting = None
+    with collected_seldom(), Signals() as signals, ExitStack() as opened:
+        if settings.pair.peer is None:
+            refuse_pair(settings.data_dir)
+            primary = None
+            store = opened.enter_context(Store(settings.data_dir, settings.coordinator.history))
+            listener = opened.enter_context(listen(host, settings.port))
+        else:
+            listener = opened.enter_context(listen(host, settings.port))
+            waiting = _waiting(settings, listener, certificate)
+            signals.on_first = waiting.end
+            primary = waiting.wait()
+            if primary is None:
+                return
+            opened.enter_context(leased(primary))  # to open a large store may take longer than a lease
+            store = opened.enter_context(Store(settings.data_dir, settings.coordinator.history, primary))
+            opened.enter_context(kept(primary, store))
+        ends = opened.enter_context(ExitStack())
         enrolment = enrolment_of(settings, store, registry, inventory, certificate)
-        hub = agents_hub(settings, enrolment, secured=certificate is not None)
+        epoch = 0 if primary is None else primary.identity.epoch
+        hub = agents_hub(settings, enrolment, secured=certificate is not None, epoch=epoch)
         agents = Agents(enrolment, hub)
         if hub is not None:
             ends.callback(hub.close)
             hub.on_second.append(agents.note_second)
-            door = ends.enter_context(_listen(*agents_address(settings.agents or ""), option="--agents"))
+            door = ends.enter_context(listen(*agents_address(settings.agents or ""), option="--agents"))
             start_hub(hub, door, certificate)
         port = listener.getsockname()[1]
         advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
@@ -82,6 +97,7 @@ def serve(
             replace(settings.coordinator, advertise=advertise),
             remote=None if hub is None else remote_binders(hub, enrolment.inventory),
             agents=agents,
+            primary=primary,
         )
         coordinator = services.coordinator
         if hub is not None:
@@ -93,12 +109,21 @@ def serve(
         try:
             coordinator.start()
             signals.on_first = lambda: _end(coordinator, server, settings.ending)
+            if waiting is not None and waiting.is_ended:  # by a signal that came after the take-over
+                signals.on_first()
             ready(f"{scheme}://{_url_host(host)}:{port}", inventory)
             server.run()
         finally:
             closed = ends_within(_CLOSING, coordinator.close)
     if not closed:
         _exit_at_once()
+
+
+def _waiting(settings: ServerSettings, listener: socket.socket, certificate: Certificate | None) -> Waiting:
+    """This server as a standby."""
+    scheme, port = "http" if certificate is None else "https", listener.getsockname()[1]
+    url = settings.coordinator.advertise or _reached_at(settings.host, port, scheme)
+    return Waiting(Pair(settings.pair, settings.data_dir, url), listener, certificate)
 
 
 def _tokens(settings: ServerSettings) -> Tokens | None:
@@ -168,7 +193,7 @@ _NO_PORT = {
 }
 
 
-def _listen(host: str, port: int, option: str = "") -> socket.socket:
+def listen(host: str, port: int, option: str = "") -> socket.socket:
     """A socket that listens; its address is that of ``option``, or else of ``--host`` and ``--port``."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

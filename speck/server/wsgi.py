@@ -27,7 +27,6 @@ from waitress.server import create_server
 from waitress.task import ErrorTask
 from waitress.utilities import Error
 
-from speck.coordinator import Services
 from speck.observe.metrics import Metrics
 from speck.server.api import MAX_BODY
 from speck.server.api.live import Live
@@ -210,24 +209,27 @@ class WebServer:
             ident="speck",
             url_scheme="http" if certificate is None else "https",
         )
-        services: Services = application.extensions["services"]
+        metrics: Metrics = application.extensions["metrics"]
         is_known: IsKnown = application.extensions["is_known"]
-        self._server.channel_class = partial(_Channel, patience, is_known, services.metrics)  # type: ignore[union-attr]
+        self._server.channel_class = partial(_Channel, patience, is_known, metrics)  # type: ignore[union-attr]
         accept: _Accept = _Accepting(self._server.accept)  # type: ignore[union-attr]
         if certificate is not None:
             accept = partial(_accept, accept, certificate)
         self._server.accept = accept  # type: ignore[union-attr,method-assign]
         threads = self._server.task_dispatcher
-        self._live: Live = application.extensions["live"]
-        limit: ConcurrencyLimit = application.extensions["concurrency_limit"]
-        limit.on_more = lambda count: threads.set_thread_count(THREADS + count)
+        # A standby has neither.
+        self._live: Live | None = application.extensions.get("live")
+        limit: ConcurrencyLimit | None = application.extensions.get("concurrency_limit")
+        if limit is not None:
+            limit.on_more = lambda count: threads.set_thread_count(THREADS + count)
 
     def run(self) -> None:
         """Serve until :meth:`end` is called; then send the pending answers, and close every connection."""
         while not self._ended.is_set():
             self._loop_once()
         deadline = time.monotonic() + _LINGER
-        self._live.close()
+        if self._live is not None:
+            self._live.close()
         self._server.accepting = False
         while self._busy() and time.monotonic() < deadline:
             self._loop_once()

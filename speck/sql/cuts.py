@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from speck.sql.frames import MOST_ROWS, ROWS_VERSION
-from speck.sql.program import FRAME, Input, Program, Sends, Takes, Windows, columns_in
+from speck.sql.program import FRAME, Expression, Input, Program, Sends, Takes, Windows, columns_in
 from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
 
 _FORM_DIGITS = 8
@@ -91,12 +91,49 @@ def input_of(program: Program, cut: str, table: int = 0) -> Program:
     behind = range(len(WINDOW_COLUMNS), len(WINDOW_COLUMNS) + len(windows.keys) + len(windows.merges))
     totals = [Type.BIGINT if each.kind == "count" else each.type for each in windows.merges]
     return replace(
-        part,
+        _best(program, part, len(windows.keys)),
         sends=replace(sends, rows=MOST_ROWS),
         windows=replace(windows, size_ms=windows.slide_ms),
         select=tuple(("col", each) for each in (0, *behind)),
         output=_values(windows, totals),
     )
+
+
+def _best(program: Program, part: Program, keys: int) -> Program:
+    """An input job that sends the best rows of each slide alone, if the rank and HAVING depend on keys alone.
+
+    A row that is not among the first ``n`` of its input is then behind ``n`` others in each of its windows.
+    By totals it need not be: those of the other inputs are added to them.
+    """
+    rank, width = program.rank, len(WINDOW_COLUMNS) + keys
+    place = width + len(_windows(program).merges)
+    most = None if program.keep is None else _most(program.keep, place)
+    if rank is None or most is None:
+        return part
+    ranked_by = set().union(*map(columns_in, (*rank.partition, *(by for by, _, _ in rank.order))))
+    if not ranked_by <= {*range(width)} or not columns_in(program.having) <= {*range(2, width)}:
+        return part
+    keep = ("le", ("col", place), ("lit", "bigint", most))
+    return replace(part, having=program.having, rank=rank, keep=keep)
+
+
+def _most(condition: Expression, place: int) -> int | None:
+    """The greatest value of a column that fulfils a condition; ``None`` if no constant bounds it."""
+    name, *arguments = condition
+    if name == "and":
+        bounds = [bound for each in arguments if (bound := _most(each, place)) is not None]
+        return min(bounds, default=None)
+    if len(arguments) != 2 or name not in _MIRRORED:
+        return None
+    one, other = arguments
+    if other == ("col", place):
+        name, one, other = _MIRRORED[name], other, one
+    if one != ("col", place) or other[0] != "lit" or type(other[2]) is not int:
+        return None
+    return {"eq": other[2], "le": other[2], "lt": other[2] - 1}.get(name)
+
+
+_MIRRORED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 
 
 def form_of(program: Program) -> str:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from speck.sql.cuts import input_of
 from speck.sql.frames import MOST_BYTES, MOST_ROWS
-from speck.sql.program import Expression, Program
-from speck.sql.types import COLUMNS, PARTIALS, Column, Type
+from speck.sql.program import Expression, Program, columns_in
+from speck.sql.types import COLUMNS, PARTIALS, WINDOW_COLUMNS, Column, Type
 
 EQUAL, COMPARED, LISTED = 0.1, 1 / 3, 0.5  # LISTED: most of IN
 REPEATED = 0.75  # the exponent of the number of keys
@@ -62,17 +62,27 @@ def flow(program: Program, cut: str, rate: float, share: float) -> Flow:
         return Flow(1.0, 1.0, HEAD + size)
     rows = rate * share
     if cut == PARTIALS and part.windows is not None:
-        rows = min(rows, steps * _distinct(rows / steps, bool(part.windows.keys)))
-        together = max(1.0, min(rows / steps, MOST_ROWS, MOST_BYTES / (size + 1)))
-        return _with_progress(rows / together, rate, steps, together, HEAD + together * (size + 2))
-    return _with_progress(rows, rate, steps, 1.0, HEAD + size)
+        rows = min(rows, steps * _distinct(rows / steps, bool(part.windows.keys)), _best(part, rows, steps))
+        most = min(MOST_ROWS, max(1.0, MOST_BYTES // (size + 1)))
+        frames = steps * math.ceil(rows / steps / most) if rows >= steps else rows
+        # The progress follows each slide.
+        return _flow(rows, frames, min(steps, rate), rate, size + 2)
+    return _flow(rows, rows, max(0.0, min(steps, rate) - rows), rate, size)
 
 
-def _with_progress(frames: float, rate: float, steps: float, rows: float, size: float) -> Flow:
-    """The flow with the frames that carry the progress alone, of steps in which no row is sent."""
-    alone = max(0.0, min(steps, rate) - frames)
+def _best(part: Program, rows: float, steps: float) -> float:
+    """The rows/s of an input job that sends the best ones of each slide alone, without ties."""
+    if part.rank is None or part.keep is None:
+        return math.inf
+    keyed = set().union(*map(columns_in, part.rank.partition)) > {*range(len(WINDOW_COLUMNS))}
+    places: int = part.keep[2][2]
+    return steps * places * _distinct(rows / steps, keyed)
+
+
+def _flow(rows: float, frames: float, alone: float, rate: float, size: float) -> Flow:
+    """The flow of ``rows``/s of ``size`` bytes each in ``frames``/s, beside ``alone``/s with the progress."""
     total = frames + alone
-    return Flow(total / rate, rows * frames / total, (frames * size + alone * HEAD) / total)
+    return Flow(total / rate, rows / total, (rows * size + total * HEAD) / total)
 
 
 def _distinct(rows: float, keyed: bool) -> float:

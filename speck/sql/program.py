@@ -17,7 +17,8 @@ from speck.sql.types import Column, Type, Unit
 
 VERSION = 1
 PART_VERSION = 2  # of a query in parts or with ranks, of which an older connector would miss some
-LATEST_VERSION = 3  # of a query with a join or with sessions, or with frames of several rows
+THIRD_VERSION = 3  # of a query with a join or with sessions, or with frames of several rows
+LATEST_VERSION = 4  # of a part of a query that sends the best rows of a slide
 FRAME = "frame"  # the format of the messages between the parts of a query
 Expression = tuple[Any, ...]
 
@@ -174,8 +175,6 @@ class Program:
     def to_dict(self) -> dict[str, Any]:
         """The program as plain data."""
         windows = None if self.windows is None else _windows_dict(self.windows)
-        latest = self.join is not None or (self.windows is not None and self.windows.session)
-        latest |= self.sends is not None and self.sends.rows > 1
         later: dict[str, Any] = {
             name: dataclasses.asdict(part) for name in _LATER if (part := getattr(self, name))
         }
@@ -185,7 +184,7 @@ class Program:
         if self.join is not None:
             later["join"] = _join(self.join)
         return later | {
-            "version": LATEST_VERSION if latest else PART_VERSION if later else VERSION,
+            "version": self._version(bool(later)),
             "input": {
                 "format": self.input.format,
                 "columns": [
@@ -203,6 +202,14 @@ class Program:
             "output": [_column(each) for each in self.output],
         }
 
+    def _version(self, later: bool) -> int:
+        """The version of the form; ``later`` is true if the first one had not all of its fields."""
+        if self.sends is not None and self.rank is not None:
+            return LATEST_VERSION
+        third = self.join is not None or (self.windows is not None and self.windows.session)
+        third |= self.sends is not None and self.sends.rows > 1
+        return THIRD_VERSION if third else PART_VERSION if later else VERSION
+
     @classmethod
     def from_json(cls, text: str) -> Program:
         """The inverse of :meth:`to_json`.  Raises :class:`ValueError` for one of a later version."""
@@ -210,7 +217,7 @@ class Program:
 
     @classmethod
     def _of_dict(cls, data: Mapping[str, Any]) -> Program:
-        if data["version"] not in (VERSION, PART_VERSION, LATEST_VERSION):
+        if data["version"] not in range(VERSION, LATEST_VERSION + 1):
             raise ValueError(f"the query has version {data['version']} (expected at most {LATEST_VERSION})")
         read, windows = data["input"], data["windows"]
         sends, takes, rank = (data.get(each) for each in _LATER)

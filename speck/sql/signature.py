@@ -18,6 +18,11 @@ def state_faults(before: Program, after: Program) -> Iterator[str]:
         yield from _join_faults(before.join, after.join)
         return
     old, new = before.windows, after.windows
+    if before.sends is not None and after.sends is not None and old is None:
+        return  # all rows were sent: slides begin empty, and the rest adds what they get to those rows
+    if old is not None and new is None and after.sends is not None:
+        yield "the cut leaves 'partials': the totals of open slides are not sent, and no other cut reads them"
+        return
     if old is None or new is None:
         if old is not new:
             yield f"the query {'gets' if old is None else 'loses'} its windows"
@@ -27,7 +32,7 @@ def state_faults(before: Program, after: Program) -> Iterator[str]:
     keys = [_keys(each) for each in (before, after)]
     if keys[0] != keys[1]:
         yield f"the keys change from ({', '.join(keys[0])}) to ({', '.join(keys[1])})"
-    if (before.rank is None) != (after.rank is None):
+    if after.sends is None and (before.rank is None) != (after.rank is None):
         yield f"the query {'gets' if before.rank is None else 'loses'} its rank"
     totals = [_totals(each) for each in (before, after)]
     if totals[0] != totals[1]:
@@ -66,7 +71,15 @@ def mixes(before: Program, after: Program) -> bool:
     """True if open windows would have rows of two conditions or two inputs after an edit."""
     if before.join is not None and after.join is not None:
         return [*map(_inner, before.join.sides)] != [*map(_inner, after.join.sides)]
-    return after.windows is not None and _inner(before) != _inner(after)
+    if after.windows is None or (before.sends is not None and before.windows is None):
+        return False
+    # An input job that sent all rows has sent the best ones, too.
+    others = before.sends is not None and before.rank is not None and _best(before) != _best(after)
+    return others or _inner(before) != _inner(after)
+
+
+def _best(program: Program) -> tuple[object, ...]:
+    return program.having, program.rank, program.keep
 
 
 def _inner(program: Program) -> str:

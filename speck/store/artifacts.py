@@ -26,7 +26,7 @@ from speck.core.job import Job
 from speck.errors import Fault, InvalidInput, StoreError, StoreFull
 from speck.store.jobfile import BadFile, content_hash, locate, open_located, sha256_of
 
-_SCRATCH = ".speck-scratch-"
+SCRATCH = ".speck-scratch-"
 
 # The folder in the job_path of SQL jobs, whose code is SpecK's own and in no directory of job files.
 QUERY_RUNNERS = "~speck"
@@ -35,7 +35,7 @@ QUERY_RUNNERS = "~speck"
 def clear_scratch(directory: Path) -> None:
     """Delete the partial files that a crash left in a store's directory."""
     for place in ("", "artifacts/*/", "served/*/"):
-        for partial in directory.glob(f"{place}{_SCRATCH}*"):
+        for partial in directory.glob(f"{place}{SCRATCH}*"):
             if partial.is_dir():
                 shutil.rmtree(partial, ignore_errors=True)
             else:
@@ -133,7 +133,7 @@ class Artifacts:
     def _copy(self, job: Job, place: Path) -> None:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place.parent, prefix=_SCRATCH) as scratch:
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=SCRATCH) as scratch:
                 copy = Path(scratch) / "copy"
                 with self._opened(job) as code, copy.open("wb") as file:
                     shutil.copyfileobj(code, file)
@@ -234,7 +234,7 @@ class ServedFiles:
 @contextlib.contextmanager
 def _scratch_file(directory: Path, content: bytes) -> Iterator[Path]:
     """A complete file that only its owner can read, to be moved or linked to its place."""
-    descriptor, name = tempfile.mkstemp(dir=directory, prefix=_SCRATCH)
+    descriptor, name = tempfile.mkstemp(dir=directory, prefix=SCRATCH)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -5,6 +5,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     meta/format                     "1"
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
+    meta/position                   of a pair of servers: EPOCH.ID of the last write that both have
     composition/NAME                head: last revision, whether it is being deleted, what its user allowed
     deleted/NAME                    in place of the head of a deleted composition: last revision, time, author
     revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
@@ -62,6 +63,7 @@ FORMAT = "1"
 FORMAT_KEY = b"meta/format"
 IDENTITY_KEY = b"meta/identity"
 FIRST_KEY = b"meta/first"
+POSITION_KEY = b"meta/position"
 
 
 def key_of(*parts: str) -> bytes:

@@ -39,10 +39,10 @@ from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.agents import AgentRecord, CodeRecord
-from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
+from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY, key_of, number_part
 from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
-from speck.store.leveldb.database import Database
+from speck.store.leveldb.database import Copy, Database
 from speck.store.profiles import MeasuredLink
 from speck.store.records import (
     AttemptRecord,
@@ -72,11 +72,12 @@ class Store:
     kinds of :class:`~speck.errors.StoreError` when it cannot be read or written.
 
     ``identity`` is of this store alone.  ``first_attempt`` is the number after which the attempts at a job
-    begin that the store hears of for the first time.
+    begin that the store hears of for the first time.  ``copy`` has each write before it is made.
     """
 
     directory: Path
     bounds: HistoryBounds = field(default_factory=HistoryBounds)
+    copy: Copy | None = field(default=None, repr=False)
     on_event: list[Callable[[Event], None]] = field(default_factory=list, init=False, repr=False)
     _cache: RevisionCache = field(default_factory=RevisionCache, init=False, repr=False)
     _scanned: dict[bytes, dict[bytes, tuple[bytes, Any]]] = field(
@@ -85,15 +86,21 @@ class Store:
     _isolation: Isolation = field(default_factory=Isolation, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._database = Database(self.directory)
+        self._database = Database(self.directory, self.copy)
         try:
             self._check_format()
+            self._forget_position()
             self.identity = self._own_identity()
             self.first_attempt = int(self._database.get(FIRST_KEY) or 0)
             self._events, self._loop_events = (self._next_number(prefix) for prefix in (b"event/", b"loop/"))
         except BaseException:
             self._database.close()
             raise
+
+    @property
+    def database(self) -> Database:
+        """The database, for a copy of all of it."""
+        return self._database
 
     def _check_format(self) -> None:
         found = self._database.get(FORMAT_KEY)
@@ -107,6 +114,11 @@ class Store:
                 pass
         if found is None:
             self._database.write([(FORMAT_KEY, FORMAT.encode())])
+
+    def _forget_position(self) -> None:
+        """Without its copy the store will differ from that."""
+        if self.copy is None and self._database.get(POSITION_KEY) is not None:
+            self._database.write([(POSITION_KEY, None)])
 
     def _own_identity(self) -> str:
         """The identity by which attempts name this store; a copy restored from a backup has the same."""

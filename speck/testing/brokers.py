@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from speck.binder import Backlog, BrokerBinder, Capability, CountFrom, Feed, OwnedSession
-from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, SessionOfAnother, Unreachable
 from speck.testing.wire_trouble import Trouble
 
 SESSION = "speck-contract"
@@ -48,6 +48,7 @@ CALLS: dict[str, Call] = {
     "behind": lambda broker: broker.behind([SESSION]),
     "begin_session": lambda broker: broker.begin_session(SESSION, "contract.in", "earliest"),
     "count_from": lambda broker: broker.count_from("contract.in", "earliest"),
+    "topic_partitions": lambda broker: broker.topic_partitions("contract.in"),
     "send_probe": lambda broker: broker.send_probe("speck/probe/contract"),
     "leave_client": lambda broker: broker.leave_client("speck-probe-contract"),
     "forget_client": lambda broker: broker.forget_client("speck-probe-contract"),
@@ -357,6 +358,19 @@ class BrokerContract(ABC):
             assert broker.waiting(SESSION) == 0
             assert broker.session_exists(SESSION)
             assert broker.count_from("contract.in", start, SESSION) == CountFrom(0)
+
+    def test_a_topic_has_the_partitions_that_it_was_made_with(self, broker: BrokerBinder) -> None:
+        need_capability(broker, Capability.PARTITIONS)
+        assert broker.topic_partitions("contract.in") is None
+        for _ in range(2):
+            broker.ensure_topic("contract.in", 3)
+            broker.ensure_topic("contract.in")
+            broker.ensure_session(SESSION, "contract.in")
+            assert broker.topic_partitions("contract.in") == 3
+        for other in (1, 4):
+            with pytest.raises(Rejected, match=rf"'contract.in' has 3 partitions \(expected {other}"):
+                broker.ensure_topic("contract.in", other)
+        assert broker.topic_partitions("contract.in") == 3
 
     def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:
         broker.ensure_session(SESSION, "contract.in")

@@ -100,7 +100,7 @@ def nodes(problem: Problem, placement: Placement) -> Floats:
     into, out, through = problem.rates
     need = [rate * job.cost + job.fixed for rate, job in zip(into, problem.jobs, strict=True)]
     power = [site.cores * site.speed for site in problem.sites]
-    load = [each / total for each, total in zip(problem.others.cores, power, strict=True)]
+    load = [each / total for each, total in zip(problem.cores_of_others, power, strict=True)]
     jobs = [0] * len(problem.sites)
     for place, cores in zip(placement.sites, need, strict=True):
         load[place] += cores / power[place]

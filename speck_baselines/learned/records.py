@@ -95,6 +95,7 @@ class _LoadSchema(Schema):
     slots = fields.List(_number("tasks"), required=True)
     up = fields.List(_number("bytes/s"), required=True)
     down = fields.List(_number("bytes/s"), required=True)
+    messages = fields.List(_number("messages/s into and out of Flink jobs"))
 
 
 class _ProblemSchema(Schema):
@@ -103,6 +104,7 @@ class _ProblemSchema(Schema):
     channels = fields.List(fields.Nested(_ChannelSchema), required=True, validate=validate.Length(min=1))
     overhead = _number("headers of a message on the wire, bytes")
     broker_cost = _number("processor time of a broker, core-s a message and reader")
+    event_loop = _number("event loop of a site's Flink process, core-s a root of messages/s")
     stamp = _number("stamp of a message that a job wrote, bytes")
     acknowledgement = _number("acknowledgement of a written message, bytes")
     background = fields.Nested(_LoadSchema, allow_none=True)
@@ -193,6 +195,7 @@ def described(problem: Problem, placement: Placement) -> dict[str, Any]:
             "channels": [asdict(each) for each in problem.channels],
             "overhead": problem.overhead,
             "broker_cost": problem.broker_cost,
+            "event_loop": problem.event_loop,
             "stamp": problem.stamp,
             "acknowledgement": problem.acknowledgement,
             "background": None if problem.background is None else asdict(problem.background),
@@ -216,10 +219,11 @@ def problem_of(data: Mapping[str, Any]) -> Problem:
     ]
     sites = [SiteModel(**{**each, "tier": Tier(each.get("tier", Tier.EDGE))}) for each in data["sites"]]
     channels = [Channel(**{**each, "homes": tuple(each["homes"])}) for each in data["channels"]]
-    known = {
-        name: data[name] for name in ("overhead", "stamp", "acknowledgement", "broker_cost") if name in data
-    }
-    background = Load(**data["background"]) if data.get("background") else None
+    names = ("overhead", "stamp", "acknowledgement", "broker_cost", "event_loop")
+    known = {name: data[name] for name in names if name in data}
+    background = None
+    if data.get("background"):
+        background = Load(**{"messages": [0.0] * len(sites), **data["background"]})
     return Problem(sites=sites, jobs=jobs, channels=channels, background=background, **known)
 
 

@@ -167,6 +167,7 @@ class BrokerState:
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     deleted: dict[str, int] = field(default_factory=dict)  # by session; messages that nobody has read
+    partitions: dict[str, int] = field(default_factory=dict)  # by topic, of topics that were made
     kept: dict[str, int] = field(default_factory=dict)  # by topic; messages for sessions that begin there
     skipped: dict[str, int] = field(default_factory=dict)  # by session; messages that a start lies behind
     feeds: list[InMemoryFeed] = field(default_factory=list)
@@ -377,6 +378,13 @@ class World:
                 for running in engine.live()
                 if job_name in (None, running.job.job_name)
             ]
+
+    def runs(self, copy: RunningJob) -> bool:
+        """True if an engine has this copy, and it has not ended."""
+        places = (self.engines.get(each) for each in self.asked.get(copy.job.job_name, ()))
+        return copy.state in LIVE and any(
+            place is not None and place.jobs.get(copy.attempt.id) is copy for place in places
+        )
 
     def is_cut_off(self, copy: RunningJob) -> bool:
         """True if a copy is where nobody reaches it, nor the broker from which it reads."""
@@ -753,9 +761,9 @@ class InMemoryBroker(BrokerBinder):
         with self._call("readers", ""):
             return {
                 each.attempt.session: each.attempt.number
-                for each in self.world.running()
-                if each.attempt.session in {*sessions} - self._state.unread
-                and each.job.source_broker == self.address
+                for session in sessions
+                if session not in self._state.unread
+                for each in self._running_readers(session)
             }
 
     def waiting(self, session: str) -> int:
@@ -825,8 +833,11 @@ class InMemoryBroker(BrokerBinder):
             raise SessionOfAnother(f"{message} (this one has store {self._owner})", address=self.address)
 
     def _is_read(self, session: str) -> bool:
-        reading = [(each.job.source_broker, each.attempt.session) for each in self.world.running()]
-        return (self.address, session) in reading
+        return bool(self._running_readers(session))
+
+    def _running_readers(self, session: str) -> list[RunningJob]:
+        copies = self.world.readers.get((self.address, session), ())
+        return [each for each in copies if self.world.runs(each)]
 
     @property
     def _state(self) -> BrokerState:

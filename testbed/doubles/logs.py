@@ -6,15 +6,22 @@ from collections.abc import Sequence
 
 from speck.binder import Backlog, BrokerKind, CountFrom, Registry
 from speck.core.inventory import Inventory
+from speck.errors import Rejected
 from testbed.doubles.binders import InMemoryBroker, World
 
 
 class InMemoryLog(InMemoryBroker):
     """A broker that stores messages as logs: topics are made, messages are counted and deleted."""
 
-    def ensure_topic(self, topic: str) -> None:
+    def ensure_topic(self, topic: str, partitions: int | None = None) -> None:
         with self._call("ensure_topic", topic):
-            pass
+            number = self._state.partitions.setdefault(topic, partitions or 1)
+            if partitions not in (None, number):
+                raise Rejected(f"topic {topic!r} has {number} partitions (expected {partitions})")
+
+    def topic_partitions(self, topic: str) -> int | None:
+        with self._call("topic_partitions", topic):
+            return self._state.partitions.get(topic)
 
     def purge(self) -> None:
         with self._call("purge", ""):
@@ -47,4 +54,6 @@ def with_logs(kinds: Registry, world: World) -> Registry:
     def log(address: str, inventory: Inventory) -> InMemoryLog:
         return InMemoryLog(world, address)
 
-    return Registry(kinds.engines, (*kinds.brokers, BrokerKind("log", ("log",), log, replays=True)))
+    return Registry(
+        kinds.engines, (*kinds.brokers, BrokerKind("log", ("log",), log, replays=True, partitions=True))
+    )

@@ -3,8 +3,9 @@
 The table of a query is published at two edges, A with Flink and B with Spark; its windows are at the cloud
 D, a Flink cluster.  Each round changes the cuts of both inputs three times.  In every second one an engine
 or the coordinator is killed in the midst of a change, and in every fourth one the rest moves to A and back.
-A second query merges at A (``partials``) all the while.  In the end each window must have come once, with the
-totals of the rows that were sent, and no change of a cut alone may have started a rest again.
+A second query merges at A (``partials``) from the first change on, and SpecK chooses the cuts of a third one
+at each (``cut: auto``).  In the end each window must have come once, with the totals of the rows that were
+sent, and no change of a cut alone may have started a rest again.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ LATER = 4_000_000_000_000  # ms: the time of the rows that close all windows
 NAME = "recut"
 _QUEUES = "max_queued_messages 0"  # while an engine is away, its input waits at the broker
 STATELESS = ("columns", "filter", "rows")
+QUERIES = ("plain", "merged", "chosen")
 SQL = """
 SELECT window_end, UPPER(word) AS word, COUNT(*) AS n, SUM(amount) AS total,
        MIN(amount) AS least, MAX(amount) AS most
@@ -122,17 +124,30 @@ class RecutBed(Bed):
         jobs = self.client.jobs()
         return {each["job_name"]: each["attempt"] or 0 for each in jobs if each["composition"] == NAME}
 
+    def chosen_cuts(self) -> dict[str, str]:
+        """The cuts that SpecK has chosen."""
+        last = insist(lambda: self.client.composition(NAME))["revisions"][-1]["number"]
+        jobs = {each["job_name"]: each for each in insist(lambda: self.client.revision(NAME, last))["jobs"]}
+        names = ("chosen.readings-a", "chosen.readings-b")
+        sent = {name: json.loads(jobs[name]["query"]["program"])["sends"] for name in names}
+        return {name.removeprefix("chosen."): each["cut"] for name, each in sent.items()}
 
-def composition(cuts: Sequence[str], rest: str) -> bytes:
-    """Both queries; ``cuts`` are those of the inputs at A and B."""
+
+def composition(cuts: Sequence[str], rest: str, *, merges: bool) -> bytes:
+    """The queries; ``cuts`` are those of the inputs at A and B, ``merges`` is of the second query at A."""
     first, second = cuts
     schema = {"time": "timestamp(ms) not null", "word": "string not null", "amount": "bigint"}
     topic = {"as": "readings", "at": ["A", "B"], "schema": schema, "event_time": "time", "watermark": "1 s"}
-    of_both = {"plain": {"readings-a": first}, "merged": {"readings-a": "partials"}}
+    merged = "partials" if merges else "filter"
+    by_query = {
+        "plain": {"readings-a": first, "readings-b": second},
+        "merged": {"readings-a": merged, "readings-b": second},
+        "chosen": "auto",
+    }
     jobs = [
-        {"job_name": name, "cut": cut | {"readings-b": second}, "rest": rest, "sql": SQL}
+        {"job_name": name, "cut": by_query[name], "rest": rest, "sql": SQL}
         | {"sink_topic": f"out/{name}", "sink_broker": "D"}
-        for name, cut in of_both.items()
+        for name in QUERIES
     ]
     return yaml.safe_dump({"name": NAME, "topics": {"in/+": topic}, "jobs": jobs}).encode()
 
@@ -143,6 +158,7 @@ class Trial:
     def __init__(self, bed: RecutBed, rate: float, pause: float) -> None:
         self.bed, self._pause = bed, pause
         self._cuts, self._rest = ("columns", "columns"), "D"
+        self._merges = False
         self._restarted = 0
         self._senders = [
             Sender(bed.brokers[name].address, "in/x", rate / 2, lambda number: row(number, rate / 2))
@@ -152,17 +168,16 @@ class Trial:
     def run(self, first: int, rounds: int) -> dict[str, Account]:
         """Take the rounds from number ``first`` on; answers what came of the rows, by query."""
         with ExitStack() as stack:
-            connections = [stack.enter_context(client(self.bed.brokers["D"].address)) for _ in range(2)]
-            names = ("plain", "merged")
             outputs = {
-                name: Listener(connection, f"out/{name}")
-                for name, connection in zip(names, connections, strict=True)
+                name: Listener(stack.enter_context(client(self.bed.brokers["D"].address)), f"out/{name}")
+                for name in QUERIES
             }
             try:
                 self._apply()
                 for sender in self._senders:
                     sender.start()
                 await_true("first results", lambda: all(each.received for each in outputs.values()), PATIENCE)
+                self._merges = True
                 for number in range(first, first + rounds):
                     self._round(number)
                 return self._accounts(outputs)
@@ -194,8 +209,9 @@ class Trial:
 
     def _round(self, number: int) -> None:
         for step in self._steps(number):
-            print(f"round {number + 1}: {self._cuts}, rest at {self._rest}", file=sys.stderr, flush=True)
             step()
+            shown = f"round {number + 1}: {self._cuts}, chosen {self.bed.chosen_cuts()}, rest at {self._rest}"
+            print(shown, file=sys.stderr, flush=True)
             time.sleep(self._pause)
 
     def _steps(self, number: int) -> Iterator[Callable[[], None]]:
@@ -249,14 +265,17 @@ class Trial:
         self._while_changing(kill)
 
     def _while_changing(self, harm: Callable[[], None]) -> None:
-        insist(lambda: self.bed.client.apply(composition(self._cuts, self._rest), NAME, wait=0))
+        insist(lambda: self.bed.client.apply(self._composition(), NAME, wait=0))
         time.sleep(0.7)
         harm()
         self.bed.await_running(NAME)
         self._apply()  # the change may have failed, or have been killed before it was accepted
 
+    def _composition(self) -> bytes:
+        return composition(self._cuts, self._rest, merges=self._merges)
+
     def _apply(self) -> None:
-        text = composition(self._cuts, self._rest)
+        text = self._composition()
         check(insist(lambda: self.bed.client.apply(text, NAME, wait=PATIENCE)))
         self.bed.await_running(NAME)
 

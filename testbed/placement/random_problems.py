@@ -11,9 +11,18 @@ LOADS = (1.0, 4.0, 12.0)
 
 
 def make(
-    seed: int, *, jobs: int, sites: int = 4, load: float | None = None, compositions: int = 1
+    seed: int,
+    *,
+    jobs: int,
+    sites: int = 4,
+    load: float | None = None,
+    compositions: int = 1,
+    event_loop: float = 0.0,
 ) -> Problem:
-    """A problem with ``jobs`` jobs in all, and one site in four (at least one) in the cloud or a region."""
+    """A problem with ``jobs`` jobs in all, and one site in four (at least one) in the cloud or a region.
+
+    ``event_loop`` is that of :class:`~speck.placement.problem.Problem`.
+    """
     chance = random.Random(seed)
     factor = chance.choice(LOADS) if load is None else load
     places = _sites(chance, sites)
@@ -22,7 +31,7 @@ def make(
     for index in range(compositions):
         count = jobs // compositions + (index < jobs % compositions)
         _composition(chance, index, count, places, factor, placed, channels)
-    return Problem(sites=places, jobs=placed, channels=channels)
+    return Problem(sites=places, jobs=placed, channels=channels, event_loop=event_loop)
 
 
 def _sites(chance: random.Random, count: int) -> list[SiteModel]:

@@ -1,13 +1,13 @@
-"""Pipelines that pass messages on: relays with paho, Node-RED, and a job of SpecK.
+"""Pipelines that pass messages on: programs by their command lines, Node-RED, and jobs of SpecK.
 
-Each is a :class:`~testbed.servers.base.RealServer` with ``jobs`` hops; that of number 0 is from
-:data:`~testbed.rivals.trial.SOURCE` to :data:`~testbed.rivals.trial.SINK`.
+Each is a :class:`~testbed.servers.base.RealServer` with some hops (:mod:`testbed.rivals.hops`).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,41 +26,70 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
-from testbed.rivals.trial import SINK, SOURCE
+from testbed.rivals.hops import Hop, brokers
 from testbed.servers.base import NotInstalled, RealServer, accepts, free_port
 from testbed.servers.flink import FlinkServer
-from testbed.servers.mosquitto import MosquittoServer
 
 NODE_RED = "node-red@4.1.8"  # the newest release for Node 18.5 to 22.8
 _MINUTES = 600.0  # s, for npm
 
 
-def topics(number: int) -> tuple[str, str]:
-    """Source and sink of a hop."""
-    return (SOURCE, SINK) if number == 0 else (f"{SOURCE}-{number}", f"{SINK}-{number}")
+class Program(RealServer):
+    """A program for each hop, by its command line.
 
+    In the command ``{source_broker}``, ``{source_host}``, ``{source_port}``, ``{source_topic}``, the same of
+    ``sink``, and ``{number}`` stand for those of the hop.
+    """
 
-class PahoRelay(RealServer):
-    """A Python process with paho for each hop, on two connections each (``benchmarks.micro.paho_relay``)."""
-
-    def __init__(self, directory: Path, broker: MosquittoServer, jobs: int = 1) -> None:
-        """Prepare it."""
+    def __init__(self, directory: Path, hops: Sequence[Hop], command: str) -> None:
+        """Prepare it.  Raises :class:`ValueError` for a command with another name in braces."""
         super().__init__(directory)
-        self._broker, self._jobs = broker, jobs
+        self._commands = [filled(command, hop, number) for number, hop in enumerate(hops)]
 
     def commands(self) -> Sequence[Sequence[str]]:
         """See :class:`RealServer`."""
-        (self.directory / self.log_name).unlink(missing_ok=True)  # it is read for the word "ready"
-        relay = [sys.executable, "-m", "benchmarks.micro.paho_relay", str(self._broker.port)]
-        return [[*relay, *topics(number), "--connections", "2"] for number in range(self._jobs)]
+        return self._commands
+
+    def ready(self) -> bool:
+        """True: the trial waits until a message has passed."""
+        return True
 
     def variables(self) -> Mapping[str, str]:
         """See :class:`RealServer`."""
         return {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def ready(self) -> bool:
-        """See :class:`RealServer`."""
-        return self.log.count("ready") == self._jobs
+
+def filled(command: str, hop: Hop, number: int) -> list[str]:
+    """The words of a command, see :class:`Program`.  Raises :class:`ValueError`."""
+    ends = {"source": hop.source, "sink": hop.sink}
+    parts = ("broker", "host", "port", "topic")
+    values = {f"{end}_{part}": getattr(each, part) for end, each in ends.items() for part in parts}
+    values["number"] = number
+    try:
+        words = [word.format(**values) for word in shlex.split(command)]
+    except (KeyError, IndexError, ValueError) as error:
+        known = ", ".join(f"{{{name}}}" for name in values)
+        raise ValueError(f"command {command!r} cannot be filled in: {error} (expected of {known})") from error
+    if not words or shutil.which(words[0]) is None:
+        raise ValueError(f"command {command!r} names no program that is installed")
+    return words
+
+
+_RELAY = (
+    f"{shlex.quote(sys.executable)} -m benchmarks.micro.paho_relay"
+    " {source_port} {source_topic} {sink_topic} --to {sink_port}"
+)
+
+
+class PahoRelay(Program):
+    """A Python process with paho for each hop, on two connections (``benchmarks.micro.paho_relay``).
+
+    ``best``: its sessions are kept, and a message is acknowledged once the other broker has it.
+    """
+
+    def __init__(self, directory: Path, hops: Sequence[Hop], *, best: bool = False) -> None:
+        """Prepare it."""
+        super().__init__(directory, hops, _RELAY + (" --keep relay-{number}" if best else ""))
 
 
 class NodeRed(RealServer):
@@ -70,12 +99,10 @@ class NodeRed(RealServer):
     help offers against loss: MQTT 5, a session that is kept, and QoS 1 on both nodes.
     """
 
-    def __init__(
-        self, directory: Path, broker: MosquittoServer, program: Path, jobs: int = 1, *, best: bool = False
-    ) -> None:
+    def __init__(self, directory: Path, hops: Sequence[Hop], program: Path, *, best: bool = False) -> None:
         """Prepare it; ``program`` is what :func:`install_node_red` returned."""
         super().__init__(directory)
-        self._broker, self._program, self._jobs, self._best = broker, program, jobs, best
+        self._hops, self._program, self._best = hops, program, best
         self._port = free_port()
 
     def commands(self) -> Sequence[Sequence[str]]:
@@ -88,25 +115,28 @@ class NodeRed(RealServer):
         return [[node, str(self._program), "--userDir", str(self.directory)]]
 
     def ready(self) -> bool:
-        """See :class:`RealServer`; its log has a line once the broker node is connected."""
-        return accepts(self._port) and "Connected to broker" in self.log
+        """See :class:`RealServer`; its log has a line once a broker node is connected."""
+        return accepts(self._port) and self.log.count("Connected to broker") >= len(brokers(self._hops))
 
     def _flows(self) -> list[dict[str, object]]:
+        flows: list[dict[str, object]] = [{"id": "flow", "type": "tab", "label": "hops"}]
+        ids = {address: f"broker{number}" for number, address in enumerate(brokers(self._hops))}
+        flows += [self._broker(address, name) for address, name in ids.items()]
+        for number, hop in enumerate(self._hops):
+            reads = {"type": "mqtt in", "qos": "1", "datatype": "buffer", "inputs": 0}
+            writes = {"type": "mqtt out", "qos": "1", "retain": "", "wires": []}
+            reads |= {"broker": ids[hop.source.broker], "topic": hop.source.topic}
+            writes |= {"broker": ids[hop.sink.broker], "topic": hop.sink.topic}
+            flows.append({"id": f"in{number}", "z": "flow", **reads, "wires": [[f"out{number}"]]})
+            flows.append({"id": f"out{number}", "z": "flow", **writes})
+        return flows
+
+    def _broker(self, address: str, name: str) -> dict[str, object]:
+        host, _, port = address.removeprefix("tcp://").rpartition(":")
         clean = {"cleansession": not self._best, "protocolVersion": 5 if self._best else 4}
         session = {"clientid": "node-red", "sessionExpiry": "3600"} if self._best else {"clientid": ""}
-        place = {"broker": "127.0.0.1", "port": str(self._broker.port), "keepalive": "60", "usetls": False}
-        flows: list[dict[str, object]] = [
-            {"id": "flow", "type": "tab", "label": "hops"},
-            {"id": "broker", "type": "mqtt-broker", "autoConnect": True, **place, **clean, **session},
-        ]
-        for number in range(self._jobs):
-            source, sink = topics(number)
-            common = {"z": "flow", "broker": "broker"}
-            reads = {"type": "mqtt in", "topic": source, "qos": "1", "datatype": "buffer", "inputs": 0}
-            writes = {"type": "mqtt out", "topic": sink, "qos": "1", "retain": "", "wires": []}
-            flows.append({"id": f"in{number}", **common, **reads, "wires": [[f"out{number}"]]})
-            flows.append({"id": f"out{number}", **common, **writes})
-        return flows
+        place = {"broker": host, "port": port, "keepalive": "60", "usetls": False}
+        return {"id": name, "type": "mqtt-broker", "autoConnect": True, **place, **clean, **session}
 
 
 def install_node_red(folder: Path) -> Path:
@@ -135,13 +165,14 @@ class SpeckJobs(RealServer):
     The coordinator belongs to this process and is not killed; ``pids`` are those of the engine.
     """
 
-    def __init__(self, directory: Path, broker: MosquittoServer, jobs: int = 1) -> None:
+    def __init__(self, directory: Path, hops: Sequence[Hop]) -> None:
         """Prepare it."""
         super().__init__(directory)
-        self._broker, self._jobs = broker, jobs
+        self._hops = hops
         self._flink = FlinkServer(directory / "flink", heap="128m", slots=16, small=True)
         self._stack = ExitStack()
         self._services: Services | None = None
+        self._ended: dict[str, int] = {}  # by job, the attempt that was running when the engine was killed
 
     @property
     def pids(self) -> list[int]:
@@ -153,12 +184,22 @@ class SpeckJobs(RealServer):
         self._flink.start()
         if self._services is None:
             self._services = self._deployed()
-        queries = self._services.queries
-        await_that(lambda: {each["state"] for each in queries.jobs()}, lambda found: found == {"running"})
+        await_that(self._not_running, lambda found: not found)
         return self
+
+    def _not_running(self) -> list[str]:
+        """The jobs that do not run again since the engine was killed."""
+        assert self._services is not None
+        return [
+            each["job_name"]
+            for each in self._services.queries.jobs()
+            if each["state"] != "running" or each["attempt"] == self._ended.get(each["job_name"])
+        ]
 
     def kill(self) -> None:
         """End the engine by SIGKILL."""
+        if self._services is not None:
+            self._ended = {each["job_name"]: each["attempt"] for each in self._services.queries.jobs()}
         self._flink.kill()
 
     def stop(self) -> None:
@@ -173,7 +214,7 @@ class SpeckJobs(RealServer):
             checkpoint_dir=flink.cluster.checkpoints.as_uri(),
             savepoint_dir=flink.cluster.savepoints.as_uri(),
         )
-        site = Site(name="A", engines=(engine,), broker_address=self._broker.address)
+        site = Site(name="A", engines=(engine,), broker_address=self._hops[0].source.broker)
         store = self._stack.enter_context(Store(self.directory / "store"))
         settings = Settings(roots=(ROOT,), period=1)
         services = build(store, installed(), Inventory({"A": site}), settings)
@@ -193,9 +234,15 @@ class SpeckJobs(RealServer):
         return services
 
     def _composition(self) -> str:
-        broker, code = self._broker.address, (FLINK_CODE, "io.speck.flink.jobs.Forward")
+        code = (FLINK_CODE, "io.speck.flink.jobs.Forward")
         lines = (
-            job(f"hop-{number}", self._flink.address, (broker, source), (broker, sink), code)
-            for number, (source, sink) in enumerate(map(topics, range(self._jobs)))
+            job(
+                f"hop-{number}",
+                self._flink.address,
+                (hop.source.broker, hop.source.topic),
+                (hop.sink.broker, hop.sink.topic),
+                code,
+            )
+            for number, hop in enumerate(self._hops)
         )
         return "jobs:\n" + "".join(lines)

@@ -1,15 +1,17 @@
 """Loss and repetitions of any pipeline that passes messages from one MQTT topic on to another.
 
-A pipeline is a :class:`~testbed.servers.base.RealServer`: it starts, answers when it is ready, is killed and
-starts again.  Each message that it passes on must contain the text that it was sent.  The consumer of its
-results keeps a session at the broker, so what is missing there was lost by the pipeline::
+A pipeline is a :class:`~testbed.servers.base.RealServer` that was given the hops of a
+:class:`~testbed.rivals.trials.Trial`: it starts, is killed and starts again.  Each message that it passes on
+must contain the text that it was sent.  The consumer of its results is connected throughout, so what is
+missing there was lost between::
 
-    with MosquittoServer(directory / "broker") as broker, MyPipeline(directory, broker) as pipeline:
-        tried(broker, pipeline, Kills(5), messages=5000)["lost"]
+    with Killed(directory) as trial, Program(directory, trial.hops, "my-relay {source_broker} ...") as relay:
+        tried(trial, relay, messages=1000, moment=random.Random(1))["lost"]
 """
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 import uuid
@@ -18,31 +20,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import paho.mqtt.client as paho
+import psutil
 
 from testbed.faults.flow import Sender, client
 from testbed.faults.rig import PATIENCE, Account, await_that
+from testbed.rivals.hops import SINK, SOURCE
+from testbed.rivals.trials import Trial
 from testbed.servers.base import RealServer
-from testbed.servers.mosquitto import MosquittoServer
 
-SOURCE, SINK = "rivals/in", "rivals/out"  # of the first job
 RATE = 200.0  # messages/s
+_PROBES = 0.2  # s between two messages that are sent until one has passed
 _STAMP = ("speck-job", "speck-seq")
-
-
-@dataclass(frozen=True)
-class Kills:
-    """SIGKILL to all processes of a pipeline, which starts again ``pause`` s later, ``times`` times."""
-
-    times: int
-    pause: float = 1.0
-
-    def __call__(self, pipeline: RealServer) -> None:
-        """Kill it, and return once it is up for the last time."""
-        for _ in range(self.times):
-            pipeline.kill()
-            time.sleep(self.pause)
-            pipeline.start()
-            time.sleep(self.pause)
 
 
 @dataclass
@@ -86,40 +74,58 @@ def _account(counts: Counter[str], sent: list[str]) -> Account:
 
 
 def tried(
-    broker: MosquittoServer,
+    trial: Trial,
     pipeline: RealServer,
-    harm: Callable[[RealServer], None],
     *,
     messages: int,
+    moment: random.Random | None = None,
     rate: float = RATE,
-    quiet: float = 10.0,
 ) -> dict[str, int]:
     """Send at least ``messages``, and for as long as the harm lasts; count those that arrive.
 
-    The count ends when all have arrived, or none has for ``quiet`` s.
+    Without ``moment`` there is no harm.  The count begins once a message has passed, and ends when all have
+    arrived, or none has for the trial's time.
     """
     arrivals, run = Arrivals(), uuid.uuid4().hex[:8]
-    with client(broker.address) as consumer:
+    with client(trial.last.address) as consumer:
         subscribed = threading.Event()
         consumer.on_message = arrivals.receive
         consumer.on_subscribe = lambda *_: subscribed.set()
         consumer.subscribe(SINK, 1)
         if not subscribed.wait(PATIENCE):
             raise RuntimeError(f"no subscription to {SINK!r} in {PATIENCE:g} s")
-        sender = Sender(broker.address, SOURCE, rate, lambda number: f"{run}/{number}").start()
+        _await_passage(trial, pipeline, arrivals, f"{run}/probe")
+        sender = Sender(trial.first.address, SOURCE, rate, lambda number: f"{run}/{number}").start()
         try:
-            await_that(lambda: len(arrivals.raw), lambda count: count >= messages // 10)
-            harm(pipeline)
+            await_that(lambda: len(sender.sent), lambda count: count >= messages // 10)
+            if moment is not None:
+                trial.harm(pipeline, moment)
             await_that(lambda: len(sender.sent), lambda count: count >= messages)
         finally:
             sent = sender.stop()
-        _await_quiet(lambda: (len(arrivals.raw), arrivals.raw.total()), len(sent), quiet)
+        _await_quiet(lambda: sum(text in arrivals.raw for text in sent), len(sent), trial.quiet)
     return arrivals.account(sent)
 
 
-def _await_quiet(ask: Callable[[], tuple[int, int]], enough: int, quiet: float) -> None:
+def _await_passage(trial: Trial, pipeline: RealServer, arrivals: Arrivals, text: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    with client(trial.first.address) as sender:
+        while text not in arrivals.raw:
+            if not all(map(_runs, pipeline.pids)):
+                raise RuntimeError(f"{pipeline} has ended:\n{pipeline.log[-2000:]}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no message sent to {SOURCE!r} came to {SINK!r} in {PATIENCE:g} s")
+            sender.publish(SOURCE, text, 1)
+            time.sleep(_PROBES)
+
+
+def _runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def _await_quiet(ask: Callable[[], int], enough: int, quiet: float) -> None:
     last, since = ask(), time.monotonic()
-    while time.monotonic() - since < (quiet if last[0] < enough else 2.0):
+    while time.monotonic() - since < (quiet if last < enough else 2.0):
         time.sleep(0.1)
         if (now := ask()) != last:
             last, since = now, time.monotonic()

@@ -79,7 +79,7 @@ class Fluid:
 
     def _describe_sites(self) -> None:
         sites, others = self.problem.sites, self.problem.others
-        self._cores = np.array([site.cores for site in sites]) - np.array(others.cores)
+        self._cores = np.array([site.cores for site in sites]) - np.array(self.problem.cores_of_others)
         self._speed = np.array([site.speed for site in sites])
         self._bandwidth = (np.array([site.up for site in sites]), np.array([site.down for site in sites]))
         self._others = (np.array(others.up), np.array(others.down))

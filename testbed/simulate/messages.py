@@ -323,9 +323,12 @@ class Messages:
         self.problem, self.placement, self._qos = problem, placement, qos
         self.clock, self.chance = Clock(), random.Random(seed)
         others = problem.others
-        fixed = list(others.cores)
-        for job, site in zip(problem.jobs, placement.sites, strict=True):
+        fixed, messages = list(others.cores), list(others.messages)
+        for index, (job, site) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
             fixed[site] += job.fixed / problem.sites[site].speed
+            messages[site] += problem.messages[index]
+        # An event loop is simulated by what it takes at the mean rates.
+        fixed = [each + problem.loop_cores(site, messages[site]) for site, each in enumerate(fixed)]
         self._fixed = [min(each, site.cores) for each, site in zip(fixed, problem.sites, strict=True)]
         self.processors = [
             Shared(self.clock, (site.cores - used) * site.speed, site.speed)

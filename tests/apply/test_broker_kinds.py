@@ -12,6 +12,7 @@ import pytest
 from speck.coordinator import Coordinator, build
 from speck.core.job import Job
 from speck.core.settings import Settings
+from speck.errors import InvalidInput, Unreachable
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, write_code
@@ -67,6 +68,52 @@ def test_the_topic_of_a_sink_is_made_before_the_job_starts(world: World, apply: 
     assert len(made) == 1
     assert "made" in str(world.calls[made[0]])
     assert made < started
+
+
+PARTED = replace(
+    JOB,
+    source_broker=LOG,
+    source_topic="in",
+    sink_broker=LOG,
+    sink_topic="out",
+    partitions={"in": 4, "out": 2},
+)
+
+
+def test_topics_are_made_with_their_partitions_and_the_plan_names_them(
+    world: World, apply: Applied, coordinator: Coordinator
+) -> None:
+    assert user.plan(coordinator, composition(PARTED)).consequences == {
+        "a": f"topic 'out' is made at {LOG} with 2 partitions; topic 'in' is made at {LOG} with 4 partitions"
+    }
+    assert world.broker(LOG).partitions == {}
+    assert "succeeded" in apply(PARTED)
+    assert world.broker(LOG).partitions == {"in": 4, "out": 2}
+    changed = replace(PARTED, parallelism=2)
+    assert "is made" not in str(user.plan(coordinator, composition(changed)).consequences)
+
+
+@pytest.mark.parametrize("deployed", [False, True])
+def test_a_topic_with_another_number_of_partitions_is_refused_before_anything_is_touched(
+    world: World, apply: Applied, coordinator: Coordinator, deployed: bool
+) -> None:
+    if deployed:
+        apply(PARTED)
+    else:
+        world.broker(LOG).partitions |= {"in": 4, "out": 2}
+    before = len(world.calls)
+    with pytest.raises(InvalidInput) as found:
+        apply(replace(PARTED, partitions={"in": 4, "out": 8}))
+    (fault,) = found.value.faults
+    assert fault.message.startswith(f"topics: 'out' has 2 partitions at {LOG} (expected partitions: 2; ")
+    assert {method for method, _, _ in world.calls[before:]} <= {"topic_partitions"}
+
+
+def test_a_broker_that_cannot_be_asked_refuses_later(world: World, apply: Applied) -> None:
+    world.broker(LOG).partitions |= {"in": 4, "out": 1}
+    world.fail("topic_partitions", Unreachable("away"), times=None)
+    assert "topic 'out' has 1 partitions (expected 2)" in apply(PARTED)
+    assert world.running("a") == []
 
 
 def test_a_job_continues_from_its_state_at_a_broker_of_another_kind(world: World, apply: Applied) -> None:

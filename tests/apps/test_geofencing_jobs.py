@@ -58,6 +58,13 @@ jobs:
     job_path: jars_and_apps/geofencing/visits.py, parallelism: 1}}
 """
 
+LOCATE = """
+name: fences
+jobs:
+- {job_name: large-locate, site: A, source_topic: geo/+, sink_topic: located, entry_class: locate,
+    job_path: jars_and_apps/geofencing/fences.py, parallelism: 1, arguments: {site: A, lateness: 1}}
+"""
+
 # With the functions of a user, whose errors park a message.
 WITH_FUNCTIONS = """
 name: fences
@@ -92,6 +99,9 @@ jobs:
 """
 
 REPORTS = ("late", "late fence", "rejected")
+PATIENCE = 300.0  # s
+LARGE = 10_000_000  # bytes of a message
+LARGE_PACKETS = f"max_packet_size {2 * LARGE}"  # of a broker; the configuration that SpecK ships takes 4 MiB
 
 
 class OneSite:
@@ -181,6 +191,17 @@ def test_every_event_is_that_of_the_reference(site: OneSite, tmp_path: Path) -> 
     assert refused["rejected"].startswith("it is not JSON in UTF-8")
 
 
+def test_messages_of_ten_megabytes_are_answered(spark_server: SparkServer, tmp_path: Path) -> None:
+    with MosquittoServer(tmp_path / "mosquitto", LARGE_PACKETS) as broker, Store(tmp_path / "store") as store:
+        site = OneSite(spark_server, broker, store, tmp_path)
+        try:
+            assert site.apply_text(LOCATE).state == "succeeded"
+            site.friend.send("geo/positions", large_positions())
+            eventually(lambda: site.lines("located"), large_positions_are_answered, PATIENCE)
+        finally:
+            site.close()
+
+
 @trial("the same functions in tests/apps/test_geofencing_functions.py")
 def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) -> None:
     (tmp_path / "fleet.py").write_text(example())
@@ -222,7 +243,7 @@ def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) 
 
 @trial("the jobs on Spark in tests/apps/test_geofencing_visits.py, and programs in tests/binders/flink")
 def test_events_of_spark_and_flink_are_those_of_the_reference(
-    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+    spark_server: SparkServer, tmp_path: Path
 ) -> None:
     python = ROOT / ".pyflink" / "bin" / "python"
     if not python.exists() or not CLUSTER_CONNECTOR.exists():
@@ -235,9 +256,10 @@ def test_events_of_spark_and_flink_are_those_of_the_reference(
     ]
     with (
         FlinkServer(tmp_path / "flink", python=str(python), slots=8) as flink,
+        MosquittoServer(tmp_path / "mosquitto", LARGE_PACKETS) as broker,
         Store(tmp_path / "store") as store,
     ):
-        site = OneSite(spark_server, mosquitto, store, tmp_path, flink)
+        site = OneSite(spark_server, broker, store, tmp_path, flink)
         try:
             assert site.apply_text(MIXED).state == "succeeded"
             send(site, fences)
@@ -249,11 +271,41 @@ def test_events_of_spark_and_flink_are_those_of_the_reference(
                 counts = eventually(
                     lambda engine=engine: compared_with(site.lines(f"events/{engine}"), records, stream),
                     lambda found: not found["missing"],
+                    PATIENCE,
                 )
                 assert counts.pop("awaited") > 40
                 assert counts == {"missing": 0, "extra": 0, "twice": 0, "wrong": 0}, engine
+            for name in ("a", "c"):
+                site.friend.send(f"{name}/positions", large_positions())
+                tracks = f"tracks/{name}"
+                eventually(lambda tracks=tracks: site.lines(tracks), large_positions_are_answered, PATIENCE)
+            site.friend.send("fences/large", [padded({"type": "Feature", "geometry": None})])
+            (refused,) = eventually(
+                lambda: [each["rejected"] for each in site.lines("admitted") if each["fence"] == "large"],
+                lambda found: len(found) == 1,
+            )
+            assert refused == f"it has {LARGE} bytes (expected at most 262144)"
         finally:
             site.close()
+
+
+def padded(feature: dict[str, Any]) -> str:
+    """A Feature as a message of :data:`LARGE` bytes."""
+    text = json.dumps(feature | {"properties": {"time": "2026-03-03T07:00:00Z", "note": ""}})
+    return text.replace('"note": "', '"note": "' + "x" * (LARGE - len(text)))
+
+
+def large_positions() -> list[str]:
+    """A message that is no position, and one that is."""
+    at = {"type": "Point", "coordinates": [7.5, 46.9]}
+    return ["x" * LARGE, padded({"type": "Feature", "id": "heavy", "geometry": at})]
+
+
+def large_positions_are_answered(lines: Sequence[dict[str, Any]]) -> bool:
+    """True if the one is located, and the other rejected with its reason and its beginning."""
+    reasons = [each["reason"] for each in rejected(lines) if each["line"] == "x" * 200]
+    located = [each["mover"] for each in lines if "in" in each]
+    return located.count("heavy") == 1 and [each[:23] for each in reasons] == ["it is not JSON in UTF-8"]
 
 
 def at_site(message: dict[str, Any]) -> dict[str, Any]:
@@ -304,7 +356,7 @@ def occupancy(site: OneSite) -> Counter[tuple[str, str]]:
 
 
 def rejected(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each in events if each["event"] == "rejected"]
+    return [each for each in events if each.get("event") == "rejected"]
 
 
 def send(site: OneSite, messages: Sequence[Any]) -> None:

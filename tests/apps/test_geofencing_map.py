@@ -12,6 +12,7 @@ pytest.importorskip("shapely", reason="needs the extra `fences`")
 
 from flask.testing import FlaskClient
 
+from jars_and_apps.geofencing.compare import Account
 from jars_and_apps.geofencing.fences import compact, instant
 from jars_and_apps.geofencing.page.__main__ import main
 from jars_and_apps.geofencing.page.web import MOST, Unreachable, create_app
@@ -144,6 +145,15 @@ def test_visits_are_counted_once() -> None:
     world.events(b"\n".join([visit("exit", "a", "f"), visit("exit", "a", "f"), visit("exit", "c", "f")]))
     assert items(world, "inside") == {"f": 1}
     assert items(world, "count") == {"events": 6, "visits": 1}
+
+
+def test_all_rejected_lines_of_a_message_are_counted() -> None:
+    events = [{"event": "rejected", "line": "x"}, {"event": "rejected", "line": "", "lines": 900}]
+    world, account = a_world()[0], Account([])
+    world.events("\n".join(map(compact, events)).encode())
+    account.add("events", "\n".join(map(compact, events)).encode())
+    assert items(world, "count") == {"rejected": 901}
+    assert account.counts()["rejected"] == 901
 
 
 def test_the_last_events_are_kept() -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import pytest
+import yaml
 
 from binders.flink import QUERIES
 from speck.testing.waiting import eventually
+from testbed.benches.examples import PIPELINES
 from testbed.benches.spark import MqttFriend
 from testbed.servers.flink import FlinkServer
 from testbed.servers.spark import SparkServer
@@ -85,25 +87,25 @@ PERSONS_AND_AUCTIONS = """  events/person/+:
     event_time: time
     watermark: 0 s
 """
+
+
+def text_of(query: str) -> str:
+    """The query of a composition of the pipelines, in one line."""
+    data = yaml.safe_load((PIPELINES / "nexmark" / "sql" / f"{query}.yaml").read_text(encoding="utf-8"))
+    return " ".join(data["jobs"][0]["sql"].split())
+
+
 SQL = {
     "q0": "SELECT kind, EPOCH_MS(time) AS time, auction, bidder, price, extra FROM bids",
     "q1": "SELECT 'R' AS kind, EPOCH_MS(time) AS time, auction, bidder, CAST(price * 908 / 1000 AS string) "
     "|| '.' || SUBSTRING(CAST(1000 + price * 908 % 1000 AS string), 2) AS euros, extra FROM bids",
-    "q2": "SELECT 'R' AS kind, EPOCH_MS(time) AS time, auction, price FROM bids WHERE MOD(auction, 123) = 0",
+    "q2": text_of("q2"),
     "q3": "SELECT 'R' AS kind, EPOCH_MS(GREATEST(p.time, a.time)) AS time, name, city, state, a.id AS sold "
     "FROM persons AS p JOIN auctions AS a ON p.id = a.seller "
     "AND a.time BETWEEN p.time - INTERVAL '1' HOUR AND p.time + INTERVAL '1' HOUR "
     "WHERE state IN ('OR', 'ID', 'CA') AND category = 10",
-    "q5": "SELECT 'R' AS kind, EPOCH_MS(window_end) - 1 AS time, auction, n FROM ("
-    "SELECT window_start, window_end, auction, COUNT(*) AS n, "
-    "RANK() OVER (PARTITION BY window_start, window_end ORDER BY COUNT(*) DESC) AS place "
-    "FROM HOP(bids, time, INTERVAL '2' SECOND, INTERVAL '10' SECOND) WHERE kind = 'B' "
-    "GROUP BY window_start, window_end, auction) WHERE place = 1",
-    "q7": "SELECT kind, EPOCH_MS(time) AS time, auction, bidder, price, extra FROM ("
-    "SELECT window_start, window_end, kind, time, auction, bidder, price, TRIM(extra) AS extra, "
-    "RANK() OVER (PARTITION BY window_start, window_end ORDER BY price DESC) AS place "
-    "FROM TUMBLE(bids, time, INTERVAL '10' SECOND) WHERE kind = 'B' "
-    "GROUP BY window_start, window_end, kind, time, auction, bidder, price, TRIM(extra)) WHERE place = 1",
+    "q5": text_of("q5"),
+    "q7": text_of("q7"),
     "q8": "SELECT DISTINCT 'R' AS kind, EPOCH_MS(p.window_end) - 1 AS time, p.id AS person, name, "
     "EPOCH_MS(p.window_start) AS start "
     "FROM TUMBLE(persons, time, INTERVAL '10' SECOND) AS p "

@@ -18,7 +18,14 @@ from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.testing import BrokerContract, EngineContract, attempt_of
 from speck.testing.wire_trouble import Trouble
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
+from testbed.doubles.binders import (
+    EngineState,
+    InMemoryBroker,
+    InMemoryEngine,
+    RunningJob,
+    World,
+    double_kinds,
+)
 from testbed.doubles.logs import InMemoryLog
 
 ENGINE = "sc://127.0.0.1:15002"
@@ -255,3 +262,25 @@ def test_a_broker_that_is_down() -> None:
     broker.check()
     assert not broker.session_exists("speck-a")
     assert broker.warnings() == []
+
+
+class Unsearched(EngineState):
+    """An engine on which nobody has to look for the reader of a session."""
+
+    def live(self) -> list[RunningJob]:
+        raise AssertionError("the copies of all engines are searched for the reader of one session")
+
+
+def test_the_reader_of_a_session_is_found_without_a_search_of_all_copies() -> None:
+    """A restart at many sites looks for all of them: a search for each was most of its time."""
+    bench = DoubleBench()
+    job, engine, broker = bench.job("a"), bench.binder(), InMemoryBroker(bench.world, BROKER)
+    bench.world.engines["sc://elsewhere:15002"] = Unsearched()
+    session = client_id("a")
+    assert broker.readers([session]) == {}
+    handle = engine.submit(job, attempt_of(job))
+    assert broker.readers([session, client_id("b")]) == {session: 1}
+    assert broker.drained(session, "m", 1.0) is True
+    engine.stop(handle, keep_state=False)
+    assert broker.readers([session]) == {}
+    assert broker.drained(session, "m", 1.0) is None

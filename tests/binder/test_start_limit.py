@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+from speck.binder import start_limit
 from speck.binder.lane import Lane
-from speck.binder.start_limit import LONGEST, LOOK, StartLimit
+from speck.binder.start_limit import LONGEST, LOOK, StartLimit, processor_demand
 from speck.testing.waiting import eventually
 
 
@@ -80,6 +85,38 @@ def test_tasks_that_wait_for_the_interpreter_do() -> None:
     bench.end()
 
 
+def test_tasks_that_wait_for_a_processor_that_others_use_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a busy machine the process used a tenth of a core, and began tasks in thousands of threads."""
+    monkeypatch.setattr(start_limit, "_THREADS", tmp_path)
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    (tmp_path / "17").mkdir()
+    waits = tmp_path / "17" / "schedstat"
+    waits.write_text("0 0 0\n")
+    bench = Bench()
+    bench.limit.processor = StartLimit().processor
+    bench.begin("a", "b", "c")
+    waits.write_text(f"0 {round(LOOK * 1e9)} 1\n")
+    bench.pass_time(LOOK, used=0.0)
+    bench.has_begun("a", "b")
+    assert [name for _, name in bench.limit._waiting] == ["c"]
+    bench.pass_time(2 * LOOK, used=0.0)  # no thread waits any more
+    bench.has_begun("a", "b", "c")
+    bench.end()
+
+
+def test_the_demand_is_the_time_used_and_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(start_limit, "_THREADS", tmp_path)
+    monkeypatch.setattr(time, "process_time", lambda: 3.0)
+    assert processor_demand() == 3.0  # no such files
+    for name, line in (("17", "9000000000 1500000000 4\n"), ("18", "0 500000000 1\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "schedstat").write_text(line)
+    (tmp_path / "19" / "schedstat").mkdir(parents=True)  # one that cannot be read, as of a thread that ends
+    assert processor_demand() == 5.0
+
+
 def test_fewer_tasks_run_at_a_time_while_they_keep_the_processor_busy() -> None:
     bench = Bench(most=4, few=1)
     bench.begin(*"abcdefghijk")
@@ -118,3 +155,10 @@ def test_the_lanes_of_silent_engines_hold_up_no_other_lane() -> None:
     silent.set()
     for lane in lanes:
         lane.close()
+
+
+def test_a_call_has_its_answer_or_its_error() -> None:
+    limit = StartLimit(1)
+    failed, answered = limit.submit(lambda: 1 / 0, "look"), limit.submit(lambda: 7, "look")
+    assert type(failed.exception(60)) is ZeroDivisionError
+    assert answered.result(60) == 7

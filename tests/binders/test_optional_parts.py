@@ -26,10 +26,16 @@ CAPABILITIES = {
     ConnectEngine: REAL | {Capability.READINESS, Capability.RESUMPTION, Capability.TRANSFER},
     StandaloneEngine: REAL | {Capability.WORKERS},
     InMemoryEngine: COMMON | {Capability.READINESS, Capability.WORKERS},
-    KafkaBroker: {Capability.BACKLOG, Capability.REPLAY},
+    KafkaBroker: {Capability.BACKLOG, Capability.PARTITIONS, Capability.REPLAY},
     MqttBroker: {Capability.REPORTS, Capability.TRACING},
     InMemoryBroker: {Capability.REPORTS, Capability.TRACING},
-    InMemoryLog: {Capability.BACKLOG, Capability.REPLAY, Capability.REPORTS, Capability.TRACING},
+    InMemoryLog: {
+        Capability.BACKLOG,
+        Capability.PARTITIONS,
+        Capability.REPLAY,
+        Capability.REPORTS,
+        Capability.TRACING,
+    },
 }
 # The methods that have the default of the contract.
 DEFAULTS = {

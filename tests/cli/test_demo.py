@@ -68,8 +68,9 @@ def _demo(temporary: Path, **options: object) -> subprocess.Popen[str]:
 def _processes_of(temporary: Path) -> list[list[str]]:
     """The processes that name the directory on their command line, or work in it."""
     found = []
-    for process in psutil.process_iter():
+    for pid in psutil.pids():  # what psutil.process_iter() has kept may be of an earlier process of this id
         try:
+            process = psutil.Process(pid)
             command = process.cmdline()
             if any(str(temporary) in word for word in command) or str(temporary) in process.cwd():
                 found.append(command)

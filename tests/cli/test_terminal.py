@@ -211,6 +211,7 @@ NOT_ASKING = frozenset(
     (
         *(
             "serve",
+            "witness",
             "graph",
             "init",
             "split advise",
@@ -315,6 +316,7 @@ WITHOUT_JSON = frozenset(
         "agent run",
         "sites join",
         "serve",
+        "witness",
         "local down",
         "local prepare",
         "local workers",

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from speck.controller.workers.controller import job_load, loop_shares
 from speck.controller.workers.group import JobLoad
 from speck.controller.workers.pool import EnginePool
 from speck.core.inventory import Engine, Pool
+from speck.core.profile import event_loop_cores
 from speck.core.runtime import Worker
+from speck.observe.measures import JobMeasure
+from speck.observe.profile.estimates import Estimate
+from speck.placement.profile import JobProfile, Known, Value
 from testbed.benches.jobs_by_hand import make_job
 
 FIRST, SECOND = ADDRESSES = [f"http://e{number}:8081/" for number in (1, 2)]
@@ -105,3 +110,33 @@ def test_the_cores_of_former_code_are_forgotten(monkeypatch: pytest.MonkeyPatch)
     for each in loads:
         found.learn([each])
     assert [found.cores_of(each.job) is not None for each in loads] == [True, False, True, True]
+
+
+def measure(rate_in: float, rate_out: float, *, fresh: bool = True) -> JobMeasure:
+    """A job that takes nothing but its part of an event loop."""
+    found = {"rate_in": rate_in, "rate_out": rate_out, "cost": 0.0, "fixed": 0.0}
+    values = {name: Value(value, Known.MEASURED, 5.0, 3) for name, value in found.items()}
+    return JobMeasure(Estimate(JobProfile(**values)), fresh=fresh)
+
+
+def test_the_flink_jobs_of_an_engine_divide_its_event_loop_by_their_messages() -> None:
+    jobs = {
+        name: make_job(name, spe_address=address, engine=engine)
+        for name, address, engine in (
+            ("a", FIRST, "flink"),
+            ("b", FIRST, "flink"),
+            ("old", FIRST, "flink"),
+            ("c", SECOND, "spark"),
+        )
+    }
+    found = {
+        "a": measure(300, 100),
+        "b": measure(500, 0),
+        "old": measure(9, 9, fresh=False),
+        "c": measure(7, 7),
+    }
+    loops = loop_shares(jobs, found)
+    assert loops.keys() == {FIRST}
+    loads = [job_load(jobs[name], found[name], 0.5, loops[FIRST]).cores for name in "ab"]
+    assert loads == pytest.approx([event_loop_cores(900) / 0.5 * share for share in (4 / 9, 5 / 9)])
+    assert job_load(jobs["c"], found["c"], 1.0).cores == 0

@@ -202,7 +202,7 @@ def test_a_copy_that_dies_after_its_update_was_refused_is_healed(bench: Bench, w
     bench.round()
     assert [each.job.code_hash for each in world.running("a")] == [code_hash("other.py")]
     [heal] = [each for each in bench.store.operations() if each["kind"] == "heal"]
-    assert "new incarnation" in heal["actions"][0]["consequence"]
+    assert "may be delivered twice" in heal["actions"][0]["consequence"]
 
 
 def test_never_does_not_try_again_what_was_refused(bench: Bench, world: World) -> None:

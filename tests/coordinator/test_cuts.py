@@ -151,10 +151,15 @@ def test_what_runs_is_planned_again_without_a_change(bench: Bench) -> None:
     assert kinds_of(bench.plan(TEXT)) == {"Keep"}
 
 
-def test_a_cut_with_a_state_is_not_chosen_for_what_runs(bench: Bench) -> None:
+def test_what_runs_may_begin_to_merge_and_stays_so(bench: Bench) -> None:
     bench.apply(TEXT.replace("cut: auto", "cut: filter"))
     bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.9))
-    assert cuts(bench.plan(TEXT)) == dict.fromkeys(INPUTS, "filter")
+    planned = bench.plan(TEXT)
+    assert cuts(planned) == dict.fromkeys(INPUTS, "partials")
+    assert kinds_of(planned) == {"Update", "Keep"}
+    bench.apply(TEXT)
+    bench.profiles = dict.fromkeys(INPUTS, profile(1.0, 1.0))
+    assert kinds_of(bench.plan(TEXT)) == {"Keep"}
 
 
 def test_a_cut_changes_for_a_gain_that_is_measured(bench: Bench) -> None:
@@ -168,6 +173,16 @@ def test_a_cut_changes_for_a_gain_that_is_measured(bench: Bench) -> None:
     assert dict(planned.desired) == by_hand(bench, "filter", SESSIONS)
     bench.apply(SESSIONS)
     bench.profiles = dict.fromkeys(INPUTS, profile(100.0, 0.98))  # nearly all rows fulfil the condition
+    assert kinds_of(bench.plan(SESSIONS)) == {"Keep"}
+
+
+@pytest.mark.parametrize(("cost", "size"), [(0.004, 60), (1e-7, 2000)])
+def test_a_cut_is_not_left_because_it_is_measured_and_others_are_not(
+    bench: Bench, cost: float, size: float
+) -> None:
+    bench.apply(SESSIONS.replace("cut: auto", "cut: filter"))
+    known = replace(profile(100.0, 1.0), cost=measured(cost), bytes_out=measured(size))
+    bench.profiles = dict.fromkeys(INPUTS, known)
     assert kinds_of(bench.plan(SESSIONS)) == {"Keep"}
 
 

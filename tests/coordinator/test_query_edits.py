@@ -117,6 +117,37 @@ def test_open_windows_with_rows_of_two_conditions_are_noted() -> None:
     assert query_notes({"a": sql_job("a", KEPT["HAVING"])}, stored) == {}
 
 
+BEST = (
+    "SELECT k, v, n FROM (SELECT window_start, window_end, k, v, COUNT(*) AS n, "
+    "RANK() OVER (PARTITION BY window_start, window_end ORDER BY v DESC) AS place "
+    "FROM TUMBLE(t, time, INTERVAL '10' SECOND) GROUP BY window_start, window_end, k, v) WHERE place <= 2"
+)
+
+
+def input_job(text: str) -> Job:
+    return job(
+        "a", "in", "speck/x", query={"program": input_of(bind(text, TABLES).program, "partials").to_json()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noted"),
+    [
+        (BEST, BEST, False),
+        (BEST, BEST.replace("place <= 2", "place <= 3"), True),
+        (BEST, BEST.replace("ORDER BY v DESC", "ORDER BY COUNT(*)"), True),
+        (BEST.replace("ORDER BY v DESC", "ORDER BY COUNT(*)"), BEST, False),
+    ],
+)
+def test_slides_of_which_the_best_rows_were_sent_are_noted_where_others_are_best(
+    before: str, after: str, noted: bool
+) -> None:
+    """The state is the same: all rows of the slides that are open."""
+    stored = {"a": Deployed(input_job(before))}
+    assert refused_queries({"a": input_job(after)}, stored, []) == []
+    assert bool(query_notes({"a": input_job(after)}, stored)) == noted
+
+
 READER = sql_job("b", "SELECT n FROM counts WHERE k = 'x'", "counts", "out")
 RETYPED = "SELECT k, CAST(v AS string) AS n FROM t"
 
@@ -265,12 +296,13 @@ def test_a_condition_with_another_column_changes_the_topic_between_the_jobs() ->
     assert before["q.rest"].source_topic == same["q.rest"].source_topic
 
 
-def test_the_state_of_panes_has_no_other_form() -> None:
+def test_slides_begin_empty_and_no_other_cut_takes_what_is_in_them() -> None:
     (message,) = faults_of_parts(parts(cut="partials"), parts())
-    assert "the query loses its windows" in message
-    (message,) = faults_of_parts(parts(), parts(cut="partials"))
-    assert "the query gets its windows" in message
-    assert faults_of_parts(parts(), parts(cut="partials", upgrade="stateless")) == []
+    assert "the cut leaves 'partials'" in message
+    assert faults_of_parts(parts(cut="partials"), parts(upgrade="stateless")) == []
+    before, after = parts(WHERE), parts(WHERE, "partials")
+    assert faults_of_parts(before, after) == []
+    assert query_notes(after, {name: Deployed(each) for name, each in before.items()}) == {}
 
 
 def test_the_first_cut_and_the_last_one_have_other_jobs_for_the_state() -> None:

@@ -30,6 +30,7 @@ from speck.server.tls import Certificate
 from testbed.benches.agents import LinkBench, link_bench
 from testbed.benches.examples import one_site
 from testbed.doubles.binders import World, double_kinds
+from testbed.servers.base import REFUSING_PORT
 from testbed.servers.certificates import Authority
 from tests.binder.test_contract_double import BROKER, ENGINE
 
@@ -132,7 +133,7 @@ def test_the_reason_of_a_refusal_reaches_the_agent(url: str) -> None:
     for token, site in (("wrong", "A"), ("right", "B")):
         hello = Hello(protocol=1, version="1", site=site, engines=(ENGINE,), broker=BROKER)
         dialler = Dialler(
-            url, lambda token=token: token, lambda hello=hello: hello, lambda *_: {}, reasons.append
+            [url], lambda token=token: token, lambda hello=hello: hello, lambda *_: {}, reasons.append
         )  # type: ignore[misc]
         thread = threading.Thread(target=dialler.run)
         thread.start()
@@ -144,10 +145,34 @@ def test_the_reason_of_a_refusal_reaches_the_agent(url: str) -> None:
     assert any("the agent says 'B'" in each for each in reasons)
 
 
+def test_an_agent_refuses_a_coordinator_whose_epoch_is_over() -> None:
+    """The first of two addresses does not answer, the other one is that of a former primary."""
+    hub, listener = Hub({b"right": "A"}.get, {"A": SITE}, epoch=3), socket.create_server(("127.0.0.1", 0))
+    hub.start(listener)
+    reasons: list[str] = []
+    urls = [f"ws://127.0.0.1:{REFUSING_PORT}", f"ws://127.0.0.1:{listener.getsockname()[1]}"]
+    dialler = Dialler(
+        urls,
+        lambda: "right",
+        lambda: HELLO,
+        lambda *_: {},
+        reasons.append,
+        accepts=lambda epoch: f"epoch {epoch} is over",
+    )
+    thread = threading.Thread(target=dialler.run)
+    thread.start()
+    await_that(partial(_has, reasons, 2))
+    dialler.close()
+    thread.join(PATIENCE)
+    hub.close()
+    assert "" not in reasons
+    assert any("epoch 3 is over" in each for each in reasons)
+
+
 def test_a_token_that_cannot_be_read_is_named(url: str, caplog: pytest.LogCaptureFixture) -> None:
     reasons: list[str] = []
     secret = Secret("file:/nowhere/token")
-    dialler = Dialler(url, secret.reveal, lambda: HELLO, lambda *_: {}, reasons.append)
+    dialler = Dialler([url], secret.reveal, lambda: HELLO, lambda *_: {}, reasons.append)
     thread = threading.Thread(target=dialler.run)
     thread.start()
     await_that(partial(_has, reasons, 1))

@@ -15,7 +15,6 @@ from speck.agent.durable_engine import DurableEngine
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase
 from speck.agent.settling import SETTLED, Settling
-from speck.binder.asking import begin
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Engine
 from speck.core.runtime import Found, Handle, JobState, JobStatus
@@ -216,9 +215,8 @@ def test_a_round_takes_what_an_agent_has_reported_without_a_thread(
     pool.remote = remote_binders(link.hub, link.inventory)
     observer, jobs = Observer(pool, time.time), DoubleBench()
     asked: list[str] = []
-    monkeypatch.setattr(
-        "speck.observe.observer.begin", lambda call, name: asked.append(name) or begin(call, name)
-    )
+    submit = observer.looks.submit
+    monkeypatch.setattr(observer.looks, "submit", lambda call, name: asked.append(name) or submit(call, name))
     found = observer.poll([(jobs.job(name), handle) for name, handle in handles.items()])
     assert asked == []
     assert {name: each.state for name, each in found.statuses.items()} == dict.fromkeys(

@@ -224,7 +224,22 @@ def test_a_process_that_replaces_its_program_is_found(
         assert processes.find(process.pid, process.create_time(), "m") == process
         assert processes.find(process.pid, process.create_time(), "another") is None
         reads = iter(range(100))
-        monkeypatch.setattr(psutil, "process_iter", lambda: iter([psutil.Process(process.pid)]))
+        monkeypatch.setattr(psutil, "pids", lambda: [process.pid])
+        assert list(processes.marked({"m"})) == [process]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_with_the_id_of_an_earlier_one_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Process ids come again after 32,768 processes and threads, and psutil keeps what it has seen."""
+    process = processes.start(["sleep", "600"], {"PATH": os.environ["PATH"]}, tmp_path, tmp_path / "log", "m")
+    try:
+        earlier = psutil.Process(process.pid)
+        monkeypatch.setattr(earlier, "_ident", (process.pid, 0.0))  # it began at another time
+        monkeypatch.setattr(psutil, "_pmap", {process.pid: earlier})
         assert list(processes.marked({"m"})) == [process]
     finally:
         process.kill()

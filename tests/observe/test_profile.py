@@ -53,7 +53,7 @@ def test_cost_and_fixed_share_of_a_flink_job(
     rates = [rate] * 6 + [rate * factor] * 6
     profile = estimated(flink_stream(rates, cost, fixed), speed=speed)
     assert value_of(profile.cost) == pytest.approx(cost * speed, rel=0.05)
-    assert value_of(profile.fixed) == pytest.approx(fixed * speed, abs=2e-3)
+    assert value_of(profile.fixed) == pytest.approx(FIXED + fixed * speed, abs=2e-3)
 
 
 def test_one_rate_leaves_the_fixed_share_assumed() -> None:
@@ -63,7 +63,7 @@ def test_one_rate_leaves_the_fixed_share_assumed() -> None:
 
 
 def test_the_fixed_share_that_was_measured_before_goes_on() -> None:
-    former = JobProfile(fixed=Value(0.05, Known.MEASURED, BEGIN, 9))
+    former = JobProfile(fixed=Value(FIXED + 0.05, Known.MEASURED, BEGIN, 9))
     profile = estimated(flink_stream([100] * 10, 1e-3, 0.05), former=former)
     assert profile.fixed == former.fixed
     assert value_of(profile.cost) == pytest.approx(1e-3, rel=0.01)

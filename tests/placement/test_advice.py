@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from speck.placement.cost import evaluate, load_of
 from speck.placement.explain import busiest, verdicts
 from speck.placement.groups import groups, steps
-from speck.placement.move import REWIRING, STANDSTILL, MoveCost, break_even, move_cost
+from speck.placement.move import REWIRING, ROUND_TRIPS, STANDSTILL, START, MoveCost, break_even, move_cost
 from speck.placement.policies import Budget, place, policies, policy
 from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, SiteModel, Tier
 from speck.placement.search import LARGEST_GROUP, neighbours
@@ -135,13 +135,30 @@ def test_reader_of_a_topic_with_another_home_stands_still_too() -> None:
     before = Placement((1, 1), (0, 1, 1))
     after = Placement((1, 1), (0, 0, 1))
     cost = move_cost(problem, before, after, evaluate(problem, after))
-    assert (cost.jobs, cost.standstill) == (1, STANDSTILL[EngineModel.FLINK] + REWIRING)
+    there = 2 * (problem.sites[0].latency + problem.sites[1].latency)  # from the reader to its new home
+    waiting = REWIRING + ROUND_TRIPS * there
+    assert cost.jobs == 1
+    assert cost.standstill == pytest.approx(STANDSTILL[EngineModel.FLINK] + waiting)
+
+
+@pytest.mark.parametrize("cores", [0.05, 0.1, 0.3, 10.0])
+def test_jobs_start_while_they_wait_for_their_topics(cores: float) -> None:
+    """Two at a site of few cores: the longer of both is the standstill, not their sum."""
+    problem = line()
+    sites = [replace(problem.sites[0], cores=cores, speed=1.0), problem.sites[1]]
+    problem = replace(problem, sites=sites)
+    before, after = Placement((1, 1), (0, 1, 1)), Placement((0, 0), (0, 0, 1))
+    cost = move_cost(problem, before, after, evaluate(problem, after))
+    there = 2 * (sites[0].latency + sites[1].latency)
+    longest = max(START * max(0.0, 2 / cores - 1), REWIRING + ROUND_TRIPS * there)
+    assert cost.standstill == pytest.approx(STANDSTILL[EngineModel.FLINK] + longest)
 
 
 def test_state_is_carried_over_both_links_unless_both_sites_see_it() -> None:
     problem = line(state=1e6)
     problem = replace(problem, jobs=[replace(problem.jobs[0], stateful=True), problem.jobs[1]])
-    before, after = problem.all_in_cloud, problem.placement((0, 1))
+    before = problem.all_in_cloud
+    after = Placement((0, 1), before.homes)
     figures = evaluate(problem, after)
     carried = move_cost(problem, before, after, figures)
     assert carried.state == 1e6

@@ -15,8 +15,6 @@ from speck.placement.cost import evaluate, wire
 from speck.placement.graph import (
     BATCH_OVERHEAD,
     COST,
-    FIXED,
-    MANAGEMENT,
     RATE,
     STAMP_BYTES,
     Model,
@@ -25,7 +23,7 @@ from speck.placement.graph import (
 )
 from speck.placement.policies import Budget, policy
 from speck.placement.problem import EngineModel, Tier
-from speck.placement.profile import Inputs, JobProfile, Known, LinkProfile, SiteProfile, Value
+from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Value
 from speck.placement.sites import BANDWIDTH, LATENCY, site_table
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.placement import (
@@ -86,23 +84,6 @@ def test_nothing_known_is_assumed_and_said() -> None:
     assert _rates(model)["clean-a"] == RATE
     assert model.problem.jobs[0].cost == COST[EngineModel.FLINK]
     assert model.sources["clean-a"].known is Known.ASSUMED
-
-
-@pytest.mark.parametrize(
-    ("engine", "fixed", "cores"),
-    [
-        ("flink", Value(0.02, Known.MEASURED), 0.02 + MANAGEMENT),
-        ("spark", Value(0.02, Known.MEASURED), 0.02),  # of the server's process, which has no other
-        ("flink", Value(FIXED, Known.ASSUMED), FIXED),
-        ("flink", None, FIXED),
-    ],
-)
-def test_a_share_measured_of_task_managers_is_without_that_of_the_job_manager(
-    engine: str, fixed: Value | None, cores: float
-) -> None:
-    job = make_job("a", "x", "y", spe_address="http://a:8081", engine=engine)
-    model = _model(composition(job), Inputs(jobs={"a": JobProfile(fixed=fixed)}))
-    assert model.problem.jobs[0].fixed == pytest.approx(cores)
 
 
 def test_free_topics_of_one_filter_are_one_channel_and_born_topics_have_their_brokers() -> None:

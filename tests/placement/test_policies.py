@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speck.core.profile import EVENT_LOOP
 from speck.errors import InvalidInput
 from speck.placement import policies as placement_policies
 from speck.placement.cost import evaluate
@@ -40,6 +41,7 @@ problems = st.builds(
     jobs=st.integers(2, 5),
     sites=st.integers(2, 4),
     load=st.sampled_from((1.0, 4.0)),
+    event_loop=st.sampled_from((0.0, EVENT_LOOP)),
 )
 
 
@@ -92,8 +94,9 @@ def test_no_policy_is_better_than_the_exhaustive_one(problem: Problem) -> None:
     "seed",
     [*range(5), *(pytest.param(each, marks=pytest.mark.slow("more of the same")) for each in range(5, 20))],
 )
-def test_default_policy_is_optimal_and_its_bound_holds(seed: int) -> None:
-    problem = make(seed, jobs=4 + seed % 3)
+@pytest.mark.parametrize("event_loop", [0.0, 5 * EVENT_LOOP], ids=["sums", "event-loop"])
+def test_default_policy_is_optimal_and_its_bound_holds(seed: int, event_loop: float) -> None:
+    problem = make(seed, jobs=4 + seed % 3, event_loop=event_loop)
     best, found = evaluate(problem, exhaustive(problem)).objective, _best(problem)
     assert evaluate(problem, found).objective == pytest.approx(best, rel=1e-6)
     assert found.bound is not None

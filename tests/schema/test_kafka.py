@@ -9,7 +9,7 @@ import pytest
 
 from speck.binder import installed
 from speck.core.inventory import Inventory
-from speck.core.job import Job
+from speck.core.job import Job, form_fingerprint
 from speck.errors import InvalidInput
 from speck.schema.address import BadAddress, canonical
 from speck.schema.compositions import load_composition
@@ -49,8 +49,9 @@ def inventory_fixture() -> Inventory:
     return load_inventory(SITES)
 
 
-def jobs(inventory: Inventory, **fields: Any) -> dict[str, Job]:
+def jobs(inventory: Inventory, topics: str = "", **fields: Any) -> dict[str, Job]:
     text = "jobs:\n- " + "\n  ".join(f"{name}: {value}" for name, value in (JOB | fields).items())
+    text += f"\ntopics: {topics}\n" if topics else "\n"
     root = ROOT / "testbed" / "programs"
     loaded = load_composition(text, inventory=inventory, registry=installed(), root=root, default_name="x")
     return dict(loaded.composition.jobs)
@@ -113,6 +114,49 @@ def test_other_addresses_are_refused(address: str, fault: str) -> None:
 def test_what_kafka_cannot_do_is_refused(fields: dict[str, str], fault: str, inventory: Inventory) -> None:
     with pytest.raises(InvalidInput, match=fault):
         jobs(inventory, **fields)
+
+
+PARKING = {"on_error": "park", "park_topic": "parked"}
+
+
+def test_partitions_are_those_of_the_topics_of_a_job(inventory: Inventory) -> None:
+    topics = "{in: {partitions: 4}, out: {description: results, partitions: 2}, parked: {partitions: 1}}"
+    found = jobs(inventory, topics, **PARKING)["a"]
+    assert found.partitions == {"in": 4, "out": 2, "parked": 1}
+    assert Job.from_dict(found.to_dict()) == found
+    without = jobs(inventory, "{out: results}", **PARKING)["a"]
+    assert "partitions" not in without.to_dict()
+    # No engine is touched: the partitions of a topic are no property of a copy of the job.
+    assert form_fingerprint(found) == form_fingerprint(without)
+
+
+@pytest.mark.parametrize(
+    ("topics", "fields", "fault"),
+    [
+        ("{out: {partitions: 0}}", {}, r"topics: 'out': partitions 0 is not a whole number from 1 to 1,000"),
+        ("{out: {partitions: four}}", {}, r"topics: 'out': partitions 'four' is not a whole number"),
+        (
+            "{resutls: {partitions: 2}}",
+            {"sink_topic": "results"},
+            r"topics: 'resutls' has partitions, and no job .* reads or writes it \(slip for 'results'\?\)",
+        ),
+        (
+            "{out: {partitions: 2}}",
+            {"sink_broker": "A"},
+            r"sink_topic 'out' has partitions, which broker tcp://127.0.0.1:1884 of mqtt does not have",
+        ),
+        (
+            "{in: {partitions: 2}}",
+            {"site": "any", "engine": "spark"},
+            r"source_topic 'in' has partitions, which broker tcp://127.0.0.1:1884 of mqtt does not have",
+        ),
+    ],
+)
+def test_partitions_that_no_topic_can_have_are_refused(
+    topics: str, fields: dict[str, str], fault: str, inventory: Inventory
+) -> None:
+    with pytest.raises(InvalidInput, match=fault):
+        jobs(inventory, topics, **fields)
 
 
 def test_a_start_is_stored_in_utc(inventory: Inventory) -> None:

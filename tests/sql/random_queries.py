@@ -173,13 +173,23 @@ _WINDOWS = ((10_000, 10_000), (10_000, 2000), (6000, 3000))
 _TOTALS = ("COUNT(*)", "COUNT({0})", "SUM({0})", "MIN({0})", "MAX({0})", "AVG({0})")
 
 
+def _in_windows(window: tuple[int, int]) -> Text:
+    """The rows of each window, for FROM."""
+    size, slide = window
+    starts = f"epoch_ms(t) // {slide} * {slide}"
+    return Text(
+        f"HOP(rows, t, INTERVAL '{slide}' MILLISECOND, INTERVAL '{size}' MILLISECOND)",
+        f"(SELECT *, unnest(generate_series({starts} - {size - slide}, {starts}, {slide})) "
+        "AS window_start FROM rows)",
+    )
+
+
 def _windowed(
     window: tuple[int, int],
     key: str,
     totals: list[tuple[str, Text, Text | None]],
     found: list[dict[str, object]],
 ) -> Case:
-    size, slide = window
     columns = [(both(total, of), None if condition is None else condition) for total, of, condition in totals]
 
     def listed(kind: str) -> str:
@@ -189,17 +199,14 @@ def _windowed(
         )
         return ", ".join(f"{text} AS c{at}" for at, text in enumerate(texts))
 
-    windows = (
-        f"(SELECT *, unnest(generate_series(epoch_ms(t) // {slide} * {slide} - {size - slide}, "
-        f"epoch_ms(t) // {slide} * {slide}, {slide})) AS window_start FROM rows)"
-    )
+    windows = _in_windows(window)
     own = (
-        f"SELECT EPOCH_MS(window_start) AS w, {key} AS g, {listed('own')} FROM HOP(rows, t, "
-        f"INTERVAL '{slide}' MILLISECOND, INTERVAL '{size}' MILLISECOND) "
+        f"SELECT EPOCH_MS(window_start) AS w, {key} AS g, {listed('own')} FROM {windows.own} "
         f"GROUP BY window_start, window_end, {key}"
     )
     duck = (
-        f"SELECT window_start AS w, {key} AS g, {listed('duck')} FROM {windows} GROUP BY window_start, {key}"
+        f"SELECT window_start AS w, {key} AS g, {listed('duck')} FROM {windows.duck} "
+        f"GROUP BY window_start, {key}"
     )
     return Case(own, duck, found)
 
@@ -246,6 +253,43 @@ ranked = st.builds(
         max_size=2,
     ),
     st.integers(1, 2),
+)
+
+
+def _best_keys(
+    window: tuple[int, int],
+    kind: str,
+    order: str,
+    most: int,
+    apart: bool,
+    also: str,
+    found: list[dict[str, object]],
+) -> Case:
+    """The best rows of each window by their keys, of which an input job sends no others."""
+    windows, by = _in_windows(window), f"{order}, d, k, a" if kind == "ROW_NUMBER" else order
+
+    def text(of: str, start: str, bounds: str) -> str:
+        rank = f"{kind}() OVER (PARTITION BY {bounds}{', k' if apart else ''} ORDER BY {by}) AS place"
+        keys = "k, a, d"
+        return (
+            f"SELECT w, k, a, d, n, m, place FROM (SELECT {start} AS w, {keys}, COUNT(*) AS n, MAX(b) AS m, "
+            f"{rank} FROM {of} GROUP BY {bounds}, {keys}{also}) WHERE place <= {most}"
+        )
+
+    own = text(windows.own, "EPOCH_MS(window_start)", "window_start, window_end")
+    few = [{**each, "a": int(str(each["b"])) // 3, "d": None if each["d"] is None else 0.5} for each in found]
+    return Case(own, text(windows.duck, "window_start", "window_start"), few)
+
+
+best_keys = st.builds(
+    _best_keys,
+    st.sampled_from(_WINDOWS),
+    st.sampled_from(("RANK", "ROW_NUMBER")),
+    st.sampled_from(("a DESC NULLS LAST", "d NULLS LAST, k DESC", "a % 2, a")),
+    st.integers(1, 2),
+    st.booleans(),
+    st.sampled_from(("", " HAVING k <> 'x'", " HAVING COUNT(*) > 1")),
+    st.lists(_row, min_size=8, max_size=24),
 )
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from speck.sql.bind import bind
-from speck.sql.cuts import cuts_by_table, cuts_of, form_of, input_of, rest_of
+from speck.sql.cuts import cuts_of, form_of, input_of, rest_of
 from speck.sql.evaluate import evaluate, evaluate_tables
 from speck.sql.program import Program
 from speck.sql.types import PARTIALS
+from tests.sql.in_parts import INPUTS, LAG, Input, Message, in_disorder, interleaved, run_in_parts
 from tests.sql.random_queries import (
     CONTRACT,
     OTHER,
     Case,
     JoinCase,
+    best_keys,
     conditions,
     joins,
     messages,
@@ -30,62 +30,10 @@ from tests.sql.random_queries import (
 )
 from tests.support.properties import tries
 
-LAG = CONTRACT.watermark_ms or 0
-INPUTS = ("rows-a", "rows-b")
-Message = tuple[str, bytes]
-
 
 def program_of(case: Case, where: str | None = None) -> Program:
     text = case.own if where is None else case.own.replace(" GROUP BY", f" WHERE {where} GROUP BY")
     return bind(text, {"rows": CONTRACT}).program
-
-
-def in_disorder(rows: Sequence[dict[str, object]], dice: random.Random) -> list[Message]:
-    """The rows as messages, none later than another one by more than the watermark."""
-    jitter = {id(each): int(str(each["t"])) + dice.randint(0, LAG) for each in rows}
-    ordered = sorted(rows, key=lambda each: jitter[id(each)])
-    return [("rows/in", json.dumps(each).encode()) for each in ordered]
-
-
-@dataclass
-class Input:
-    """The messages of one input job, whose cut changes from time to time."""
-
-    program: Program
-    found: list[Message]
-    dice: random.Random
-    table: int = 0
-
-    def frames(self) -> list[str]:
-        offered = cuts_by_table(self.program)[self.table]
-        if PARTIALS in offered and self.dice.random() < 0.3:
-            return evaluate(input_of(self.program, PARTIALS), self.found).messages
-        sent, rest = list[str](), self.found
-        cuts = [each for each in offered if each != PARTIALS]
-        while rest:
-            count = self.dice.randint(1, len(rest))
-            part = input_of(self.program, self.dice.choice(cuts), self.table)
-            sent += evaluate(part, rest[:count]).messages
-            rest = rest[count:]
-        return sent
-
-
-def interleaved(sent: dict[str, list[str]], dice: random.Random) -> list[Message]:
-    """The frames of all inputs, each input's in their order."""
-    order = [name for name, frames in sent.items() for _ in frames]
-    dice.shuffle(order)
-    waiting = {name: iter(frames) for name, frames in sent.items()}
-    return [(f"speck/sql/q/0/{name}", next(waiting[name]).encode()) for name in order]
-
-
-def run_in_parts(program: Program, rows: list[dict[str, object]], dice: random.Random) -> list[str]:
-    parts: dict[str, list[dict[str, object]]] = {name: [] for name in INPUTS}
-    for each in rows:
-        parts[dice.choice(INPUTS)].append(each)
-    sent = {name: Input(program, in_disorder(found, dice), dice).frames() for name, found in parts.items()}
-    outcome = evaluate(rest_of(program, INPUTS), interleaved(sent, dice))
-    assert not outcome.unparsable and not outcome.late
-    return sorted(outcome.messages)
 
 
 @tries(150)
@@ -98,8 +46,8 @@ def test_rows_are_those_of_the_whole_query(case: Case, where: object, seed: int)
     assert run_in_parts(program, case.rows, dice) == sorted(whole.messages)
 
 
-@tries(60)
-@given(case=ranked, seed=st.integers(0, 2**32))
+@tries(80)
+@given(case=st.one_of(ranked, best_keys), seed=st.integers(0, 2**32))
 def test_ranks_are_those_of_the_whole_query(case: Case, seed: int) -> None:
     program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
     whole = evaluate(program, in_disorder(case.rows, dice))
@@ -179,6 +127,48 @@ def test_the_totals_of_a_slide_travel_together() -> None:
     assert sizes == [64, 6]
     long = [row(each, k=f"{each:02}{'x' * 3000}") for each in range(5)]
     assert [len(each) - 3 for each in frames_of("partials", *long, row(3000)) if each[1] == 4] == [2, 2, 1]
+
+
+BEST = (
+    "SELECT k, a, n FROM (SELECT window_start, window_end, k, a, COUNT(*) AS n, "
+    "RANK() OVER (PARTITION BY window_start, window_end ORDER BY a DESC) AS place "
+    "FROM HOP(rows, t, INTERVAL '2' SECOND, INTERVAL '4' SECOND) GROUP BY window_start, window_end, k, a) "
+    "WHERE place = 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        (BEST, [9]),
+        (BEST.replace("place = 1", "place < 3 AND n > 0"), [9, 7]),
+        (BEST.replace("place = 1", "2 >= place"), [9, 7]),
+        (
+            BEST.replace("PARTITION BY window_start, window_end", "PARTITION BY window_start, window_end, k"),
+            [9, 7],
+        ),
+        (BEST.replace("window_end, k, a)", "window_end, k, a HAVING k = 'y')"), [7]),
+        # Where other inputs may change the order, or nothing bounds the places, all are sent.
+        (BEST.replace("ORDER BY a DESC", "ORDER BY COUNT(*) DESC"), [9, 7, 3]),
+        (BEST.replace("window_end, k, a)", "window_end, k, a HAVING COUNT(*) > 0)"), [9, 7, 3]),
+        (BEST.replace("place = 1", "place > 1"), [9, 7, 3]),
+        (BEST.replace("place = 1", "place = 1 OR n > 5"), [9, 7, 3]),
+        (BEST.replace("place = 1", "place <> n"), [9, 7, 3]),
+    ],
+)
+def test_of_ranks_by_keys_the_best_rows_are_sent(text: str, sent: list[int]) -> None:
+    found = [row(0, a=3), row(10, a=9), row(15, a=9), row(20, a=7, k="y"), row(3000)]
+    frames = [each for each in frames_of("partials", *found, text=text) if each[1] == 4]
+    rows = [each for frame in frames for each in frame[3:] if isinstance(each, list)]
+    assert sorted((each[2] for each in rows), reverse=True) == sent
+
+
+def test_the_form_of_a_part_with_the_best_rows_is_refused_by_a_connector_of_before() -> None:
+    versions = [
+        json.loads(input_of(bind(text, {"rows": CONTRACT}).program, PARTIALS).to_json())["version"]
+        for text in (BEST, BEST.replace("ORDER BY a DESC", "ORDER BY COUNT(*) DESC"))
+    ]
+    assert versions == [4, 3]
 
 
 def test_frames_of_one_row_are_read_beside_those_of_several() -> None:

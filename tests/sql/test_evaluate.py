@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from speck.sql import times
 from speck.sql.bind import bind
 from speck.sql.evaluate import evaluate, evaluate_tables
+from tests.sql.in_parts import run_in_parts
 from tests.sql.random_queries import (
     CONTRACT,
     OTHER,
     Case,
     JoinCase,
+    best_keys,
     joins,
     messages,
     ranked,
@@ -57,7 +61,11 @@ def compare(duck: object, case: Case) -> None:
     program = bind(case.own, {"rows": CONTRACT}).program
     outcome = evaluate(program, messages(case.rows))
     assert not outcome.unparsable and not outcome.late
-    own = [tuple(map(plain, json.loads(each).values())) for each in outcome.messages]
+    compare_rows(duck, case, outcome.messages)
+
+
+def compare_rows(duck: object, case: Case, found: list[str]) -> None:
+    own = [tuple(map(plain, json.loads(each).values())) for each in found]
     assert sorted(own, key=repr) == sorted(results_of_duckdb(duck, case), key=repr)
 
 
@@ -99,7 +107,16 @@ def as_in_duckdb(value: object) -> object:
     return plain(value) if time is None else time
 
 
-@tries(60)
-@given(case=ranked)
+@tries(80)
+@given(case=st.one_of(ranked, best_keys))
 def test_ranks_are_those_of_duckdb(duck: object, case: Case) -> None:
     compare(duck, case)
+
+
+@tries(60)
+@given(case=st.one_of(windowed, sessions, ranked, best_keys), seed=st.integers(0, 2**32))
+def test_parts_whose_cuts_change_in_mid_stream_give_the_rows_of_duckdb(
+    duck: object, case: Case, seed: int
+) -> None:
+    program = bind(case.own, {"rows": CONTRACT}).program
+    compare_rows(duck, case, run_in_parts(program, case.rows, random.Random(seed)))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.nexmark import sql
 from benchmarks.nexmark.__main__ import FASTEST, SLOWEST, summary
-from benchmarks.nexmark.cells import scored
+from benchmarks.nexmark.cells import Row, scored
 from benchmarks.nexmark.traffic import Results, events, shifted, time_of
 
 
@@ -36,13 +37,28 @@ def test_a_highest_bid_is_known_when_its_window_ends() -> None:
 
 
 def test_a_reader_gives_no_ages_for_marks_of_progress() -> None:
-    results = Results("q7")
+    results = Results("q7", 0)
     results.take("results/q7", "W,20000")
     assert results.taken()["q7"]["messages"] == 0
     results.take("results/q7", "B,19999,1,2,3,x")
     found = results.taken()["q7"]
     assert (found["messages"], found["until"]) == (1, 20)
     assert found["mean"] == found["p95"] > 0
+
+
+def sums(query: str, start: int, *lines: str) -> dict[str, float]:
+    results = Results(query, start)
+    for each in lines:
+        results.take(f"results/{query}", each)
+    return results.taken()["rows"]
+
+
+def test_checksums_depend_on_the_rows_alone_and_not_on_order_or_begin() -> None:
+    found = sums("q5", 0, "R,1999,7,3", "R,3999,7,2", "R,10999,8,1")
+    assert list(found) == ["0", "1"]
+    assert found == sums("q5", 20_000, "R,30999,8,1", "R,23999,7,2", "R,21999,7,3")
+    assert found != sums("q5", 0, "R,1999,7,3", "R,3999,7,2", "R,10999,8,2")
+    assert found != sums("q5", 0, "R,1999,7,3", "R,1999,7,3", "R,3999,7,2", "R,10999,8,1")
 
 
 def run(*policies: str, age: float, wan: float, alpha: float, predicted: float) -> dict[str, Any]:
@@ -76,3 +92,53 @@ def test_figures_compare_speck_with_the_best_and_with_the_cloud() -> None:
 
 def test_there_are_no_figures_without_cells() -> None:
     assert summary([]) == {"cells": []}
+    assert sql.summary([]) == {"cells": [], "failed": []}
+
+
+# --- SQL jobs beside the programs
+
+
+SUMS = {"0": 5.0, "1": 6.0, "2": 7.0, "3": 8.0}
+
+
+def cell(way: str, *, wan: float, alpha: float, p95: float = 1.0, used: float = 0.2, **rows: float) -> Row:
+    cores = {"A": used, "B": used, "D": used}
+    nothing = dict.fromkeys("ABD", 0.0)
+    figures = {"wan": wan, "alpha": alpha, "p95": p95, "cores": cores, "idle": nothing, "brokers": nothing}
+    return {
+        "query": "q5",
+        "way": way,
+        "profile": FASTEST,
+        "cuts": {},
+        "measured": figures,
+        "rows": SUMS | rows,
+    }
+
+
+def failures(*cells: Row) -> set[str]:
+    return {each.partition(": ")[2] for each in sql.summary(cells)["failed"]}
+
+
+def test_a_cut_is_compared_with_the_cloud_and_with_the_parts_by_hand() -> None:
+    cloud, hand = cell("cloud", wan=1000, alpha=0.5), cell("hand", wan=50, alpha=2)
+    right = cell("cut", wan=20, alpha=2, p95=1.1, used=0.3)
+    found = sql.summary([cloud, hand, right])
+    assert found["failed"] == []
+    assert found[f"q5 {FASTEST}: wan_to_cloud"] == pytest.approx(0.02)
+    assert found[f"q5 {FASTEST}: gain_to_cloud"] == found[f"q5 {FASTEST}: spans"] * 2 == 4
+    assert failures(cloud, hand, cell("cut", wan=60, alpha=1.9)) == {
+        "wan_to_cloud",
+        "gain_to_cloud",
+        "wan_to_hand",
+    }
+    assert failures(cloud, hand, cell("cut", wan=20, alpha=2, p95=1.2, used=0.31)) == {
+        "age_to_hand",
+        "cost_to_hand",
+    }
+
+
+def test_rows_that_differ_are_seen_unless_their_windows_may_be_open() -> None:
+    hand = cell("hand", wan=50, alpha=2)
+    assert failures(hand, cell("uncut", wan=50, alpha=2, **{"1": 9.0})) == {"rows_equal"}
+    assert failures(hand, cell("uncut", wan=50, alpha=2, **{"3": 9.0})) == set()
+    assert failures(hand, cell("uncut", wan=50, alpha=2) | {"rows": {"0": 5.0}}) == {"rows_equal"}

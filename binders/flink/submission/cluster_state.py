@@ -13,6 +13,9 @@ from binders.flink.submission.labels import Labels
 from binders.flink.submission.slots import SlotReservations
 from binders.flink.submission.submission_lock import SubmissionLock
 
+# Idle shares and the event loop are estimates, which must not leave a busy job without any cost.
+LEAST_WORK = 0.1
+
 
 @dataclass(frozen=True)
 class PendingSubmit:
@@ -32,7 +35,7 @@ class ClusterState:
         self.jars = JarCache()
         self.slots = SlotReservations()
         self.metrics = MetricsCollector()
-        self.processor_share = ProcessorShare()
+        self.processor_share = ProcessorShare(LEAST_WORK)
         self.labels: dict[str, Labels] = {}  # by job id
         self.live: set[str] = set()  # ids of running jobs that this process has not stopped
         self.stopped: set[str] = set()  # ids of jobs stopped by this process, which may still be listed

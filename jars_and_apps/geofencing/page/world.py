@@ -132,7 +132,7 @@ class World:
         if kind == "answer":
             self._answer(event)
             return
-        self._count("events" if kind in ("enter", "exit", "dwell") else kind)
+        self._count("events" if kind in ("enter", "exit", "dwell") else kind, int(event.get("lines", 1)))
         if self._items.get(("count", "awaited"), (0, None))[1] is not None:
             for name in COMPARED:  # of fewer events than there are now
                 self._put("count", name, None)
@@ -175,8 +175,8 @@ class World:
         for name in names[:-MOST_ANSWERS]:
             del self._items["answer", name], self._items["parts", name]
 
-    def _count(self, name: str) -> None:
-        self._counts[name] += 1
+    def _count(self, name: str, more: int = 1) -> None:
+        self._counts[name] += more
         self._put("count", name, self._counts[name])
 
     def _put(self, kind: str, name: str, value: Any) -> None:

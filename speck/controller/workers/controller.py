@@ -31,6 +31,7 @@ from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.lifecycle import EventKind
+from speck.core.profile import event_loop_cores
 from speck.core.runtime import Worker
 from speck.errors import SpeckError, one_line
 from speck.loop import Loop
@@ -268,12 +269,12 @@ class WorkerController:
         if not jobs:
             return {}
         found, sites = self.measures.jobs(jobs.values()), self.measures.sites()
-        readings = self.sampler.readings()
+        readings, loops = self.sampler.readings(), loop_shares(jobs, found)
         loads = {}
         for name, job in jobs.items():
             site = sites.get(self._site_of(job) or "")
             speed = site.speed.value if site is not None and site.speed is not None else 1.0
-            load = _load(job, found[name], speed)
+            load = job_load(job, found[name], speed, loops.get(job.spe_address, 0.0))
             rates = readings[name].rates if name in readings else None
             if rates is not None:
                 load = replace(load, waiting=rates.waiting, counted=rates.observed or 0.0)
@@ -300,8 +301,26 @@ def _engine_of(address: str) -> str:
     return ENGINE_OF_SCHEME.get(scheme_of(address), "")
 
 
-def _load(job: Job, measure: JobMeasure, speed: float) -> JobLoad:
-    """The cores that a job takes at the speed of its site, as far as both cost and rate are measured."""
+def _messages(measure: JobMeasure) -> float:
+    """The messages/s into and out of a job, as far as they are known."""
+    profile = measure.estimate.profile
+    return sum(rate.value for rate in (profile.rate_in, profile.rate_out) if rate is not None)
+
+
+def loop_shares(jobs: Mapping[str, Job], found: Mapping[str, JobMeasure]) -> dict[str, float]:
+    """The reference cores of each Flink engine's event loop for a message/s of its jobs, by its address."""
+    messages: dict[str, float] = {}
+    for name, job in jobs.items():
+        if job.engine == "flink" and found[name].fresh:
+            messages[job.spe_address] = messages.get(job.spe_address, 0.0) + _messages(found[name])
+    return {address: event_loop_cores(each) / each for address, each in messages.items() if each > 0}
+
+
+def job_load(job: Job, measure: JobMeasure, speed: float, loop: float = 0.0) -> JobLoad:
+    """The cores that a job takes at the speed of its site, as far as both cost and rate are measured.
+
+    ``loop`` is the event loop of its engine, reference cores for a message/s.
+    """
     profile = measure.estimate.profile
     rate, cost, fixed = profile.rate_in, profile.cost, profile.fixed
     if not measure.fresh or rate is None or cost is None:
@@ -309,4 +328,5 @@ def _load(job: Job, measure: JobMeasure, speed: float) -> JobLoad:
     if rate.value and cost.known is not Known.MEASURED:
         return JobLoad(job)
     reference = rate.value * cost.value + (fixed.value if fixed is not None else 0.0)
+    reference += loop * _messages(measure)
     return JobLoad(job, cores=reference / speed, measured=rate.until)

@@ -105,13 +105,13 @@ class Agents:
     def note_second(self, site: str, first: str, second: str) -> None:
         """Note that another machine came with the token of an agent that is connected, and was refused."""
         known = self._second.get(site)
-        self._second[site] = SecondAgent(site, first, second, self._now())
+        self._second[site] = SecondAgent(site, first, second, self.enrolment.clock())
         if known is None or known.second != second:
             self._unwritten.append(self._second[site])
 
     def look(self) -> float:
         """Look at the connections once, and write the events; returns the time until the next look, s."""
-        now = self._now()
+        now = self.enrolment.clock()
         for site in self._sites():
             present = self._present(site)
             if present is not None:
@@ -130,7 +130,7 @@ class Agents:
         present = [hello for site, hello in self._last.items() if site not in self._away]
         if present:
             with contextlib.suppress(StoreError):  # it is for display
-                self.enrolment.note(present, self._now())
+                self.enrolment.note(present, self.enrolment.clock())
 
     def _note_contact(self, site: str, present: Present) -> None:
         self._last[site] = present.hello
@@ -173,10 +173,7 @@ class Agents:
 
     def _write(self, kind: EventKind, message: str) -> None:
         with self.enrolment.store.transaction() as transaction:
-            transaction.add_event(Event(self._now(), kind, message, automatic=True))
-
-    def _now(self) -> float:
-        return self.enrolment.clock()
+            transaction.add_event(Event(self.enrolment.clock(), kind, message, automatic=True))
 
     # --- looking
 

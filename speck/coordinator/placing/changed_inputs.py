@@ -52,8 +52,8 @@ def _changed_load(old: Problem, new: Problem) -> Iterator[str]:
 
 def _used_elsewhere(problem: Problem) -> dict[str, float]:
     """The cores that other compositions use, by site."""
-    load = problem.background or Load.none(len(problem.sites))
-    return {site.name: cores for site, cores in zip(problem.sites, load.cores, strict=True)}
+    used = problem.used_cores(problem.background or Load.none(len(problem.sites)))
+    return {site.name: cores for site, cores in zip(problem.sites, used, strict=True)}
 
 
 def _cores(problem: Problem, index: int) -> float:

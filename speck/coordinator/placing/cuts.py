@@ -36,7 +36,7 @@ class CutChooser:
         """The composition with a cut for each input, and the reason by job name.
 
         What runs keeps its cut unless another one lowers the objective by more than the ``min_gain`` of
-        ``placement``, and keeps one with a state (``partials``, ``none``) always.
+        ``placement``, and keeps one with a state that no other takes over (``partials``, ``none``) always.
         """
         queries = list(_undecided(composition))
         if not queries:
@@ -158,7 +158,7 @@ class _Choice:
         return None if job is None or job.query.get("role") != "input" else _cut(job)
 
     def _offered(self, name: str) -> tuple[str, ...]:
-        """The cuts in question that need no state of what runs."""
+        """The cuts in question to which the state of what runs fits: slides of ``partials`` begin empty."""
         options, present = self.query.options(name), self._present(name)
         whole = self.running.get(self.query.name)
         if whole is not None and whole.query and NO_CUT in options:
@@ -167,8 +167,7 @@ class _Choice:
             return options
         if present == PARTIALS and PARTIALS in options:
             return (PARTIALS,)
-        stateful = (NO_CUT,) if present is None else (NO_CUT, PARTIALS)
-        return tuple(each for each in options if each not in stateful) or options
+        return tuple(each for each in options if each != NO_CUT) or options
 
     # --- the model
 
@@ -206,15 +205,35 @@ class _Choice:
         found, frames, rows = {}, 0.0, 0.0
         for name, cut in zip(self.query.inputs, vector, strict=True):
             sent, rate = self._flow(name, cut), self._rate(name)
-            cost = assumed_cost(jobs[name].engine) * (READING + (1 - READING) * sent.frames)
-            topic = len(jobs[name].sink_topic)
-            profile = self._profile(rate, cost, sent.frames, sent.size + topic)
-            known = self.inputs.jobs.get(name) if cut == self._present(name) else None
-            found[name] = profile if known is None else better_known(known, profile)
+            found[name] = self._of_input(name, cut, jobs[name])
             frames += rate * sent.frames
             rows += rate * sent.frames * sent.rows
         cost = assumed_cost(self.query.rest_job.engine) * (READING + (1 - READING) * rows / (frames or 1.0))
         return found | {self.query.rest: self._profile(None, cost, 1.0 / (frames or 1.0))}
+
+    def _of_input(self, name: str, cut: str, job: Job) -> JobProfile:
+        """The profile of an input job at a cut.
+
+        The errors of the model that are measured at the present cut are taken to be those at the others:
+        else a cut that costs more than was assumed would change to one that is not measured, and back.
+        """
+        modelled, known = self._modelled(name, cut, job), self.inputs.jobs.get(name)
+        present = self._present(name)
+        if known is None or present is None:
+            return modelled
+        if cut == present:
+            return better_known(known, modelled)
+        base = self._modelled(name, present, job)
+        return replace(
+            modelled,
+            cost=_corrected(modelled.cost, known.cost, base.cost),
+            bytes_out=_corrected(modelled.bytes_out, known.bytes_out, base.bytes_out),
+        )
+
+    def _modelled(self, name: str, cut: str, job: Job) -> JobProfile:
+        sent = self._flow(name, cut)
+        cost = assumed_cost(job.engine) * (READING + (1 - READING) * sent.frames)
+        return self._profile(self._rate(name), cost, sent.frames, sent.size + len(job.sink_topic))
 
     @staticmethod
     def _profile(
@@ -291,6 +310,13 @@ class _Choice:
 
     def _with(self, name: str, cut: str) -> Vector:
         return tuple(cut if each == name else COLUMNS for each in self.query.inputs)
+
+
+def _corrected(modelled: Value | None, known: Value | None, base: Value | None) -> Value | None:
+    """A value of the model, by the ratio of a known one to that of the model in the same place."""
+    if modelled is None or known is None or base is None or not base.value:
+        return modelled
+    return replace(modelled, value=modelled.value * known.value / base.value)
 
 
 def _value(value: Value | None) -> float:

@@ -23,7 +23,7 @@ from speck.errors import BinderError, Conflict, Fault, InvalidInput, Overloaded
 from speck.placement.advice import Advice, Comparison, advise, compare
 from speck.placement.explain import Explanation, verdicts
 from speck.placement.graph import Model, Surroundings, model_of
-from speck.placement.policies import Budget, Policy, policies, policy
+from speck.placement.policies import Budget, policies, policy
 from speck.placement.problem import Load
 from speck.placement.profile import Inputs
 from speck.placement.sites import SiteTable, site_table
@@ -141,8 +141,7 @@ class Placer:
             return Assignment(self._with_engines(draft.settled(sites, homes), reserve))
         draft = reachable(draft, self.pool)
         with self.alone():
-            model = self._model(draft, PlacementRequest(), hold=True)
-            advice = advise(model, policy(draft.options.policy), self._budget())
+            model, advice = self._advised(draft, PlacementRequest())
             settled = self._placed(draft, model, advice, reserve)
         return Assignment(self.pools.assign(settled, reserve=reserve), model, advice)
 
@@ -151,6 +150,11 @@ class Placer:
         if reserve:
             self._choices.note(composition)
         return self.pools.assign(composition, reserve=reserve)
+
+    def _advised(self, draft: Draft, wishes: PlacementRequest) -> tuple[Model, Advice]:
+        """The choice of places by a composition's own policy; what has a place stays there."""
+        model = self._model(draft, wishes, hold=True)
+        return model, advise(model, policy(draft.options.policy), _budget())
 
     def _placed(self, draft: Draft, model: Model, advice: Advice, reserve: bool) -> Composition:
         """The composition of a draft with the sites and homes of an advice."""
@@ -172,9 +176,9 @@ class Placer:
             wishes = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
             self._check(draft, wishes)
             with self.alone():
-                model = self._model(draft, wishes, hold=True)
-                placement = advise(model, policy(draft.options.policy), self._budget()).placement
-            composition = self.pools.assign(draft.settled(model.sites(placement), model.homes(placement)))
+                model, advice = self._advised(draft, wishes)
+                composition = self._placed(draft, model, advice, reserve=False)
+            composition = self.pools.assign(composition)
         jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
         return replace(composition, jobs=jobs)
 
@@ -201,12 +205,12 @@ class Placer:
             inputs = self.inputs()
             model = self._model(able.draft, wishes, inputs=inputs)
             shared = [model.number[name] for name in able.shared]
-            budget = self._budget()
+            budget = _budget()
             advice = advise(model, chosen, budget, shared)
             asked = [model.number[name] for name in wishes.explain]
             before = model.before(advice.placement) if any(draft.sites) else None
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
-            rows = compare(model, self._others(), budget) if wishes.compare else []
+            rows = compare(model, list(policies().values()), budget) if wishes.compare else []
             settled = self._placed(draft, model, advice, reserve)
         settled = self.pools.assign(settled, reserve=reserve)
         return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
@@ -242,9 +246,6 @@ class Placer:
                     f"job {name!r}: {', '.join(sorted(changed))} would change (expected a move alone)"
                 )
         return self.pools.assign(found)
-
-    def _others(self) -> Sequence[Policy]:
-        return list(policies().values())
 
     def remodel(self, placed: PlacementResult) -> Model:
         """The model of an earlier placement with the present profiles."""
@@ -339,8 +340,9 @@ class Placer:
         finally:
             self._one.release()
 
-    def _budget(self) -> Budget:
-        return Budget(SECONDS, clock=time.thread_time)
+
+def _budget() -> Budget:
+    return Budget(SECONDS, clock=time.thread_time)
 
 
 def _permitted(draft: Draft, forbidden: Mapping[str, Collection[str]]) -> dict[str, Sequence[str]]:

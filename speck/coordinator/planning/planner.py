@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.executor import schedule_of
 from speck.apply.foreign import ForeignJobs
 from speck.apply.planned import PlannedChange
 from speck.apply.qos0 import qos0_notes
@@ -18,6 +17,7 @@ from speck.coordinator.planning.admission import desired_elsewhere, refuse_claim
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.cycles import cycle_notes
 from speck.coordinator.planning.message_sizes import size_notes, written
+from speck.coordinator.planning.partitions import Partitions
 from speck.coordinator.planning.query_edits import query_notes, refused_queries
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.replays import Replays, reading_notes, refused_starts, skipped_messages
@@ -36,7 +36,6 @@ from speck.core.plan import (
     stranded_state,
 )
 from speck.core.runtime import JobStatus
-from speck.core.schedule import Step
 from speck.core.settings import Settings
 from speck.errors import Fault, InvalidInput, JobsOfAnother, StalePlan, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
@@ -80,6 +79,7 @@ class Planner:
         stored = snapshot.stored()
         faults = stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored)
         faults += self._refused_queries(composition, stored) + refused_starts(composition.jobs, stored)
+        faults += Partitions(self.pool, left_behind).faults(composition.jobs.values())
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
@@ -146,6 +146,7 @@ class Planner:
         notes = (
             place_notes(plan),
             reading_notes(readings),
+            Partitions(self.pool, left_behind).notes(each for each in written(plan)),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
             query_notes(desired, snapshot.stored()),
@@ -172,10 +173,6 @@ class Planner:
         # A file that the job did not keep, though it reaches no change: its whole content was asked for.
         code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
-
-    def steps(self, planned: PlannedChange) -> tuple[Step, ...]:
-        """The steps of a planned change, with what earlier operations have left."""
-        return schedule_of(self.store, planned)
 
     def _observed(
         self, snapshot: Snapshot, left_behind: Collection[str], patience: float = PLAN_PATIENCE

@@ -27,6 +27,7 @@ from speck.observe.healthcheck import examine
 from speck.observe.losses import LossKind, LossRecorder, receives_qos0
 from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
+from speck.standby.primary import Primary
 from speck.store import AttemptRecord
 from speck.store.deployments import Deployments, Snapshot
 
@@ -37,6 +38,7 @@ NEAR = 0.5  # of the size beyond which a session drops messages
 class Finding(StrEnum):
     """The kinds of findings."""
 
+    STANDBY = "standby not in step"
     SITE = "site"  # of the health check: unreachable, lossy settings, clocks
     AGENT = "agent"  # away, of another version, or two with one token
     SESSION = "session near its limit"
@@ -70,6 +72,7 @@ class Doctor:
     losses: LossRecorder
     readers: ReaderWatch
     agents: Agents
+    primary: Primary | None = None
 
     _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
@@ -82,6 +85,7 @@ class Doctor:
         brokers = {form.source_broker for each in snapshots for form in each.forms.values()}
         brokers |= {site.broker_address for site in self.inventory.places()}
         checks: list[Callable[[], Iterable[Diagnosis]]] = [
+            self._standby,
             self._sites,
             self._agents,
             self._sinks,
@@ -103,6 +107,14 @@ class Doctor:
         kinds = list(Finding)
         found.sort(key=lambda each: (kinds.index(each.finding), each.where, each.message))
         return [asdict(each) for each in found]
+
+    def _standby(self) -> Iterator[Diagnosis]:
+        found = None if self.primary is None else self.primary.status()
+        if found is not None and not found["in_sync"]:
+            message = f"the standby would not take over: {found['reason']}"
+            yield Diagnosis(
+                Finding.STANDBY, "standby", message, "see the log of the standby, and the path to it"
+            )
 
     def _sites(self) -> Iterator[Diagnosis]:
         for each in examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots())):

@@ -230,14 +230,15 @@ def _with_flink_cost(
     points = list(_work_points(series.samples))
     fitted = _fitted(points)
     if fitted is not None:
-        fixed, cost = (span.measured(speed * each) for each in fitted)
-        return replace(profile, cost=cost, fixed=fixed)
+        fixed, cost = fitted
+        # Work is beyond that of an idle job, which is part of the fixed share too.
+        return replace(profile, cost=span.measured(speed * cost), fixed=span.measured(FIXED + speed * fixed))
     measured = former.fixed if former.fixed and former.fixed.known is Known.MEASURED else None
     cores, messages = sum(used for _, used in points), sum(rate for rate, _ in points)
     if messages <= 0 or cores * LEAST_SPAN < LEAST_BUSY:
         return replace(profile, fixed=measured)
     # The assumed share is of work that no task counts as busy time, so that it is not subtracted.
-    idle = 0.0 if measured is None else len(points) * measured.value / speed
+    idle = 0.0 if measured is None else len(points) * max(0.0, measured.value - FIXED) / speed
     work = cores - idle if cores > idle else cores
     return replace(
         profile, cost=span.measured(speed * work / messages), fixed=measured or Value(FIXED, Known.ASSUMED)

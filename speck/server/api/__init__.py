@@ -60,6 +60,7 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
     app.url_rule_class = LazyRule
     app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY
     app.extensions["services"] = services
+    app.extensions["metrics"] = services.metrics
     app.extensions["live"] = Live(services)
     app.extensions["is_known"] = _accept_all
     problems.register(app)

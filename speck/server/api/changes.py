@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import current_app
 
+from speck.apply.executor import schedule_of
 from speck.apply.operation import Operation
 from speck.apply.planned import PlannedChange
 from speck.coordinator import Services
@@ -77,7 +78,7 @@ def plan_response(planned: PlannedChange, query: dict[str, Any], **more: Any) ->
     if planned.restored:
         more["restored"] = planned.restored
     if query.get("steps"):
-        more["steps"] = schedule_data(services().changes.planner.steps(planned))
+        more["steps"] = schedule_data(schedule_of(services().changes.store, planned))
     plan = planned.plan
     return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": plan_jobs(plan)} | more)
 

@@ -80,8 +80,19 @@ class _ScrapeCollector(Collector):
         yield from placement_metrics(self._services.adaptation)
         yield from agent_metrics(self._services.agents)
         yield from worker_metrics(self._services.sites.workers())
+        primary = self._services.primary
+        yield from _standby(None if primary is None else primary.status())
         ready = not (coordinator.unready_reasons() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
+
+
+def _standby(found: Mapping[str, Any] | None) -> Iterator[Metric]:
+    """The state of a server's standby; without values for a server that has none."""
+    text = "Whether the standby has everything and would take over (1) or not (0)"
+    epoch = None if found is None else found["epoch"]
+    yield GaugeMetricFamily("speck_epoch", "The epoch of a server with a standby", value=epoch)
+    in_sync = None if found is None else found["in_sync"]
+    yield GaugeMetricFamily("speck_standby_in_sync", text, value=in_sync)
 
 
 def _jobs(

@@ -385,7 +385,9 @@ def healthz() -> Response:
     if faults := [*_coordinator().faults(), *_live().faults()]:
         return problems.problem(503, "; ".join(faults))
     failure = _coordinator().store.failure
-    data = {"status": "ok"} | ({"store": str(failure)} if failure else {})
+    data: dict[str, Any] = {"status": "ok"} | ({"store": str(failure)} if failure else {})
+    if (primary := services().primary) is not None:
+        data["standby"] = primary.status()
     return Response(json.dumps(data), content_type=JSON)
 
 

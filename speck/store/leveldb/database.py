@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import plyvel
 
 from speck.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
+from speck.store.codec import POSITION_KEY
 from speck.store.leveldb import manifest
 from speck.store.transaction import Change, Record
 
@@ -34,6 +35,18 @@ _LOCKED = re.compile(r"lock \S*LOCK: (already held|Resource temporarily unavaila
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
+class Copy(Protocol):
+    """A second copy of the database, which has each write before it is made."""
+
+    def confirm(self, changes: Sequence[Change], position: bytes | None) -> Sequence[Change]:
+        """The changes with the new position, once they may be written.
+
+        ``position`` is that of the database, ``None`` without one.  Called by one thread at a time.  Raises
+        :class:`~speck.errors.StoreError` if they may not.
+        """
+        ...
+
+
 @dataclass
 class _Waiting:
     """A caller's changes on their way to disk."""
@@ -41,6 +54,14 @@ class _Waiting:
     changes: Sequence[Change]
     written: bool = False
     error: StoreError | None = None
+
+
+class _NotConfirmed(Exception):
+    """The copy does not confirm a write, which was not tried: the database itself is well."""
+
+    def __init__(self, error: StoreError) -> None:
+        self.error = error
+        super().__init__(str(error))
 
 
 @dataclass
@@ -71,14 +92,18 @@ class _Gate:
 class Database:
     """One open LevelDB.  Safe to use from several threads.
 
+    With a ``copy``, each write is confirmed by that first.  A database without one loses its position, as it
+    is no longer what the copy has.
+
     Raises :class:`~speck.errors.StoreLocked` when a process has it open already,
     :class:`~speck.errors.StoreDamaged` when it cannot be read as it lies there,
     :class:`~speck.errors.StoreFull` when there is no room to write, and
     :class:`~speck.errors.StoreError` for any other trouble.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, copy: Copy | None = None) -> None:
         self.directory = directory
+        self._copy = copy
         self._gate = _Gate()
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
         # Its holder writes the queue of all who wait, in one batch with one sync.
@@ -161,13 +186,38 @@ class Database:
         error = None
         try:
             self._recover()
-            with self._reading(), self._db.write_batch(sync=True) as batch:
-                for key, value in (change for each in group for change in each.changes):
-                    batch.delete(key) if value is None else batch.put(key, value)
+            changes = self._confirmed([change for each in group for change in each.changes])
+            self._write_batch(changes)
+        except _NotConfirmed as trouble:
+            error = trouble.error
         except StoreError as trouble:
             error = self._failure = trouble
         for each in group:
             each.written, each.error = True, error
+
+    def _confirmed(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """The changes with the position after them.  Raises :class:`_NotConfirmed`."""
+        if self._copy is None:
+            return [(POSITION_KEY, None), *changes]
+        position = self.get(POSITION_KEY)
+        try:
+            return self._copy.confirm(changes, position)
+        except StoreError as error:
+            raise _NotConfirmed(error) from error
+        except Exception as error:  # whoever waits for this write must not take it for done
+            text = f"the copy of a write failed ({type(error).__name__}: {error})"
+            raise _NotConfirmed(StoreError(text)) from error
+
+    def _write_batch(self, changes: Sequence[Change]) -> None:
+        with self._reading(), self._db.write_batch(sync=True) as batch:
+            for key, value in changes:
+                batch.delete(key) if value is None else batch.put(key, value)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let nothing be written in the block."""
+        with self._writing:
+            yield
 
     def _recover(self) -> None:
         """Open the database anew after a write that failed, once there is room again."""

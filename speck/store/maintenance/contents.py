@@ -55,7 +55,7 @@ class Contents:
         match parts:
             case ["meta", "format"]:
                 self.format = value.decode()
-            case ["meta", "identity"]:
+            case ["meta", "identity" | "position"]:
                 value.decode("ascii")
             case ["meta", "first"]:
                 int(value)

@@ -12,6 +12,7 @@ import plyvel
 
 from speck.errors import StoreDamaged, StoreError
 from speck.store.artifacts import hash_of
+from speck.store.codec import POSITION_KEY
 from speck.store.leveldb import manifest
 from speck.store.leveldb.database import Database, locked
 from speck.store.maintenance.contents import Contents
@@ -66,6 +67,7 @@ def repair(directory: Path) -> tuple[Path, list[Finding]]:
         raise StoreError(f"store {str(directory)!r} cannot be repaired: {error}") from error
     lost = _salvage(directory)
     with closing(Database(directory)) as database:
+        database.write([(POSITION_KEY, None)])  # a standby has what was dropped
         mended = lost + _mend(database)
         remaining = check(database.all(), directory)
     return copy, mended + remaining

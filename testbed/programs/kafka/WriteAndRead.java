@@ -9,18 +9,23 @@ import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TlsFiles;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** Writes a message to a topic and reads it back by a session; arguments: broker, user, password file, CA, SASL, session. */
+/**
+ * Writes a message to a topic and reads it back by a session; arguments: broker, user, password file, CA, certificate, key,
+ * SASL, session; "-" for none.
+ */
 public class WriteAndRead {
     public static void main(String[] arguments) throws Exception {
-        TlsFiles tls = new TlsFiles(arguments[3], null, null);
-        Login login = new LoginFields(arguments[0], arguments[1], null, arguments[2], tls, arguments[4])
+        String[] given = Arrays.stream(arguments).map(each -> each.equals("-") ? null : each).toArray(String[]::new);
+        TlsFiles tls = new TlsFiles(given[3], given[4], given[5]);
+        Login login = new LoginFields(given[0], given[1], null, given[2], tls, given[6])
                 .login(fault -> System.out.println("fault: " + fault));
         try {
             write(login);
-            read(login, arguments[5]);
+            read(login, given[7]);
         } catch (RuntimeException e) {
             System.out.println("error: " + e.getMessage());
         }

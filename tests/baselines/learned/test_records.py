@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import jsonschema_rs
 import pytest
 
 from speck.errors import InvalidInput
+from speck.placement.problem import Load
 from speck_baselines.learned.records import Record, json_schema, main, read
 from speck_baselines.learned.targets import labels
 from testbed.placement.training_data import FIRST, offered, records, world
@@ -34,6 +36,20 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     one = record(age=0.25, rate=5.0, growth=0.0, failed=False)
     (found,) = read(written(tmp_path, one.line, "", " "))
     assert found == one
+
+
+def test_event_loops_are_kept_and_lines_without_them_are_read(tmp_path: Path) -> None:
+    problem = line()
+    none = Load.none(len(problem.sites))
+    problem = replace(problem, event_loop=0.002, background=replace(none, messages=[5.0, 7.0]))
+    text = Record(
+        origin="engines", problem=problem, placement=problem.placement((0, 1)), measured={"age": 1.0}
+    ).line
+    before = json.loads(text)
+    del before["problem"]["event_loop"], before["problem"]["background"]["messages"]
+    now, former = read(written(tmp_path, text, json.dumps(before)))
+    assert now.problem == problem
+    assert former.problem == replace(problem, event_loop=0.0, background=none)
 
 
 def test_a_line_is_of_its_schema_and_a_wrong_one_is_not() -> None:

@@ -20,6 +20,8 @@ from binders.flink.local import cluster, small
 from binders.flink.local.cluster import JOBMANAGER, LocalCluster, flink_home
 from binders.flink.local.server import FLINK_CLUSTER
 from binders.flink.local.small import SmallCluster
+from binders.flink.rest.client import FlinkRest
+from binders.flink.workers import ONE_PROCESS, TASK_MANAGERS, idle_cores
 from binders.mqtt import MQTT
 from speck import local
 from speck.binder import Registry
@@ -59,6 +61,10 @@ def test_a_site_up_killed_and_down(
         engine = FLINK.connect(listed.spe_address, load_inventory(sites.inventory.read_text("utf-8")))
         capacity = engine.capacity()
         assert (capacity.slots, capacity.slots_free) == (slots, slots)
+        rest = FlinkRest(listed.spe_address)
+        idle = ONE_PROCESS if processes_of == 1 else TASK_MANAGERS  # whose time a profile has
+        assert idle_cores(rest.task_managers()) == idle
+        rest.close()
         desired = dataclasses.replace(
             job("count", entry_class="streets.Counting", job_path=str(flink_jobs), code_hash=""),
             spe_address=listed.spe_address,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
 
 from binders.common import processor
-from binders.common.processor import MOST, WINDOW, ProcessorShare
+from binders.common.processor import MOST, WINDOW, Idle, ProcessorShare
 from binders.flink.metrics.collector import MetricsCollector
 from binders.flink.metrics.profile import VertexReading, clock, job_sample, never_falling, profiled
 from binders.flink.metrics.rates import BACKPRESSURED, BUSY, IDLE, RECORDS_OUT
 from binders.flink.metrics.rates import VertexSample as Counters
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.validation import Aggregate, aggregates
-from speck.core.profile import AckSample, JobSample, VertexSample
+from binders.flink.workers import ONE_PROCESS, TASK_MANAGERS, idle_cores
+from speck.core.profile import EVENT_LOOP, AckSample, JobSample, VertexSample
 from testbed.doubles.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
 
 
@@ -182,9 +184,39 @@ def test_a_reading_for_metrics_serves_a_profile_too() -> None:
 def test_work_outside_of_tasks_counts_beyond_that_of_idle_jobs() -> None:
     share = ProcessorShare()
     share.add(0, 0.0, {"a": 0.0})
-    idle = 10 * (processor.IDLE + processor.IDLE_JOB)
+    idle = 10 * (processor.IDLE.process + processor.IDLE.job)
     assert share.add(10, 1.0 + idle / 2, {"a": 1.0}) == 1.0
     assert share.add(20, 4.0 + 2 * idle, {"a": 2.0}) == pytest.approx(2.0)
+
+
+def test_the_event_loop_that_all_jobs_share_is_no_work_of_one_of_them() -> None:
+    share = ProcessorShare(0.1)
+    share.add(0, 0.0, {"a": 0.0, "b": 0.0}, {"a": 0, "b": 0}, TASK_MANAGERS)
+    idle = 10 * (TASK_MANAGERS.process + 2 * TASK_MANAGERS.job)
+    loop = 10 * EVENT_LOOP * math.sqrt(900)
+    counts = {"a": 8000, "b": 1000}
+    found = share.add(10, 1.0 + idle + loop, {"a": 0.5, "b": 1.5}, counts, TASK_MANAGERS)
+    assert found == pytest.approx(0.5)
+    counts |= {"c": 10**9}  # new: its messages so far came earlier
+    again = share.add(
+        20, 1.0 + 2 * idle + loop + 10 * TASK_MANAGERS.job, {"a": 0.5, "b": 1.5}, counts, TASK_MANAGERS
+    )
+    assert again == pytest.approx(0.5, rel=0.1)
+
+
+def test_overestimated_idle_shares_leave_a_busy_job_a_cost() -> None:
+    share = ProcessorShare(0.1)
+    share.add(0, 0.0, {"a": 0.0}, {"a": 0})
+    assert share.add(10, 0.2, {"a": 4.0}, {"a": 10_000}) == pytest.approx(0.1 * 0.2 / 4.0)
+
+
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [([-1], ONE_PROCESS), ([40123], TASK_MANAGERS), ([-1, 40123], TASK_MANAGERS), ([], TASK_MANAGERS)],
+)
+def test_a_manager_in_the_same_process_is_idle_time_too(ports: list[int], expected: Idle) -> None:
+    assert idle_cores([{"id": "tm", "dataPort": port} for port in ports]) == expected
+    assert idle_cores([{"id": "tm"}]) == TASK_MANAGERS
 
 
 def test_the_share_of_busy_time_that_is_processor_time() -> None:

@@ -74,6 +74,36 @@ def test_sessions_are_made_over_tls_with_a_login(login: Login, opened: Opened) -
     assert opened(by_plain(login)).session_exists(SESSION)
 
 
+def certified(secured: SecuredKafka, login: Login) -> Login:
+    """The login with the certificate of a client."""
+    files = {"certificate_file": str(secured.client.file), "key_file": str(secured.client.key)}
+    return replace(login, **files)
+
+
+def test_a_certificate_is_a_login_alone_or_with_one(
+    secured: SecuredKafka, login: Login, opened: Callable[..., KafkaBroker]
+) -> None:
+    by_both = replace(certified(secured, login), sasl="scram-sha-256")
+    for each, address in (
+        (replace(certified(secured, login), username=None, password=None), secured.certified_address),
+        (by_both, secured.both_address),
+    ):
+        broker = opened(each, address)
+        broker.check()
+        broker.ensure_session(f"{SESSION}-certified", "certified")
+        assert broker.waiting(f"{SESSION}-certified") == 0
+    with pytest.raises(Rejected, match=r"does not offer SCRAM-SHA-512 \(expected sasl .* scram-sha-256"):
+        opened(certified(secured, login), secured.both_address).check()
+    # A server that closes the connection may do so before its reason has arrived.
+    no_certificate = r"requires a client certificate|cannot be reached: .*(closed|reset|Broken pipe)"
+    for each, address in (
+        (replace(login, username=None, password=None), secured.certified_address),
+        (replace(login, sasl="scram-sha-256"), secured.both_address),
+    ):
+        with pytest.raises(Unreachable, match=no_certificate):
+            opened(each, address).check()
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -118,7 +148,7 @@ def test_faults_of_tls_and_secrets_are_named(
         opened(replace(login, ca_file=None), secured.address).check()
 
 
-def run_jobs_client(secured: SecuredKafka, user: str, password_file: Path, ca_file: Path, sasl: str) -> str:
+def run_jobs_client(address: str, login: Login, password_file: Path | None = None) -> str:
     """The output of a program that writes and reads by the connector of jobs."""
     import pyspark
 
@@ -126,7 +156,9 @@ def run_jobs_client(secured: SecuredKafka, user: str, password_file: Path, ca_fi
     logging = [str(each) for each in (*jars.glob("slf4j-api-*.jar"), *jars.glob("lz4-java-*.jar"))]
     classes = ":".join([str(CONNECTOR), str(KAFKA_CONNECTOR), *logging])
     program = ROOT / "testbed" / "programs" / "kafka" / "WriteAndRead.java"
-    arguments = [secured.secured_address, user, str(password_file), str(ca_file), sasl, SESSION]
+    files = (login.ca_file, login.certificate_file, login.key_file)
+    given = (address, login.username, password_file, *files, login.sasl, SESSION)
+    arguments = ["-" if each is None else str(each) for each in given]
     return subprocess.run(
         [java("a test"), "-XX:TieredStopAtLevel=1", "-cp", classes, str(program), *arguments],
         capture_output=True,
@@ -141,8 +173,21 @@ def test_jobs_log_in_by_files(secured: SecuredKafka, login: Login, opened: Opene
     opened(login).ensure_session(SESSION, "in")
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\n", encoding="ascii")
-    assert run_jobs_client(secured, USER, file, secured.authority.file, "scram-sha-512") == "read: secured\n"
+    assert run_jobs_client(secured.secured_address, login, file).startswith("read: secured\n")
     file.write_text("other", encoding="ascii")
-    told = run_jobs_client(secured, PLAIN_USER, file, secured.authority.file, "plain")
+    told = run_jobs_client(secured.secured_address, by_plain(login), file)
     assert told.startswith("error: ")
     assert "Authentication failed" in told
+
+
+@needs(CONNECTOR, KAFKA_CONNECTOR)
+def test_jobs_log_in_by_a_certificate_and_by_both(
+    secured: SecuredKafka, login: Login, opened: Opened, tmp_path: Path
+) -> None:
+    opened(login).ensure_session(SESSION, "in")
+    file = tmp_path / "password"
+    file.write_text(PASSWORD, encoding="ascii")
+    by_both = replace(certified(secured, login), sasl="scram-sha-256")
+    assert "read: secured\n" in run_jobs_client(secured.both_address, by_both, file)
+    alone = replace(certified(secured, login), username=None, password=None)
+    assert "read: secured\n" in run_jobs_client(secured.certified_address, alone)

@@ -14,7 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from testbed.benches.agents import LinkBench, started_by_lone_agent
 from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.spark import JOBS, SparkBench, gone
+from testbed.servers.grpc_server import grpc_server
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.web_proxy import web_proxy
@@ -612,21 +613,16 @@ class Answering(grpc.GenericRpcHandler):  # type: ignore[misc]
 @pytest.mark.slow("starts a new process of queries")
 @pytest.mark.parametrize("answer", [None, b"\xff\xff"], ids=["nothing", "rubbish"])
 def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None, tmp_path: Path) -> None:
-    server = grpc.server(ThreadPoolExecutor(4), () if answer is None else (Answering(answer),))
-    address = f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    engine = connect_engine(address, Inventory())
     (tmp_path / "jobs.py").write_text("def run(messages):\n    return messages\n", encoding="utf-8")
     code = {"job_path": str(tmp_path / "jobs.py"), "entry_class": "run"}
-    one = job(job_name, engine="spark", spe_address=address, **code)
-    lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
-    try:
-        assert_useless(engine, one, attempt_of(one), lost, OutcomeUnknown)
-        with pytest.raises(OutcomeUnknown, match="gave an answer that is not Spark Connect's"):
-            engine.check(one, None)
-    finally:
-        engine.close()
-        server.stop(0)
+    with grpc_server(*(() if answer is None else (Answering(answer),))) as port:
+        address = f"sc://127.0.0.1:{port}"
+        one = job(job_name, engine="spark", spe_address=address, **code)
+        lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
+        with closing(connect_engine(address, Inventory())) as engine:
+            assert_useless(engine, one, attempt_of(one), lost, OutcomeUnknown)
+            with pytest.raises(OutcomeUnknown, match="gave an answer that is not Spark Connect's"):
+                engine.check(one, None)
 
 
 @pytest.mark.parametrize(

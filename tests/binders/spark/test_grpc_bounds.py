@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -17,6 +16,7 @@ from binders.spark.connect import grpc_client
 from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
 from speck.binder.deadline import within
 from speck.errors import OutcomeUnknown
+from testbed.servers.grpc_server import grpc_server
 
 SESSION = str(uuid.UUID(int=1))
 RELATION = pb2.Relation(range=pb2.Range(start=0, end=1, step=1))
@@ -44,18 +44,11 @@ def connected(
         request_deserializer=pb2.ExecutePlanRequest.FromString,
         response_serializer=pb2.ExecutePlanResponse.SerializeToString,
     )
-    server = grpc.server(ThreadPoolExecutor(2))
-    server.add_generic_rpc_handlers(
-        [grpc.method_handlers_generic_handler("spark.connect.SparkConnectService", {"ExecutePlan": handler})]
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    address = f"sc://{host}:{port}"
-    try:
+    service = "spark.connect.SparkConnectService"
+    with grpc_server(grpc.method_handlers_generic_handler(service, {"ExecutePlan": handler})) as port:
+        address = f"sc://{host}:{port}"
         with closing(ConnectClient(address, endpoint_of(address))) as client:
             yield client
-    finally:
-        server.stop(None)
 
 
 def test_a_stream_that_goes_on_slowly_ends_at_the_deadline() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
 from binders.spark.connect.probe import ServerProbe
 from speck.binder import Snapshot
 from speck.errors import OutcomeUnknown, Rejected
+from testbed.servers.grpc_server import grpc_server
 
 ROOT = "file:/checkpoints/a/1"
 
@@ -105,16 +105,11 @@ def files_at(rows: Any) -> Iterator[tuple[CheckpointFiles, HostileServer]]:
             response_serializer=pb2.AddArtifactsResponse.SerializeToString,
         ),
     }
-    server = grpc.server(ThreadPoolExecutor(2))
     service = "spark.connect.SparkConnectService"
-    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, handlers)])
-    address = f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    try:
+    with grpc_server(grpc.method_handlers_generic_handler(service, handlers)) as port:
+        address = f"sc://127.0.0.1:{port}"
         with closing(ConnectClient(address, endpoint_of(address))) as client:
             yield CheckpointFiles(address, client, ServerProbe(address, client), "/checkpoints"), hostile
-    finally:
-        server.stop(None)
 
 
 def listed(*names: str) -> list[dict[str, Any]]:

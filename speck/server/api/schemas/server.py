@@ -44,11 +44,23 @@ class OwnerSchema(Schema):
     )
 
 
+class StandbySchema(Schema):
+    """The standby of a server."""
+
+    epoch = fields.Integer(metadata={"description": "the number of take-overs and starts of the pair so far"})
+    in_sync = fields.Boolean(metadata={"description": "true if it has everything, and would take over"})
+    since = fields.Float(metadata={"description": "since when, in Unix time"})
+    reason = text("the reason why it is not in step; empty if it is")
+
+
 class HealthSchema(Schema):
     """The sign of life."""
 
     status = fields.String(validate=validate.Equal("ok"), metadata={"description": "always ok"})
     store = text("the reason why the store cannot be written, if it cannot")
+    standby = fields.Nested(
+        StandbySchema, metadata={"description": "its standby, of a server that has one; with a token alone"}
+    )
 
 
 class FindingSchema(Schema):

@@ -7,6 +7,7 @@ import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.SinkSettings;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -61,7 +62,7 @@ final class KafkaSink implements MessageSink {
 
     @Override
     public int send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence) throws InterruptedException {
-        ProducerRecord<byte[], byte[]> record = record(topic, payload, key);
+        ProducerRecord<byte[], byte[]> record = record(topic, payload, key, job);
         if (job != null) {
             RecordDecoder.stamp(record.headers(), job, sequence);
         }
@@ -77,17 +78,31 @@ final class KafkaSink implements MessageSink {
     @Override
     public void send(String topic, byte[] payload, byte[] key, Map<String, String> properties)
             throws InterruptedException {
-        ProducerRecord<byte[], byte[]> record = record(topic, payload, key);
+        ProducerRecord<byte[], byte[]> record = record(topic, payload, key, null);
         properties.forEach((name, value) -> record.headers().add(name, value.getBytes(StandardCharsets.UTF_8)));
         send(record, properties);
     }
 
-    private ProducerRecord<byte[], byte[]> record(String topic, byte[] payload, byte[] key) {
+    private ProducerRecord<byte[], byte[]> record(String topic, byte[] payload, byte[] key, byte[] job)
+            throws InterruptedException {
         if (!topic.equals(lastTopic)) {
             lastTopicBytes = Topics.checked(topic).getBytes(StandardCharsets.UTF_8).length;
             lastTopic = topic;
         }
-        return new ProducerRecord<>(topic, null, key, payload);
+        return new ProducerRecord<>(topic, key == null && job != null ? partition(topic, job) : null, key, payload);
+    }
+
+    /**
+     * Returns the partition of the messages that a job writes without keys, which keep their order there; null for the
+     * only one. Of other messages, the producer chooses it by the key.
+     */
+    private Integer partition(String topic, byte[] job) throws InterruptedException {
+        try {
+            int partitions = shared.producer.partitionsFor(topic).size();
+            return partitions > 1 ? Math.floorMod(Arrays.hashCode(job), partitions) : null;
+        } catch (KafkaException e) {
+            throw Clients.translated(settings.login(), "topic '" + topic + "'", e);
+        }
     }
 
     private void send(ProducerRecord<byte[], byte[]> record, Map<String, String> properties) throws InterruptedException {

@@ -2,6 +2,7 @@ package io.speck.kafka;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,7 +11,16 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.producer.MockProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -21,16 +31,26 @@ class KafkaSinkTest {
     private static final Duration LONG = Duration.ofMinutes(2);
     private static final Duration SHORT = Duration.ofMillis(5);
 
-    private final MockProducer<byte[], byte[]> producer =
-            new MockProducer<>(false, null, new ByteArraySerializer(), new ByteArraySerializer());
+    private final MockProducer<byte[], byte[]> producer = producer(1);
+
+    private static MockProducer<byte[], byte[]> producer(int partitions) {
+        List<PartitionInfo> parts = IntStream.range(0, partitions)
+                .mapToObj(each -> new PartitionInfo("out", each, null, null, null)).toList();
+        return new MockProducer<>(new Cluster("id", List.of(), parts, Set.of(), Set.of()), false,
+                null, new ByteArraySerializer(), new ByteArraySerializer());
+    }
 
     private KafkaSink sink(Duration flushTimeout, boolean lenient) {
+        return sink(flushTimeout, lenient, producer);
+    }
+
+    private static KafkaSink sink(Duration flushTimeout, boolean lenient, MockProducer<byte[], byte[]> producer) {
         SinkSettings settings = new SinkSettings(Login.anonymous("kafka://127.0.0.1:9092"), flushTimeout);
         return new KafkaSink(settings, lenient, new Producers.Shared(settings, producer));
     }
 
     private static void send(KafkaSink sink, int messages) throws InterruptedException {
-        byte[] text = "text".getBytes(StandardCharsets.UTF_8);
+        byte[] text = bytes("text");
         for (int i = 0; i < messages; i++) {
             sink.send("out", text, null, text, text);
         }
@@ -75,6 +95,32 @@ class KafkaSinkTest {
         BrokerException found = assertThrows(BrokerException.class, sink::flush);
         assertTrue(found.getMessage().endsWith("topic 'out': no answer"), found.getMessage());
         assertThrows(BrokerException.class, () -> send(sink, 1));
+    }
+
+    /** Else a batch of the producer would be in one partition, and the next in another. */
+    @Test
+    void messagesWithoutKeysAreInOnePartitionOfTheirJobAndOthersByTheirKeys() throws InterruptedException {
+        MockProducer<byte[], byte[]> several = producer(4);
+        KafkaSink sink = sink(LONG, false, several);
+        Set<Integer> ofJobs = new HashSet<>();
+        for (String job : List.of("a", "b", "c", "d", "e")) {
+            several.clear();
+            for (int i = 0; i < 10; i++) {
+                sink.send("out", bytes("text" + i), null, bytes(job), bytes("r/0/0/" + i));
+            }
+            Set<Integer> found = several.history().stream().map(ProducerRecord::partition).collect(Collectors.toSet());
+            assertEquals(1, found.size(), () -> job + ": " + found);
+            ofJobs.addAll(found);
+        }
+        assertTrue(ofJobs.size() > 1, ofJobs::toString);
+        several.clear();
+        sink.send("out", bytes("text"), bytes("key"), bytes("a"), bytes("r/0/0/1"));
+        sink.send("out", bytes("text"), null, Map.of());
+        several.history().forEach(each -> assertNull(each.partition()));
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     @Test

@@ -12,9 +12,7 @@ import java.util.Map;
  * behind those a condition and columns once more. A part of a query sends {@link Frame frames}, or takes them.
  */
 public final class SqlProgram {
-    private static final String VERSION = "1";
-    private static final String PART_VERSION = "2";
-    private static final String LATEST_VERSION = "3";
+    private static final List<String> VERSIONS = List.of("1", "2", "3", "4");
     private static final int CACHED = 64;
     private static final int JOINED = 4; // of a row for a join; see Join.tagged
     /** The programs of this process, by their texts: rows name theirs. */
@@ -62,9 +60,9 @@ public final class SqlProgram {
 
     SqlProgram(Map<?, ?> data) {
         String version = number(data.get("version"));
-        if (!List.of(VERSION, PART_VERSION, LATEST_VERSION).contains(version)) {
+        if (!VERSIONS.contains(version)) {
             throw new IllegalArgumentException("the query has version " + version + ", and this connector knows "
-                    + LATEST_VERSION + " (expected a connector of the server's version)");
+                    + VERSIONS.get(VERSIONS.size() - 1) + " (expected a connector of the server's version)");
         }
         Map<?, ?> input = (Map<?, ?>) data.get("input");
         List<Column> read = Column.list(input.get("columns"));
@@ -301,22 +299,23 @@ public final class SqlProgram {
 
     /** Returns the message for a row behind the windows; null if the condition there leaves it out. */
     public String result(Object[] row) {
-        if (sends != null) {
-            return Frame.text(sends.cut, (Long) row[0], all(select, row));
-        }
-        return passes(having, finite(row)) ? encoder.text(all(select, row)) : null;
+        return passes(having, results(row)) ? written(row) : null;
     }
 
     /** Returns the messages for the rows of a window. */
     public List<String> ranked(List<Object[]> rows) {
-        List<Object[]> results = rows.stream().filter(each -> passes(having, finite(each))).toList();
+        List<Object[]> results = rows.stream().filter(each -> passes(having, results(each))).toList();
         List<String> found = new ArrayList<>();
         for (Object[] row : ranks.ranked(results)) {
             if (passes(keep, row)) {
-                found.add(encoder.text(all(select, row)));
+                found.add(written(row));
             }
         }
         return found;
+    }
+
+    private String written(Object[] row) {
+        return sends != null ? Frame.text(sends.cut, (Long) row[0], all(select, row)) : encoder.text(all(select, row));
     }
 
     /** Returns a row behind the windows as a text, to be kept until its window has all rows. */
@@ -338,9 +337,9 @@ public final class SqlProgram {
         return row;
     }
 
-    /** Changes the sums of doubles that have left their range to null. */
-    private static Object[] finite(Object[] row) {
-        for (int at = 0; at < row.length; at++) {
+    /** Changes the sums of doubles that have left their range to null; those of a part are no results yet. */
+    private Object[] results(Object[] row) {
+        for (int at = 0; sends == null && at < row.length; at++) {
             row[at] = row[at] instanceof Double number ? Numbers.finite(number) : row[at];
         }
         return row;

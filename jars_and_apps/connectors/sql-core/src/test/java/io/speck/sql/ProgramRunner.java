@@ -166,7 +166,11 @@ public final class ProgramRunner {
             Object[] kept = program.row(SqlProgram.kept(row));
             windows.computeIfAbsent(kept[0], any -> new ArrayList<>()).add(kept);
         }
-        windows.values().forEach(each -> program.ranked(each).forEach(text -> add(text, found)));
+        windows.values().forEach(each -> {
+            List<String> results = new ArrayList<>(program.ranked(each));
+            Collections.sort(results);
+            program.framed(results).forEach(text -> add(text, found));
+        });
     }
 
     private static void add(String result, List<String> found) {

@@ -104,6 +104,6 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
         }
         List<String> ranked = new ArrayList<>(program.ranked(found.stream().map(program::row).toList()));
         Collections.sort(ranked);
-        return ranked;
+        return program.framed(ranked);
     }
 }

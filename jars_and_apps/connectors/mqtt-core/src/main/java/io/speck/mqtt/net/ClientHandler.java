@@ -44,6 +44,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     private final Connection connection;
     private final ConnectionListener listener;
+    private final TopicAliases aliases;
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final CompletableFuture<Void> subscribed = new CompletableFuture<>();
     /** For each unanswered ping: true if the listener is called on its answer. */
@@ -64,6 +65,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     ClientHandler(Connection connection, ConnectionListener listener) {
         this.connection = connection;
         this.listener = listener;
+        this.aliases = new TopicAliases(connection.session().topicAliases());
     }
 
     CompletableFuture<Void> opened() {
@@ -120,6 +122,9 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         MqttProperties properties = new MqttProperties();
         properties.add(new IntegerProperty(MqttProperties.SESSION_EXPIRY_INTERVAL, (int) session.expirySeconds()));
         properties.add(new IntegerProperty(MqttProperties.RECEIVE_MAXIMUM, session.receiveMaximum()));
+        if (session.topicAliases() > 0) {
+            properties.add(new IntegerProperty(MqttProperties.TOPIC_ALIAS_MAXIMUM, session.topicAliases()));
+        }
         byte[] password = connection.password();
         return new MqttConnectMessage(
                 new MqttFixedHeader(MqttMessageType.CONNECT, false, MqttQoS.AT_MOST_ONCE, false, 0),
@@ -145,7 +150,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     private void handle(ChannelHandlerContext context, MqttMessage packet) {
         switch (packet.fixedHeader().messageType()) {
-            case PUBLISH -> listener.published(connection, (MqttPublishMessage) packet);
+            case PUBLISH -> listener.published(connection, aliases.resolved((MqttPublishMessage) packet));
             case PUBACK -> acknowledged(packet);
             case PINGRESP -> answered();
             case CONNACK -> accept(context, (MqttConnAckMessage) packet);

@@ -1,5 +1,7 @@
 package io.speck.mqtt.net;
 
+import io.speck.mqtt.stamp.CompactForm;
+
 /**
  * The session that a connection requests when it opens.
  *
@@ -7,16 +9,20 @@ package io.speck.mqtt.net;
  * @param clean true to discard an older session of that name
  * @param expirySeconds time that the broker keeps the session after the connection ended
  * @param receiveMaximum limit of unacknowledged messages in flight from the broker
+ * @param topicAliases number of topics for which the broker may send numbers (MQTT 5, 3.1.2.11.5); 0 for none
  */
-public record Session(String clientId, boolean clean, long expirySeconds, int receiveMaximum) {
+public record Session(String clientId, boolean clean, long expirySeconds, int receiveMaximum, int topicAliases) {
     /** A session that the broker keeps until it is deleted (MQTT 5, 3.1.2.11.2). */
     static final long NEVER_EXPIRES = 0xFFFFFFFFL;
+    /** Above the limits of brokers, such as 10 of Mosquitto 2.1; each takes the memory of a topic's name. */
+    private static final int TOPIC_ALIASES = 100;
 
+    /** The session of a reader; with the binary form of stamps, topics may come as numbers as well. */
     public static Session persistent(String clientId, int receiveMaximum) {
-        return new Session(clientId, false, NEVER_EXPIRES, receiveMaximum);
+        return new Session(clientId, false, NEVER_EXPIRES, receiveMaximum, CompactForm.permitted() ? TOPIC_ALIASES : 0);
     }
 
     public static Session temporary(String clientId) {
-        return new Session(clientId, true, 0, 65535);
+        return new Session(clientId, true, 0, 65535, 0);
     }
 }

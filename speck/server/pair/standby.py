@@ -1,0 +1,218 @@
+"""A server of a pair until it is the primary: it follows the other one, and takes over after its death."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from speck.core.settings import PairSettings
+from speck.errors import Fault, InvalidInput
+from speck.server.pair.app import create_pair_app
+from speck.server.signals import print_error
+from speck.server.tls import Certificate
+from speck.server.tokens import read_token
+from speck.server.wsgi import WebServer
+from speck.standby.follower import Follower
+from speck.standby.lease import Lease
+from speck.standby.messages import Handler, NoAnswer, Refused, Timing
+from speck.standby.node import Node, node_of, with_epoch
+from speck.standby.primary import Identity, Primary, Wires
+from speck.standby.wire import HttpWire, context_of, url_fault
+from speck.standby.witness import Vote
+
+_log = logging.getLogger(__name__)
+
+_LOOK = 0.5  # s between two looks at the witness
+DEPOSED = 1  # the exit code of a primary that another server may have replaced
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The other server and the witness, as :class:`~speck.core.settings.PairSettings` names them.
+
+    ``url`` is this server's own.  Raises :class:`~speck.errors.InvalidInput` for settings that cannot be
+    used.
+    """
+
+    settings: PairSettings
+    directory: Path
+    url: str
+    timing: Timing = field(default_factory=Timing)
+
+    def __post_init__(self) -> None:
+        named = (
+            ("--standby", self.settings.standby),
+            ("--standby-of", self.settings.standby_of),
+            ("--witness", self.settings.witness),
+        )
+        faults = [Fault(each) for option, url in named if url and (each := url_fault(option, url))]
+        if faults:
+            raise InvalidInput(faults, "standby")
+
+    @property
+    def token(self) -> str:
+        """The token that the servers of the pair share.  Raises :class:`~speck.errors.InvalidInput`."""
+        assert self.settings.token is not None  # noqa: S101 - PairSettings demands it
+        return pair_token(self.settings.token)
+
+    def wires(self) -> Wires:
+        """Connections to the other server and the witness, each opened with its first request."""
+        token, context = self.token, context_of(self.settings.authority)
+        peer, witness = self.settings.peer or "", self.settings.witness or ""
+        make = partial(HttpWire, token=token, context=context, seconds=self.timing.answer)
+        return Wires(make(peer), make(peer), make(peer), make(witness))
+
+
+def pair_token(path: Path) -> str:
+    """The token of a pair.  Raises :class:`~speck.errors.InvalidInput`."""
+    token = read_token(path)
+    if len(token) < _SHORTEST:
+        text = f"the token in {str(path)!r} is too short (expected {_SHORTEST} characters or more)"
+        raise InvalidInput([Fault(f"{text}; make one with: openssl rand -hex 32")], "standby")
+    return token
+
+
+_SHORTEST = 16  # characters
+
+
+class Standby:
+    """Follows the primary, and asks the witness for the next epoch when that is silent, or has been this one.
+
+    A server that was the primary at the last epoch resumes at once; one with ``--standby`` begins if there
+    has been no primary yet.
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        node: Node,
+        witness: Handler,
+        follower: Follower,
+        lease: Lease,
+    ) -> None:
+        self._pair, self._node, self._witness = pair, node, witness
+        self._follower, self._lease = follower, lease
+        self._reason = "it has not asked the witness yet"
+
+    def state(self) -> dict[str, Any]:
+        """The state, for whoever asks this server for anything else."""
+        primary = self._follower.primary
+        at = f"the primary is at {primary}" if primary else "it has not heard of a primary yet"
+        detail = f"this server is a standby; {at}" + (f" ({self._reason})" if self._reason else "")
+        return {"detail": detail, "role": "standby", "primary": primary, "epoch": self._follower.epoch}
+
+    def look(self) -> int | None:
+        """Take over if that is due; returns the epoch in which this server is the primary, or ``None``."""
+        try:
+            vote = Vote(**self._witness("status", {}, b""))
+            self._note("")
+            if self._resumes(vote) or self._begins(vote):
+                return self._follower.take_over(lambda: self._claim(vote), if_silent=False)
+            if self._may_follow(vote):
+                return self._follower.take_over(lambda: self._claim(vote))
+            return None
+        except (NoAnswer, Refused) as error:
+            self._note(str(error))
+            return None
+
+    def _resumes(self, vote: Vote) -> bool:
+        """True if it was the primary, and nobody else has been since."""
+        return vote.epoch > 0 and vote.holder == self._node.identifier and vote.epoch == self._node.epoch
+
+    def _begins(self, vote: Vote) -> bool:
+        """True if it is the first primary of its pair."""
+        if vote.epoch:
+            return False
+        if self._node.epoch or self._follower.epoch:
+            self._note("the witness has lost its record (docs/standby.md, The witness)")
+            return False
+        return self._pair.settings.standby is not None
+
+    def _may_follow(self, vote: Vote) -> bool:
+        """True if it has all of the primary's, which is silent."""
+        own = vote.holder == self._node.identifier
+        return self._follower.is_silent and self._follower.is_complete and (own or vote.in_sync)
+
+    def _claim(self, vote: Vote) -> int:
+        sent = self._lease.clock()
+        header = {
+            "epoch": max(self._node.epoch, self._follower.epoch),
+            "holder": self._node.identifier,
+            "url": self._pair.url,
+            "first": not vote.epoch,
+        }
+        granted = int(self._witness("claim", header, b"")["epoch"])
+        with_epoch(self._pair.directory, self._node, granted)
+        self._lease.renewed(sent)
+        return granted
+
+    def _note(self, reason: str) -> None:
+        if reason and reason != self._reason:
+            _log.warning("standby: %s", reason)
+        self._reason = reason
+
+
+@dataclass
+class Waiting:
+    """A standby in this process, which serves refusals until it is the primary or is ended."""
+
+    pair: Pair
+    listener: socket.socket
+    certificate: Certificate | None
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def end(self) -> None:
+        """End without a take-over.  May be called from any thread."""
+        self._ended.set()
+
+    @property
+    def is_ended(self) -> bool:
+        """True after :meth:`end`."""
+        return self._ended.is_set()
+
+    def wait(self) -> Primary | None:
+        """Return when this server is the primary; ``None`` if it was ended before.
+
+        Raises :class:`~speck.errors.SpeckError` if it cannot follow.
+        """
+        node, wires = node_of(self.pair.directory), self.pair.wires()
+        lease = Lease(self.pair.timing)
+        follower = Follower(self.pair.directory, self.pair.timing)
+        standby = Standby(self.pair, node, wires.witness, follower, lease)
+        app = create_pair_app(follower.handle, self.pair.token, standby.state)
+        server = WebServer(app, self.listener.dup(), certificate=self.certificate)
+        serving = threading.Thread(target=server.run, name="standby", daemon=True)
+        serving.start()
+        try:
+            epoch = self._awaited(standby)
+        finally:
+            follower.close()
+            server.end()
+            serving.join()
+        if epoch is None:
+            return None
+        identity = Identity(node.identifier, self.pair.url, epoch)
+        return Primary(identity, self.pair.directory, wires, lease, end_at_once)
+
+    def _awaited(self, standby: Standby) -> int | None:
+        print_error(f"standby at {self.pair.url}: follows {self.pair.settings.peer}")
+        while not self._ended.is_set():
+            if (epoch := standby.look()) is not None:
+                print_error(f"{self.pair.url} is the primary, epoch {epoch}")
+                return epoch
+            self._ended.wait(_LOOK)
+        return None
+
+
+def end_at_once(reason: str) -> None:
+    """End this process before it does anything more; started again, it is a standby."""
+    print_error(f"error: {reason}; the server ends (started again, it is a standby)")
+    sys.stdout.flush()
+    os._exit(DEPOSED)

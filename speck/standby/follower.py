@@ -1,0 +1,212 @@
+"""The standby's end: a store that has each write of the primary's, and is ready to be served from.
+
+A write names the position that it follows and the one that it makes, an id of its own: so two stores at one
+position have the same records.  Only a write at the store's position is taken; otherwise the primary sends
+all records again.  While it does, the store has no position, and a format that no server opens.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from speck.errors import StoreError
+from speck.standby.files import copied_files, is_copied
+from speck.standby.lease import steady
+from speck.standby.messages import (
+    Answer,
+    BadRequest,
+    Header,
+    NoAnswer,
+    Refused,
+    Timing,
+    flag_in,
+    number_in,
+    text_in,
+    unpack,
+)
+from speck.store.artifacts import SCRATCH, hash_of
+from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
+from speck.store.leveldb.database import Database
+from speck.store.transaction import Change
+
+INCOMPLETE = b"incomplete copy of the primary's store"
+_AT_ONCE = 1000  # records in one write
+
+
+def epoch_of(position: bytes | None) -> int:
+    """The epoch in which a position was made; 0 without one."""
+    return int((position or b"0").partition(b".")[0])
+
+
+class Follower:
+    """Takes writes into the store in ``directory``; ``clock`` is steady, s.  Safe to use from several
+    threads.
+
+    Raises :class:`~speck.errors.StoreError` for a store that cannot be opened.
+    """
+
+    def __init__(
+        self, directory: Path, timing: Timing | None = None, clock: Callable[[], float] = steady
+    ) -> None:
+        self._directory, self._timing, self._clock = directory, timing or Timing(), clock
+        self._database = Database(directory)
+        self.epoch = epoch_of(self._position())  # the highest known
+        self.primary = ""  # its URL
+        self._heard = clock()
+        self._copy = ""  # the id of the copy that is being received
+        self._guard = threading.Lock()
+        self._asking = False
+        self._operations: dict[str, Callable[[Header, bytes], Answer]] = {
+            "renew": self._renew,
+            "write": self._write,
+            "files": self._files,
+            "begin": self._begin,
+            "records": self._records,
+            "file": self._file,
+            "end": self._end,
+        }
+
+    def _position(self) -> bytes | None:
+        return self._database.get(POSITION_KEY)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the store has been a whole copy, or the primary's own."""
+        return self._position() is not None
+
+    @property
+    def is_silent(self) -> bool:
+        """True if the primary has not been heard of for so long that its lease has ended."""
+        return self._clock() - self._heard > self._timing.silence
+
+    def close(self) -> None:
+        """Let go of the store."""
+        with self._guard:
+            self._asking = True
+            self._database.close()
+
+    def take_over(self, claim: Callable[[], int], *, if_silent: bool = True) -> int | None:
+        """Ask for the next epoch by ``claim``; from the request on, nothing of the primary is taken.
+
+        Returns ``None``, and follows again, if it is not answered, or (``if_silent``) if the primary has been
+        heard of.  A grant whose answer was lost is of no effect: the next request gets a higher one.  Raises
+        what ``claim`` raises.
+        """
+        with self._guard:
+            if if_silent and not self.is_silent:
+                return None
+            self._asking = True
+        granted: int | None = None
+        try:
+            granted = claim()
+        except NoAnswer:
+            return None
+        finally:
+            with self._guard:
+                self._asking = granted is not None
+        self.close()
+        return granted
+
+    # --- requests of the primary
+
+    def handle(self, operation: str, header: Header, payload: bytes) -> Answer:
+        """Answer a request of the primary.
+
+        Raises :class:`~speck.standby.messages.Refused`, ``BadRequest`` and
+        :class:`~speck.errors.StoreError`.
+        """
+        answer = self._operations.get(operation)
+        if answer is None:
+            raise BadRequest(f"{operation!r} is no operation of a standby")
+        epoch, url = number_in(header, "epoch"), text_in(header, "url")
+        with self._guard:
+            if self._asking:
+                raise Refused("this server asks to be the primary", self.epoch)
+            if epoch < self.epoch:
+                raise Refused(f"epoch {epoch} is over (epoch {self.epoch})", self.epoch)
+            self.epoch, self.primary, self._heard = epoch, url, self._clock()
+            return answer(header, payload)
+
+    def _renew(self, header: Header, payload: bytes) -> Answer:
+        """Confirm that the primary is heard of."""
+        return {"position": (self._position() or b"").decode()}
+
+    def _write(self, header: Header, payload: bytes) -> Answer:
+        """Write what the primary is about to write."""
+        before, after = text_in(header, "before").encode(), text_in(header, "after").encode()
+        position = self._position()
+        if position == after:  # it came twice
+            return {}
+        if position is None or position != before:
+            raise Refused("this standby is not in step")
+        self._database.write([*unpack(payload), (POSITION_KEY, after)])
+        return {}
+
+    def _files(self, header: Header, payload: bytes) -> Answer:
+        """Name the files that are here."""
+        return {"files": sorted(copied_files(self._directory))}
+
+    def _begin(self, header: Header, payload: bytes) -> Answer:
+        """Begin again: without records, until :meth:`_end`."""
+        mine, theirs = self._database.get(IDENTITY_KEY), text_in(header, "identity")
+        if mine is not None and mine.decode() != theirs:
+            raise BadRequest(
+                f"the standby's store {str(self._directory)!r} is another one than the primary's "
+                f"({mine.decode()}, not {theirs}): give the standby an empty --data-dir"
+            )
+        self._copy = text_in(header, "copy")
+        self._database.write([(FORMAT_KEY, INCOMPLETE)])
+        kept = (FORMAT_KEY, IDENTITY_KEY)
+        self._write_all([(key, None) for key in self._database.keys(b"") if key not in kept])
+        return {}
+
+    def _records(self, header: Header, payload: bytes) -> Answer:
+        """Take a part of all records."""
+        self._check_copy(header)
+        self._write_all([each for each in unpack(payload) if each[0] not in (FORMAT_KEY, POSITION_KEY)])
+        return {}
+
+    def _end(self, header: Header, payload: bytes) -> Answer:
+        """Take the end of all records."""
+        self._check_copy(header)
+        position, form = text_in(header, "position"), text_in(header, "format")
+        self._database.write([(FORMAT_KEY, form.encode()), (POSITION_KEY, position.encode())])
+        self._copy = ""
+        return {}
+
+    def _check_copy(self, header: Header) -> None:
+        if not self._copy or text_in(header, "copy") != self._copy:
+            raise Refused("this copy was abandoned")
+
+    def _write_all(self, changes: Sequence[Change]) -> None:
+        for start in range(0, len(changes), _AT_ONCE):
+            self._database.write(changes[start : start + _AT_ONCE])
+
+    def _file(self, header: Header, payload: bytes) -> Answer:
+        """Take a piece of a file."""
+        name, offset = text_in(header, "name"), number_in(header, "offset")
+        if not is_copied(name):
+            raise BadRequest(f"{name!r} is no file of a store")
+        path = self._directory / name
+        scratch = path.with_name(f"{SCRATCH}{path.name}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with scratch.open("ab" if offset else "wb") as file:
+                if file.tell() != offset:
+                    raise Refused(f"{name} has {file.tell()} bytes here, not {offset}")
+                scratch.chmod(0o600)
+                file.write(payload)
+            if flag_in(header, "last"):
+                _keep(scratch, path, text_in(header, "sha256"))
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+        return {}
+
+
+def _keep(scratch: Path, path: Path, sha256: str) -> None:
+    if hash_of(scratch) != sha256:
+        scratch.unlink()
+        raise Refused(f"{path.name} is not what was sent")
+    scratch.replace(path)

@@ -1,0 +1,292 @@
+"""The primary's end: each write goes to the standby first, and the lease is renewed at standby and witness.
+
+While the standby is *in step*, a write is confirmed by it alone.  When it does not answer, the witness must
+store that it is not in step before the primary continues without it; so it cannot take over with less than
+was acknowledged.  Without an answer of either, nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from speck.errors import StoreError, Unreachable
+from speck.standby.files import NewFiles, copied_files
+from speck.standby.lease import Lease
+from speck.standby.messages import Answer, Handler, Header, NoAnswer, Refused, chunks, pack
+from speck.store.artifacts import hash_of
+from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
+from speck.store.leveldb.database import Database
+from speck.store.transaction import Change
+
+_log = logging.getLogger(__name__)
+
+_PIECE = 1 << 20  # bytes of records or of a file in one request
+
+_Tail = list[tuple[bytes, bytes, Sequence[Change]]]  # position before, position after, changes
+
+
+@dataclass(frozen=True)
+class Wires:
+    """Requests to the standby, each kind over a connection of its own, and to the witness."""
+
+    writes: Handler
+    renewals: Handler
+    copies: Handler
+    witness: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """This server as a primary: its id, its URL, its epoch."""
+
+    holder: str
+    url: str
+    epoch: int
+
+
+class Primary:
+    """The copy of a database at the standby (:class:`speck.store.leveldb.database.Copy`), and the lease.
+
+    ``deposed`` is called when another server is the primary, or may be.  It ends this process, which must not
+    do anything more.  Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        directory: Path,
+        wires: Wires,
+        lease: Lease,
+        deposed: Callable[[str], None],
+    ) -> None:
+        self.identity, self.lease = identity, lease
+        self._directory, self._wires, self._deposed = directory, wires, deposed
+        self._in_sync = False
+        self._since = time.time()
+        self._trouble = "it has not answered yet"
+        # The record of the witness may be of the time before this process.
+        self._promised = True
+        self._number = 0
+        self._asking_witness = threading.Lock()
+        self._tail: _Tail | None = None
+        self._files = NewFiles(directory)
+        self._shipped: set[str] = set()
+
+    # --- the state, for people
+
+    def status(self) -> dict[str, Any]:
+        """The state as plain data; ``since`` is Unix time, s."""
+        return {
+            "epoch": self.identity.epoch,
+            "in_sync": self._in_sync,
+            "since": self._since,
+            "reason": "" if self._in_sync else self._trouble,
+        }
+
+    def permit(self, address: str) -> None:
+        """Raise :class:`~speck.errors.Unreachable` if another server may be the primary by now."""
+        if not self.lease.held():
+            text = f"{address} is not called: this server may no longer be the primary (epoch "
+            raise Unreachable(f"{text}{self.identity.epoch})", address=address)
+
+    # --- writes
+
+    def confirm(self, changes: Sequence[Change], position: bytes | None) -> Sequence[Change]:
+        """See :class:`speck.store.leveldb.database.Copy`."""
+        if not self.lease.held():
+            raise StoreError(f"the store cannot be written: {self._unconfirmed()}")
+        before = position or b""
+        after = f"{self.identity.epoch}.{secrets.token_hex(8)}".encode()
+        if self._in_sync:
+            self._ship(before, after, changes)
+        if not self._in_sync:
+            self._continue_alone()
+        if self._tail is not None:
+            self._tail.append((before, after, changes))
+        return [*changes, (POSITION_KEY, after)]
+
+    def _unconfirmed(self) -> str:
+        seconds = self.lease.timing.lease
+        return (
+            f"neither the standby nor the witness has confirmed for {seconds:g} s that this server is the "
+            "primary"
+        )
+
+    def _ship(self, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
+        try:
+            self._ship_files(self._wires.writes)
+            self._send_write(self._wires.writes, before, after, changes)
+        except (NoAnswer, Refused) as error:
+            self._note_apart(str(error))
+
+    def _send_write(self, wire: Handler, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
+        header = self._header(before=before.decode(), after=after.decode())
+        self._ask(wire, "write", header, pack(changes))
+
+    def _continue_alone(self) -> None:
+        """Let the witness store that the standby is not in step."""
+        with self._asking_witness:
+            if not self._promised:
+                return
+            try:
+                self._ask_witness(in_sync=False)
+            except (NoAnswer, Refused) as error:
+                raise StoreError(
+                    f"the store cannot be written: the standby is not in step ({self._trouble}), and the "
+                    f"witness has not confirmed that it knows ({error})"
+                ) from error
+
+    def _note_apart(self, trouble: str) -> None:
+        if self._in_sync or self._trouble != trouble:
+            _log.warning("the standby is not in step: %s", trouble)
+        if self._in_sync:
+            self._since = time.time()
+        self._trouble, self._in_sync = trouble, False
+
+    # --- renewals
+
+    def renew_at_standby(self) -> bytes:
+        """Renew the lease at the standby once; returns its position.
+
+        Raises :class:`~speck.standby.messages.NoAnswer` and ``Refused``.
+        """
+        sent = self.lease.clock()
+        answer = self._ask(self._wires.renewals, "renew", self._header())
+        self.lease.renewed(sent)
+        return str(answer.get("position", "")).encode()
+
+    def renew_at_witness(self) -> None:
+        """Renew the lease at the witness once.  Raises ``NoAnswer`` and ``Refused``."""
+        with self._asking_witness:
+            self._ask_witness(in_sync=self._in_sync)
+
+    def _ask_witness(self, *, in_sync: bool) -> None:
+        """Let the witness store if the standby is in step; one request at a time, each with a number."""
+        self._number += 1
+        self._promised = self._promised or in_sync
+        sent = self.lease.clock()
+        header = self._header(number=self._number, in_sync=in_sync, holder=self.identity.holder)
+        self._ask(self._wires.witness, "renew", header)
+        self.lease.renewed(sent)
+        self._promised = in_sync
+
+    def look(self) -> None:
+        """End this process if the lease has ended."""
+        if not self.lease.held():
+            self._deposed(self._unconfirmed())
+
+    def _ask(self, wire: Handler, operation: str, header: Header, payload: bytes = b"") -> Answer:
+        try:
+            return wire(operation, header, payload)
+        except Refused as error:
+            if error.epoch > self.identity.epoch or (
+                error.epoch == self.identity.epoch and error.holder not in ("", self.identity.holder)
+            ):
+                self._deposed(f"another server is the primary: {error}")
+            raise
+
+    def _header(self, **more: Any) -> dict[str, Any]:
+        return {"epoch": self.identity.epoch, "url": self.identity.url, **more}
+
+    # --- copies
+
+    def keep_in_step(self, database: Database) -> None:
+        """Renew the lease at the standby, and bring its store to this one's position, once.
+
+        Raises :class:`~speck.standby.messages.NoAnswer` and ``Refused``, after which it is not in step.
+        """
+        try:
+            position = self.renew_at_standby()
+            if self._in_sync and not position:
+                self._note_apart("its store is no longer a copy")
+            if not self._in_sync:
+                self._bring_in_step(database, position)
+        except (NoAnswer, Refused) as error:
+            if not self._in_sync:
+                self._note_apart(str(error))
+            raise
+
+    def _bring_in_step(self, database: Database, position: bytes) -> None:
+        wire = self._wires.copies
+        self._shipped = set(self._ask(wire, "files", self._header()).get("files", ()))
+        self._files.forget()
+        self._ship_files(wire)
+        if not self._joined(database, position):
+            self._copy(database, wire)
+
+    def _joined(self, database: Database, position: bytes) -> bool:
+        """True if the standby is at the database's position, and so in step from now on."""
+        with database.paused():
+            if not position or database.get(POSITION_KEY) != position:
+                return False
+            self._note_in_step()
+        return True
+
+    def _note_in_step(self) -> None:
+        self._in_sync, self._since, self._trouble = True, time.time(), ""
+        _log.warning("the standby is in step (epoch %d)", self.identity.epoch)
+
+    def _copy(self, database: Database, wire: Handler) -> None:
+        """Send all records, and then what was written meanwhile."""
+        copy = secrets.token_hex(8)
+        identity, form = ((database.get(key) or b"").decode() for key in (IDENTITY_KEY, FORMAT_KEY))
+        self._ask(wire, "begin", self._header(copy=copy, identity=identity))
+        try:
+            with ExitStack() as scan:
+                with database.paused():
+                    tail: _Tail = []
+                    self._tail = tail
+                    records = scan.enter_context(database.scan())
+                    position = database.get(POSITION_KEY) or b""
+                for piece in chunks(records, _PIECE):
+                    self._ask(wire, "records", self._header(copy=copy), piece)
+            with database.paused():
+                self._ship_files(wire)
+                self._ask(wire, "end", self._header(copy=copy, position=position.decode(), format=form))
+                for before, after, changes in tail:
+                    self._send_write(wire, before, after, changes)
+                    position = after
+                if position and database.get(POSITION_KEY) == position:
+                    self._note_in_step()
+        finally:
+            self._tail = None
+
+    def _ship_files(self, wire: Handler) -> None:
+        """Send the files that the standby does not have."""
+        if not self._files.may_differ():
+            return
+        try:
+            for name in sorted(copied_files(self._directory) - self._shipped):
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile: nothing names it any more
+                    self._send_file(wire, name)
+                    self._shipped.add(name)
+        except OSError as error:
+            self._files.forget()
+            raise NoAnswer(f"a file cannot be read: {error}") from error
+        except BaseException:
+            self._files.forget()
+            raise
+
+    def _send_file(self, wire: Handler, name: str) -> None:
+        path, sent = self._directory / name, 0
+        sha256 = hash_of(path) or ""
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            while sent < size or not sent:
+                piece = file.read(_PIECE)
+                last = sent + len(piece) >= size
+                header = self._header(name=name, offset=sent, last=last, sha256=sha256 if last else "")
+                self._ask(wire, "file", header, piece)
+                sent += len(piece)
+                if last:
+                    return

@@ -1,0 +1,69 @@
+"""A look at all engines has a few threads at a time, and asks those last that were silent before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from speck.binder.pool import BinderPool
+from speck.binder.start_limit import StartLimit
+from speck.core.inventory import Inventory
+from speck.core.runtime import JobState
+from speck.observe.observer import Observer
+from speck.store.deployments import Deployment
+from speck.testing import attempt_of, eventually
+from testbed.benches.jobs_by_hand import make_job
+from testbed.doubles.binders import World, double_kinds
+
+ENGINES = [f"sc://e{number}:15002" for number in range(5)]
+Look = Callable[[Observer, list[Deployment]], dict[str, JobState]]
+
+
+def observer_of(world: World, at_once: int, patience: float) -> Observer:
+    """An observer that asks so many engines at a time, since no time passes for its limit."""
+    limit = StartLimit(at_once, lambda: 0.0, lambda: 0.0, lambda _, look: None, at_once)
+    return Observer(BinderPool(double_kinds(world), Inventory()), time.time, patience, limit)
+
+
+def deployed(pool: BinderPool) -> list[Deployment]:
+    """A job at each engine."""
+    jobs = [make_job(f"at-{number}", spe_address=each) for number, each in enumerate(ENGINES)]
+    return [(job, pool.engine(job).submit(job, attempt_of(job))) for job in jobs]
+
+
+def round_of(observer: Observer, jobs: list[Deployment]) -> dict[str, JobState]:
+    return {name: each.state for name, each in observer.poll(jobs).statuses.items()}
+
+
+def plan_of(observer: Observer, jobs: list[Deployment]) -> dict[str, JobState]:
+    return {name: each.state for name, each in observer.observe(jobs, observer.patience).items()}
+
+
+@pytest.mark.parametrize("look", [round_of, plan_of])
+def test_a_few_engines_are_asked_at_a_time(look: Look) -> None:
+    """A thread for each of a thousand engines waited for the interpreter."""
+    world = World()
+    observer = observer_of(world, 2, patience=0.05)
+    jobs = deployed(observer.pool)
+    hold = world.hold("statuses")
+    assert set(look(observer, jobs).values()) == {JobState.UNKNOWN}
+    assert len(observer.looks._waiting) == 3
+    hold.release()
+    found = eventually(lambda: look(observer, jobs), lambda each: JobState.UNKNOWN not in each.values())
+    assert found == {job.job_name: JobState.RUNNING for job, _ in jobs}
+    observer.pool.close()
+
+
+def test_those_that_were_silent_are_asked_last() -> None:
+    world = World()
+    observer = observer_of(world, 1, patience=60.0)
+    jobs = deployed(observer.pool)
+    world.down(ENGINES[0])
+    for order in (ENGINES, [*ENGINES[1:], ENGINES[0]]):
+        world.calls.clear()
+        states = round_of(observer, jobs)
+        assert [name for name, each in states.items() if each is JobState.UNKNOWN] == ["at-0"]
+        assert [address for method, address, _ in world.calls if method == "statuses"] == order
+    observer.pool.close()

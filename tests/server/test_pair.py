@@ -1,0 +1,251 @@
+"""The servers of a pair: their settings, their roles at each start, and their events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.core.settings import PairSettings, ServerSettings
+from speck.errors import InvalidInput
+from speck.server.pair.keeping import GRACE, StandbyEvents
+from speck.server.pair.standby import Pair, Standby, pair_token
+from speck.server.process import serve
+from speck.standby.follower import Follower
+from speck.standby.lease import Lease
+from speck.standby.messages import Header, NoAnswer, Refused, Timing
+from speck.standby.node import NAME, node_of, refuse_pair, with_epoch
+from speck.standby.witness import Vote, Witness
+from testbed.benches.pair import Clock, InMemoryPair
+
+URL, WITNESS = "http://127.0.0.1:1", "http://127.0.0.1:2"
+
+
+class Server:
+    """A server of a pair at each of its starts; ``claims`` are its requests to the witness."""
+
+    def __init__(self, directory: Path, clock: Clock, witness: Witness, **role: str) -> None:
+        self.directory, self.clock, self.witness = directory, clock, witness
+        self._settings = PairSettings(witness=WITNESS, token=Path("token"), **role)  # type: ignore[arg-type]
+        self.away = False
+        self.start()
+
+    def start(self) -> None:
+        self.follower = Follower(self.directory, Timing(), self.clock)
+        pair = Pair(self._settings, self.directory, f"http://{self.directory.name}")
+        self.lease = Lease(Timing(), self.clock)
+        self.standby = Standby(pair, node_of(self.directory), self._asked, self.follower, self.lease)
+
+    def _asked(self, operation: str, header: Header, payload: bytes) -> dict[str, object]:
+        if self.away:
+            raise NoAnswer("the witness does not answer")
+        return self.witness.handle(operation, header, payload)
+
+
+@pytest.fixture(name="clock")
+def clock_fixture() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(name="witness")
+def witness_fixture(tmp_path: Path, clock: Clock) -> Witness:
+    return Witness(tmp_path / "witness.json", Timing(), clock)
+
+
+@pytest.fixture(name="first")
+def first_fixture(tmp_path: Path, clock: Clock, witness: Witness) -> Iterator[Server]:
+    server = Server(tmp_path / "first", clock, witness, standby=URL)
+    yield server
+    server.follower.close()
+
+
+@pytest.fixture(name="second")
+def second_fixture(tmp_path: Path, clock: Clock, witness: Witness) -> Iterator[Server]:
+    server = Server(tmp_path / "second", clock, witness, standby_of=URL)
+    yield server
+    server.follower.close()
+
+
+def in_step(server: Server, holder: str) -> None:
+    """The server has a whole copy of the primary's, and the witness knows."""
+    server.follower.handle("begin", {"epoch": 1, "url": URL, "identity": "i", "copy": "c"}, b"")
+    server.follower.handle(
+        "end", {"epoch": 1, "url": URL, "copy": "c", "position": "1.a", "format": "1"}, b""
+    )
+    vote = {"epoch": 1, "number": 1, "holder": holder, "url": URL, "in_sync": True}
+    server.witness.handle("renew", vote, b"")
+
+
+def test_the_server_with_the_standby_begins(first: Server, second: Server) -> None:
+    second.clock.now += 60
+    assert second.standby.look() is None
+    assert first.standby.look() == 1
+    assert first.lease.held()
+    assert node_of(first.directory).epoch == 1
+
+
+def test_a_primary_resumes_at_once(first: Server) -> None:
+    assert first.standby.look() == 1
+    first.start()
+    assert first.standby.look() == 2
+
+
+def test_a_standby_takes_over_after_silence(first: Server, second: Server) -> None:
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier)
+    second.clock.now += 4.9
+    assert second.standby.look() is None
+    second.clock.now += 0.2
+    assert second.standby.look() == 2
+    first.start()
+    assert first.standby.look() is None  # another one has been the primary since
+    assert "it has not heard of a primary yet" in first.standby.state()["detail"]
+
+
+def test_a_standby_that_is_not_in_step_waits(first: Server, second: Server) -> None:
+    first.standby.look()
+    second.clock.now += 60
+    assert second.standby.look() is None
+    in_step(second, node_of(first.directory).identifier)
+    vote = {"epoch": 1, "number": 2, "holder": node_of(first.directory).identifier, "url": URL}
+    second.witness.handle("renew", vote | {"in_sync": False}, b"")
+    second.clock.now += 60
+    assert second.standby.look() is None
+
+
+def test_nobody_begins_without_the_witness(first: Server) -> None:
+    first.away = True
+    assert first.standby.look() is None
+    assert "the witness does not answer" in first.standby.state()["detail"]
+
+
+def test_nobody_begins_again_when_the_record_is_lost(first: Server, tmp_path: Path) -> None:
+    first.standby.look()
+    (tmp_path / "witness.json").unlink()
+    first.witness = Witness(tmp_path / "witness.json", Timing(), first.clock)
+    first.start()
+    assert first.standby.look() is None
+    assert "the witness has lost its record" in first.standby.state()["detail"]
+
+
+def test_a_grant_whose_answer_was_lost_is_asked_for_again(first: Server, second: Server) -> None:
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier)
+    second.clock.now += 5.1
+    header = {"epoch": 1, "holder": node_of(second.directory).identifier, "url": "", "first": False}
+    assert second.witness.handle("claim", header, b"")["epoch"] == 2
+    assert second.standby.look() == 3
+
+
+def test_a_server_whose_grant_it_does_not_know_waits_for_silence(first: Server, second: Server) -> None:
+    """The former primary may have a lease from this server's own confirmation."""
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier)
+    second.clock.now += 5.1
+    header = {"epoch": 1, "holder": node_of(second.directory).identifier, "url": "", "first": False}
+    second.witness.handle("claim", header, b"")
+    second.follower.handle("renew", {"epoch": 1, "url": URL}, b"")
+    assert second.standby.look() is None
+    second.follower.close()
+    second.start()
+    assert second.standby.look() is None
+    second.clock.now += 5.1
+    assert second.standby.look() == 3
+
+
+def test_a_witness_refuses_a_lower_epoch(first: Server, second: Server) -> None:
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier)
+    second.clock.now += 5.1
+    second.standby.look()
+    vote = {"epoch": 1, "number": 9, "holder": node_of(first.directory).identifier, "url": URL}
+    with pytest.raises(Refused, match="another server is the primary") as error:
+        second.witness.handle("renew", vote | {"in_sync": False}, b"")
+    assert error.value.epoch == 2
+
+
+def test_a_witness_takes_requests_in_their_order(first: Server) -> None:
+    first.standby.look()
+    holder = node_of(first.directory).identifier
+    vote = {"epoch": 1, "holder": holder, "url": URL}
+    first.witness.handle("renew", vote | {"number": 2, "in_sync": False}, b"")
+    with pytest.raises(Refused, match="a later request has come before"):
+        first.witness.handle("renew", vote | {"number": 1, "in_sync": True}, b"")
+    assert first.witness.vote == Vote(1, holder, URL, in_sync=False)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 2}', '{"format": 1, "epoch": "1"}'])
+def test_a_record_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "w").write_text(content)
+    with pytest.raises(InvalidInput, match="record of a witness"):
+        Witness(tmp_path / "w")
+    assert (tmp_path / "w").read_text() == content
+
+
+# --- settings
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"standby": URL}, "--standby requires --witness and --standby-token"),
+        ({"standby_of": URL, "witness": WITNESS}, "--standby-of requires --standby-token"),
+        ({"witness": WITNESS}, "--witness requires --standby or --standby-of"),
+        ({"standby": URL, "standby_of": URL, "witness": WITNESS, "token": Path("t")}, "exclude each other"),
+    ],
+)
+def test_settings_that_do_not_fit(given: dict[str, object], fault: str) -> None:
+    with pytest.raises(InvalidInput, match=fault):
+        PairSettings(**given)  # type: ignore[arg-type]
+
+
+def test_a_url_without_tls_is_refused(tmp_path: Path) -> None:
+    settings = PairSettings(standby="http://b.example.org:1", witness=WITNESS, token=Path("t"))
+    with pytest.raises(InvalidInput, match=r"--standby http://b.example.org:1 would be reached without TLS"):
+        Pair(settings, tmp_path, URL)
+
+
+def test_a_short_token_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short")
+    (tmp_path / "token").chmod(0o600)
+    with pytest.raises(InvalidInput, match="too short"):
+        pair_token(tmp_path / "token")
+
+
+def test_a_server_of_a_pair_is_not_served_alone(tmp_path: Path) -> None:
+    refuse_pair(tmp_path)
+    node_of(tmp_path)
+    with pytest.raises(InvalidInput, match="is that of a pair of servers"):
+        serve(replace(ServerSettings(), data_dir=tmp_path, port=0), ready=lambda url, inventory: None)
+
+
+def test_the_file_of_a_pair(tmp_path: Path) -> None:
+    node = node_of(tmp_path)
+    assert node_of(tmp_path) == node
+    assert with_epoch(tmp_path, node, 3) == node_of(tmp_path) == replace(node, epoch=3)
+    (tmp_path / NAME).write_text("{}")
+    with pytest.raises(InvalidInput, match="cannot be read as the file of a pair"):
+        node_of(tmp_path)
+
+
+# --- events
+
+
+def test_an_event_tells_of_a_standby_that_is_away(tmp_path: Path) -> None:
+    pair = InMemoryPair(tmp_path)
+    now = [pair.primary.status()["since"]]
+    events = StandbyEvents(pair.primary, pair.store, lambda: now[0])
+    events.look()
+    now[0] += GRACE + 1
+    events.look()
+    pair.join()
+    events.look()
+    events.look()
+    assert [(each.kind, each.message) for each in pair.store.events(9)] == [
+        ("primary", "this server is the primary, epoch 1"),
+        ("standby away", "the standby is not in step: it has not answered yet"),
+        ("standby back", "the standby is in step"),
+    ]
+    pair.close()
