@@ -45,9 +45,13 @@ class Missed:
         """While a place is away that a start needs: that is asked again soon, however long it is away."""
         return Missed(self.since, now + ASK_AGAIN, self.tries)
 
+    def at_once(self) -> Missed:
+        """While a place has been asked that a start needs, and may answer yet."""
+        return Missed(self.since, tries=self.tries)
+
     def at_contact(self) -> Missed:
         """Once the uplink is back: a place that was away is asked at once, and a start that failed waits."""
-        return self if self.tries else Missed(self.since)
+        return self if self.tries else self.at_once()
 
     def failed(self, now: float) -> Missed:
         """After a start that failed: the next one has to wait."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from speck.agent.decide import WELL, Missed, Step, decide, given_up, superseded
 from speck.agent.durable_engine import DurableEngine
-from speck.agent.fences import Fences
+from speck.agent.fences import Fences, Late
 from speck.agent.journal import Journal
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase, Record
@@ -84,6 +84,7 @@ class Supervisor:
         """Look at all attempts once; returns the time until the next round, s."""
         if self._contact.is_set():
             self._contact.clear()
+            self._fences.forget()
             for key, each in list(self._missed.items()):
                 self._missed[key] = each.at_contact()
         changes = self.looks.begin(self.engine.address)
@@ -212,7 +213,7 @@ class Supervisor:
             if now is None or not now.phase.permitted:
                 return False
             if isinstance(fenced, SpeckError):
-                self._wait_for(now, one_line(fenced))
+                self._wait_for(now, one_line(fenced), late=isinstance(fenced, Late))
                 return False
             if why := superseded(now, max(fenced, self.engine.attempts.newest(now.attempt))):
                 self._end(now, why)
@@ -309,10 +310,10 @@ class Supervisor:
             raise StateLost(f"{self.engine.address} has no state of it", address=self.engine.address)
         return state
 
-    def _wait_for(self, record: Record, why: str) -> None:
-        """Note the place that a job waits for, and ask it again soon."""
+    def _wait_for(self, record: Record, why: str, *, late: bool = False) -> None:
+        """Note the place that a job waits for, and ask it again soon; ``late``: it may answer yet."""
         missed = self._missed.get(record.attempt.id, Missed(self.clock()))
-        self._note(record, why, missed.waits(self.clock()))
+        self._note(record, why, missed.at_once() if late else missed.waits(self.clock()))
 
     def _wait(self, record: Record, why: str) -> None:
         """Note why a start failed, and try again later."""

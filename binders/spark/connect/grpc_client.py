@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ import grpc  # type: ignore[import-untyped]
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
+from binders.spark.connect.arrow_text import one_text
 from binders.spark.connect.credentials import Keys, channel_credentials, connect_failure
 from binders.spark.connect.protocol import SparkConnectServiceStub, pb2
 from binders.spark.query.progress import failure_line
@@ -228,7 +229,10 @@ class ConnectClient:
 
     def text(self, session: str, relation: pb2.Relation) -> str:
         """The one value of a relation of one row of one text."""
-        for row in self.rows(session, relation, SLOW):
+        batches = self._batches(session, relation, SLOW, LARGEST)
+        if len(batches) == 1 and (found := one_text(batches[0])) is not None:
+            return found
+        for row in self._rows_of(batches):
             return str(next(iter(row.values())))
         raise OutcomeUnknown(f"{self.address} returned no row (expected one)", address=self.address)
 
@@ -239,11 +243,18 @@ class ConnectClient:
 
         Raises :class:`~speck.errors.OutcomeUnknown` for an answer of more than ``most`` bytes.
         """
-        import pyarrow
+        return self._rows_of(self._batches(session, relation, deadline, most))
 
-        batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline, most)
+    def _batches(self, session: str, relation: pb2.Relation, deadline: float, most: int) -> list[bytes]:
+        """The parts of the rows of a relation, each a stream of Arrow's."""
+        found = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline, most)
+        return [each.data for each in found]
+
+    def _rows_of(self, batches: Iterable[bytes]) -> list[dict[str, Any]]:
+        import pyarrow  # takes 40 MB, and is not needed for what is asked again and again
+
         try:
-            tables = [pyarrow.ipc.open_stream(each.data).read_all() for each in batches]
+            tables = [pyarrow.ipc.open_stream(each).read_all() for each in batches]
             return [row for each in tables for row in each.to_pylist()]
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             message = f"{self.address} gave an answer that is not Spark Connect's (rows that cannot be read)"
