@@ -32,6 +32,14 @@ NAMES = (
     *(f"Sink__Writer.{name}" for name in _SINK),
 )
 
+_MANAGER = {
+    "id": "127.0.0.1:6122-a",
+    "dataPort": 6121,
+    "slotsNumber": 1000,
+    "freeSlots": 0,
+    "hardware": {"cpuCores": 2, "physicalMemory": 1 << 30},
+}
+
 
 def job_ids(count: int) -> list[str]:
     """The ids of the jobs that run."""
@@ -76,6 +84,8 @@ def serve(jobs: int) -> None:
             elif self.path.startswith("/taskmanagers/metrics"):
                 values = {"id": "Status.JVM.CPU.Time", "sum": 5e9, "min": 5e9, "max": 5e9}
                 self.answer(200, json.dumps([values]).encode())
+            elif self.path == "/taskmanagers":
+                self.answer(200, json.dumps({"taskmanagers": [_MANAGER]}).encode())
             else:
                 self.answer(404, b'{"errors": ["Not found."]}')
 
