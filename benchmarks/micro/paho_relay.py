@@ -85,12 +85,12 @@ class Acknowledging:
 
     def __init__(self, receiver: paho.Client) -> None:
         self._receiver = receiver
-        # Of a message that goes on: its number, and that of the message received.  Of one taken: its number.
+        # Of a forwarded message: its id, and that of the message received.  Of an acknowledged one: its id.
         self._events: queue.SimpleQueue[tuple[int, int] | int] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="acknowledge", daemon=True).start()
 
     def under_way(self, sent: int, received: int) -> None:
-        """A message goes on."""
+        """Note a message that was forwarded, and is not acknowledged yet."""
         self._events.put((sent, received))
 
     def taken(self, sent: int) -> None:

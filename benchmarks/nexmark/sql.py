@@ -2,7 +2,7 @@
 
 A query runs in several ways: ``cloud``, all parts of the Java program in the cloud; ``hand``, those that
 gather at the edges; ``uncut``, the SQL job with all operators in the cloud, which reads the brokers of the
-edges over the links; ``cut``, the SQL job as its file has it, whose cut SpecK chooses.  ``columns``,
+edges over the links; ``cut``, the SQL job as shipped, with the cut that SpecK chooses.  ``columns``,
 ``filter``, ``rows`` and ``partials`` are cuts by hand.
 
 A cell is a query in one way.  At the events' own pace, over the links of a profile, its traffic, the age of

@@ -25,7 +25,7 @@ MOST = 64  # tasks at a time, while they wait for engines
 LOOKS = 256  # calls at a time of one who looks at all engines, while they wait for answers
 FEW = 12  # at a time, while they keep the processor busy
 LOOK = 0.2  # s between two looks at those that run, while others wait
-BUSY = 0.7  # share of a core wanted by this process, above which its tasks wait for the interpreter
+BUSY = 0.7  # share of a core that this process demands, above which its tasks wait for the interpreter
 LONGEST = 2.0  # s, after which a task counts as slow however busy the process is
 
 _THREADS = Path("/proc/self/task")  # of this process, on Linux
@@ -70,7 +70,7 @@ class StartLimit:
 
     The bound is ``few`` at first.  It is doubled at each look at which this process was not busy, and halved
     at each at which it was.  Safe to use from several threads.  ``clock`` is steady, ``processor`` the
-    processor time that this process has wanted (both s); ``later`` makes a call after a time.
+    processor time that this process has demanded (both s); ``later`` makes a call after a time.
     """
 
     most: int = MOST
@@ -127,8 +127,8 @@ class StartLimit:
             self.later(LOOK, self.look)
 
     def _is_busy(self) -> bool:
-        since, wanted = self._looked or (self.clock(), self.processor())
-        return self.processor() - wanted > BUSY * (self.clock() - since)
+        since, demanded = self._looked or (self.clock(), self.processor())
+        return self.processor() - demanded > BUSY * (self.clock() - since)
 
     def _leave_out_slow(self, is_busy: bool) -> None:
         oldest = self.clock() - (LONGEST if is_busy else LOOK)

@@ -14,7 +14,7 @@ _ROUNDING = 1e-6
 
 
 def event_loop_cores(messages: float, constant: float = EVENT_LOOP) -> float:
-    """The reference cores of the event loop of a Flink process with so many messages/s in and out."""
+    """The reference cores of the event loop of a Flink process, by its messages/s in and out."""
     return constant * math.sqrt(messages) if messages > _ROUNDING else 0.0
 
 

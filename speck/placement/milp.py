@@ -168,7 +168,7 @@ class Program:
         self._pieces[place] = chosen
 
     def _loop_column(self, place: int, cores: float, *, integer: bool = False) -> int:
-        """A variable of a part of a site's event loop, which takes so many cores where it is 1."""
+        """Add a variable for a part of a site's event loop, which takes ``cores`` where it is 1."""
         site = self._problem.sites[place]
         cost = self._problem.weights.cores * site.price * site.speed * cores / self._base.cores
         column = self._model.column(cost, integer=integer)

@@ -224,7 +224,7 @@ class Problem:
         return [cores + self.loop_cores(site, messages) for site, (cores, messages) in pairs]
 
     def loop_cores(self, site: int, messages: float) -> float:
-        """The cores of a site's event loop with so many messages/s into and out of its Flink jobs."""
+        """The cores of a site's event loop, by the messages/s into and out of its Flink jobs."""
         return event_loop_cores(messages, self.event_loop) / self.sites[site].speed
 
     @cached_property

@@ -51,7 +51,7 @@ def leave_transaction_open(rig: Rig) -> None:
 
 
 def let_retention_pass(rig: Rig) -> None:
-    """What comes for a reader while it is away is deleted, but for the last messages.
+    """Delete the messages that arrive while a reader is away, except the last ones.
 
     What came before is committed then, so that all that is deleted is unread.
     """

@@ -114,7 +114,7 @@ def one_round(directory: Path, change: str, end: str, moment: int) -> Round:
 def _taken_over(
     life: Doomed, directory: Path, desired: Composition, revision: int, old: Coordinator | None
 ) -> Iterator[str]:
-    """What is wrong; ``revision`` is that before the change, ``old`` the primary if it runs on."""
+    """Faults after a take-over; ``revision`` is that before it, ``old`` the former primary if that runs."""
     pair, world = life.pair, life.world
     if old is None:
         pair.clock.now += pair.timing.silence + 0.1

@@ -242,7 +242,7 @@ def test_a_witness_that_starts_again_knows(pair: InMemoryPair, tmp_path: Path) -
 
 
 def test_any_faults_of_the_wires_lose_nothing(tmp_path: Path) -> None:
-    """What was acknowledged is in the store of whoever is the primary; at most one is."""
+    """Acknowledged writes are in the store of the primary, and at most one server is the primary."""
     for seed in range(3):
         chance = random.Random(seed)
         pair = InMemoryPair(tmp_path / str(seed))
