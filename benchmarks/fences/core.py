@@ -11,10 +11,12 @@ without versions, margins, movers or visits.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -51,11 +53,15 @@ class Input:
     batches: Sequence[Sequence[Message]]
 
     @classmethod
-    def of(cls, fences: int, positions: int) -> Input:
-        """Fences of the generator, and movers on random ways in their regions."""
+    def of(cls, fences: int, positions: int, circles: bool = True) -> Input:
+        """Fences of the generator, and movers on random ways in their regions.
+
+        Without circles, all fences are cells, so that each position is in one of them and in some margins.
+        """
         chance = np.random.default_rng(1)
-        made = generate.Fences(fences, chance)
-        records = [admitted(each["topic"], each["text"].encode(), 0, 0) for each in made.of_start()]
+        made = generate.Fences(fences if circles else math.ceil(fences * 4 / 3), chance)
+        given = islice(made.of_start(), fences)  # the cells come first
+        records = [admitted(each["topic"], each["text"].encode(), 0, 0) for each in given]
         lines = list(_lines(positions, chance))
         messages = [
             ("geo/positions", "\n".join(lines[n : n + 10]).encode(), 1 << 50)
@@ -139,9 +145,9 @@ def pandas_function(table: pd.DataFrame) -> Callable[[pd.DataFrame], pd.DataFram
     return fences_of
 
 
-def measure(fences: int, positions: int, runs: int) -> dict[str, Any]:
+def measure(fences: int, positions: int, runs: int, circles: bool = True) -> dict[str, Any]:
     """Positions/s of processor time of each way, and bytes of state."""
-    given = Input.of(fences, positions)
+    given = Input.of(fences, positions, circles)
     index = index_of(given.records)
     frames = [pd.DataFrame({"value": [value.decode() for _, value, _ in batch]}) for batch in given.batches]
     table = pd.DataFrame(
@@ -161,7 +167,7 @@ def measure(fences: int, positions: int, runs: int) -> dict[str, Any]:
         "pandas": lambda: [ask(frame) for frame in frames],
     }
     rates = {name: Figure.of(_rate(way, len(points)) for _ in range(runs)) for name, way in ways.items()}
-    result: dict[str, Any] = {"fences": fences, "positions": len(points), "events": events}
+    result: dict[str, Any] = {"fences": fences, "circles": circles, "positions": len(points), "events": events}
     for name, figure in rates.items():
         result |= dict(figure.named(f"{name}_positions_per_core_second"))
     result["locate_of_tree"] = rates["locate"].median / rates["tree"].median

@@ -52,6 +52,9 @@ _JVM_OPTIONS = (
     "-XX:ReservedCodeCacheSize=64m",
     "-XX:-UsePerfData",  # no file in the system's temporary directory that a SIGKILL would leave behind
     "-Djava.net.preferIPv4Stack=true",
+    # On a slow or busy core the start of Pekko's network takes longer than its 10 s, and Flink ends then.
+    # Flink's own setting, pekko.startup-timeout, becomes one that Pekko does not read (Flink 2.3).
+    "-Dpekko.remote.classic.startup-timeout=120s",
 )
 
 # Flink loads a jar's classes anew for each job: with the connector in the cluster itself all jobs share its

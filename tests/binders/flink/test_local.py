@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ from testbed.servers.mosquitto import PROGRAM
 from tests.support.requirements import needs
 
 REGISTRY = Registry.of([FLINK, MQTT])
-_JAVA_OPTIONS = ("-X", "--add-", "-Djava.net.")
+_JAVA_OPTIONS = ("-X", "--add-", "-Djava.net.", "-Dpekko.")
 
 
 @pytest.fixture
@@ -165,6 +166,16 @@ def test_the_unit_of_one_process_has_the_options_that_were_measured(tmp_path: Pa
     unit = {line for line in text.split("\n") if line.startswith(_JAVA_OPTIONS)}
     (program,) = SmallCluster((81, 82, 83), tmp_path, "128m").bare_programs().values()
     assert {word for word in program if word.startswith(_JAVA_OPTIONS)} == unit | {"-Xmx128m"}
+
+
+@pytest.mark.engine
+def test_flink_waits_for_its_network_as_long_as_it_is_told(tmp_path: Path) -> None:
+    options = ["-Dpekko.remote.classic.startup-timeout=1ms"]  # of two, Java takes the last one
+    made = LocalCluster((0, 0, 0, 0, 0), tmp_path, jvm_options=options)
+    program, _ = made.programs()
+    ended = subprocess.run(program, env=made.environment(), text=True, capture_output=True, timeout=300)
+    assert ended.returncode != 0
+    assert "Futures timed out after [1 millisecond]" in ended.stdout + ended.stderr
 
 
 def test_without_flink_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
