@@ -27,7 +27,7 @@ _KILL = 10.0  # s from SIGTERM to SIGKILL
 _POLL = 0.02  # s
 _NEW = 60.0  # s
 _KTHREADD = 2  # the parent of the kernel's threads
-_EXEC_TRIES = 10  # to read an environment, with a pause of _POLL between them
+_EXEC_TRIES = 250  # to read an environment, with a pause of _POLL between them: 5 s on a busy machine
 
 
 def start(
@@ -136,9 +136,9 @@ def _signal_group(leader: psutil.Process, number: signal.Signals) -> None:
 
 
 def _mark_after_exec(process: psutil.Process) -> str | None:
-    """The mark of a process that may just replace its program: its environment is empty for that moment."""
+    """The mark of a process that may just replace its program: it shows neither words nor variables then."""
     for _ in range(_EXEC_TRIES):
-        if process.environ():
+        if process.environ() or process.cmdline():
             break
         time.sleep(_POLL)
     return _mark(process)
