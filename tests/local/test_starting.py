@@ -119,7 +119,7 @@ def registry(engine: LocalServer) -> Registry:
         ),
         (
             "kill -KILL $$",
-            r"ended while it was starting \(signal SIGKILL, which .* memory runs out\); the end of its log .*\(empty\)",
+            r"ended while it was starting \(signal SIGKILL, which .* memory runs out\); the end .*\(empty\)",
         ),
     ],
 )
