@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 _GRACE = 15.0  # s, between SIGTERM and SIGKILL
+_SIGNALLED = 128  # plus the number of the signal that ended a program: its exit code, as in shells
 
 
 def command(programs: Sequence[Sequence[str]]) -> list[str]:
@@ -22,7 +23,10 @@ def command(programs: Sequence[Sequence[str]]) -> list[str]:
 
 
 def run(programs: Sequence[Sequence[str]]) -> int:
-    """Run until one exits or SIGTERM arrives; return the exit code of the first that exited."""
+    """Run until one exits or SIGTERM arrives; return the exit code of the first that exited.
+
+    Which one that was is written to standard error.
+    """
     # While a child begins, it is not known yet, and an exit would leave it behind: SIGTERM waits that long.
     early: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
@@ -35,10 +39,12 @@ def run(programs: Sequence[Sequence[str]]) -> int:
         if early:
             return 0
         ended, status = os.wait()
-        for child in children:
+        code = os.waitstatus_to_exitcode(status)
+        for number, child in enumerate(children, 1):
             if child.pid == ended:
-                child.returncode = os.waitstatus_to_exitcode(status)
-        return os.waitstatus_to_exitcode(status)
+                child.returncode = code
+                print(f"program {number} of {len(children)} ended: {code}", file=sys.stderr, flush=True)
+        return code if code >= 0 else _SIGNALLED - code
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _stop(children)
@@ -56,4 +62,4 @@ def _stop(children: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(abs(run(json.loads(sys.argv[1]))))
+    sys.exit(run(json.loads(sys.argv[1])))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from speck.binder import Preparable, Registry, installed
-from speck.local.state import free_ports
+from speck.local.ports import Reservation
 
 
 def prepare(registry: Registry | None = None, progress: Callable[[str], None] = lambda _: None) -> list[str]:
@@ -19,7 +19,7 @@ def prepare(registry: Registry | None = None, progress: Callable[[str], None] = 
     for name, server in (registry or installed()).local_engines().items():
         if isinstance(server, Preparable):
             progress(f"{name}: started once, to archive the classes that it loads")
-            with tempfile.TemporaryDirectory(prefix="speck-") as directory:
-                server.prepare(free_ports(server.ports, (), taken=set()), Path(directory).resolve())
+            with tempfile.TemporaryDirectory(prefix="speck-") as directory, Reservation() as reservation:
+                server.prepare(reservation.draw(server.ports), Path(directory).resolve())
             prepared.append(name)
     return prepared

@@ -27,16 +27,22 @@ _KILL = 10.0  # s from SIGTERM to SIGKILL
 _POLL = 0.02  # s
 _NEW = 60.0  # s
 _KTHREADD = 2  # the parent of the kernel's threads
-_EXEC_TRIES = 10  # to read an environment, with a pause of _POLL between them
+_EXEC_TRIES = 250  # to read an environment, with a pause of _POLL between them: 5 s on a busy machine
 
 
 def start(
-    command: Sequence[str], environment: Mapping[str, str], directory: Path, log: Path, mark: str
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path,
+    log: Path,
+    mark: str,
+    *,
+    inherited: Sequence[int] = (),
 ) -> psutil.Process:
     """Start a server in ``directory``, in a session of its own, its output appended to ``log``.
 
-    It inherits no pipe and no terminal, and keeps running when this process ends.  Raises
-    :class:`~speck.errors.LocalError` if it cannot be started.
+    It inherits no pipe, no terminal, and of this process's files those of the ``inherited`` descriptors; it
+    keeps running when this process ends.  Raises :class:`~speck.errors.LocalError` if it cannot be started.
     """
     # The shell changes the directory and is replaced by the server, with the same process id.
     script = f"cd {shlex.quote(str(directory))} && exec {shlex.join(command)}"
@@ -50,6 +56,8 @@ def start(
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
+                # A descriptor duplicated to itself is no longer closed in the new program.
+                *((os.POSIX_SPAWN_DUP2, each, each) for each in inherited),
             ],
             setsid=True,
             setsigmask=[],
@@ -136,9 +144,9 @@ def _signal_group(leader: psutil.Process, number: signal.Signals) -> None:
 
 
 def _mark_after_exec(process: psutil.Process) -> str | None:
-    """The mark of a process that may just replace its program: its environment is empty for that moment."""
+    """The mark of a process that may just replace its program: it shows neither words nor variables then."""
     for _ in range(_EXEC_TRIES):
-        if process.environ():
+        if process.environ() or process.cmdline():
             break
         time.sleep(_POLL)
     return _mark(process)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +21,14 @@ from speck.binder import LocalServer, Networked, Registry, Scalable, WorkersEngi
 from speck.binder.devserver import heap_bytes
 from speck.errors import LocalError
 from speck.local import agents, processes
+from speck.local.ports import Reservation
 from speck.local.request import DEFAULT_ENGINE, kinds_of_brokers, kinds_of_engines, site_names
-from speck.local.state import Record, Role, ServerRecord, free_ports
+from speck.local.starting import StartedServer, await_ready
+from speck.local.state import Record, Role, ServerRecord
 from speck.local.wan import Network
 
 DEFAULT_HEAP = "600m"
 DEFAULT_TIMEOUT = 240.0  # s, for all servers to answer
-
-_POLL = 0.1  # s
-_TAIL_LINES = 15  # of the log of a server that did not start
 
 Progress = Callable[[str], None]
 State = Literal["running", "stopped"]
@@ -234,9 +232,8 @@ class Starter:
         # Processes of a start that crashed before it could store them.
         stop_marked(servers)
         try:
-            for server in servers:
-                self._start_one(record, server, keep_ports)
-            self._await_ready(record, servers)
+            started = [self._start_one(record, server, keep_ports) for server in servers]
+            await_ready(started, self.timeout, self.progress)
         except BaseException:  # an interrupt too: no server may outlive a start that failed
             stop_marked(servers)
             raise
@@ -303,16 +300,13 @@ class Starter:
 
     def _start_worker(self, record: Record, engine: ServerRecord, worker: ServerRecord) -> None:
         kind = self.scalable(engine)
-        worker.ports = free_ports(kind.worker_ports, (), taken=record.ports(but=worker))
         worker.address, folder = engine.address, worker.folder(self.directory)
         folder.mkdir(parents=True, exist_ok=True)
         of_engine = WorkersEngine(tuple(engine.ports), engine.folder(self.directory), engine.heap)
-        command, environment = kind.worker(worker.number, of_engine, worker.ports, folder)
-        if self.network is not None:
-            command = self.network.command(worker.site, command)
-        record.intend(worker)
-        process = processes.start(command, environment, folder, worker.log(self.directory), worker.mark)
-        record.started(worker, process)
+        with Reservation() as reservation:
+            worker.ports = reservation.draw(kind.worker_ports, taken=record.ports(but=worker))
+            command = kind.worker(worker.number, of_engine, worker.ports, folder)
+            self._run(record, worker, command, reservation)
         self.progress(f"site {worker.site}: {worker.name} is starting")
 
     def write_inventory(self, record: Record) -> None:
@@ -346,48 +340,45 @@ class Starter:
             found["scale"] = bounds | dict(self.scalable(server).scale(server.heap)) | {"local": True}
         return found
 
-    def _start_one(self, record: Record, server: ServerRecord, keep_ports: bool) -> None:
+    def _start_one(self, record: Record, server: ServerRecord, keep_ports: bool) -> StartedServer:
         kind = self.kind(server)
-        if not keep_ports and server.role != "agent":
-            server.ports = free_ports(kind.ports, server.ports, taken=record.ports(but=server))
-        folder = server.folder(self.directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        server.address = kind.address(server.ports)
-        if server.role == "agent":
-            *engines, broker = record.sites[server.site]
-            agents.describe(server, self.directory, [self._entry(each) for each in engines], broker.address)
-        command, environment = kind.command(server.ports, folder, self.heap)
+        with Reservation() as reservation:
+            if keep_ports or server.role == "agent":
+                reservation.keep(server.ports)  # those of the coordinator, for an agent
+            else:
+                server.ports = reservation.draw(kind.ports, server.ports, taken=record.ports(but=server))
+            folder, log = server.folder(self.directory), server.log(self.directory)
+            folder.mkdir(parents=True, exist_ok=True)
+            server.address = kind.address(server.ports)
+            if server.role == "agent":
+                *engines, broker = record.sites[server.site]
+                agents.describe(
+                    server, self.directory, [self._entry(each) for each in engines], broker.address
+                )
+            begin = log.stat().st_size if log.exists() else 0
+            pid = self._run(record, server, kind.command(server.ports, folder, self.heap), reservation)
+        bound = () if server.role == "agent" or self.network is not None else tuple(server.ports)
+        title = f"site {server.site}: {_noun(server)} {server.address}"
+        return StartedServer(title, kind, pid, tuple(server.ports), bound, log, begin)
+
+    def _run(
+        self,
+        record: Record,
+        server: ServerRecord,
+        program: tuple[list[str], Mapping[str, str]],
+        reservation: Reservation,
+    ) -> int:
+        """Start the process of a server, which inherits the reservation of its ports; returns its id."""
+        command, environment = program
         if self.network is not None:
             command = self.network.command(server.site, command)
+        folder, log = server.folder(self.directory), server.log(self.directory)
         record.intend(server)
-        process = processes.start(command, environment, folder, server.log(self.directory), server.mark)
+        process = processes.start(
+            command, environment, folder, log, server.mark, inherited=(reservation.fileno(),)
+        )
         record.started(server, process)
-
-    def _await_ready(self, record: Record, servers: list[ServerRecord]) -> None:
-        deadline = time.monotonic() + self.timeout
-        waiting = list(servers)
-        while waiting:
-            for server in [each for each in waiting if self.kind(each).ready(each.ports)]:
-                self._refuse_dead(record, server)
-                waiting.remove(server)
-                self.progress(f"site {server.site}: {_noun(server)} {server.address} is up")
-            for server in waiting:
-                self._refuse_dead(record, server)
-            if waiting and time.monotonic() > deadline:
-                raise self._failure(waiting[0], f"did not answer within {self.timeout:g} s")
-            if waiting:
-                time.sleep(_POLL)
-
-    def _refuse_dead(self, record: Record, server: ServerRecord) -> None:
-        if record.process(server) is None:
-            raise self._failure(server, "ended while it was starting")
-
-    def _failure(self, server: ServerRecord, problem: str) -> LocalError:
-        log = server.log(self.directory)
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-        tail = "\n".join(f"    {line}" for line in lines[-_TAIL_LINES:]) or "    (empty)"
-        subject = f"site {server.site}: {_noun(server)} {server.address}"
-        return LocalError(f"{subject} {problem}; the end of its log {log}:\n{tail}")
+        return process.pid
 
 
 # --- records and arguments ------------------------------------------------------------------------

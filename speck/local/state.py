@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,12 +14,9 @@ import psutil
 
 from speck.errors import LocalError
 from speck.local import processes
+from speck.local.ports import Reservation
 
 Role = Literal["engine", "broker", "worker", "agent"]
-
-# Below the range of ports for outgoing connections, so that a restarted server finds its port free.
-PORTS = range(15000, 32000)
-_TRIES = 1000  # random ports, before there is said to be none
 
 
 @dataclass(slots=True)
@@ -144,7 +139,8 @@ class Record:
         if not given:
             self.agents.clear()
         elif not self.agents:
-            port = free_ports(1, (), taken={port for each in self.servers() for port in each.ports})
+            with Reservation() as reservation:
+                port = reservation.draw(1, taken={port for each in self.servers() for port in each.ports})
             self.agents.update(
                 (site, ServerRecord(site, "agent", "agent", uuid.uuid4().hex, ports=list(port)))
                 for site in self.sites
@@ -218,30 +214,6 @@ class Record:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-
-
-def free_ports(count: int, preferred: Sequence[int], taken: set[int]) -> list[int]:
-    """Loopback ports without a listener, the preferred ones where they are free.
-
-    Raises :class:`~speck.errors.LocalError` if there are not enough.
-    """
-    found: list[int] = []
-    for port in [*preferred, *random.sample(PORTS, _TRIES)]:
-        if len(found) == count:
-            return found
-        if port not in taken and port not in found and _is_free(port):
-            found.append(port)
-    raise LocalError(f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop - 1}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def _path(directory: Path) -> Path:

@@ -7,16 +7,16 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from speck.local.state import PORTS, free_ports
+from speck.local.ports import Reservation
 
 # Refuses connections on loopback: no server of a test takes it, unlike a port that was free a moment ago.
 REFUSING_PORT = 1
 _STOP_TIMEOUT = 30.0  # s from SIGTERM to SIGKILL
-_given: set[int] = set()  # the ports of all servers so far
 
 
 class NotInstalled(Exception):
@@ -32,19 +32,17 @@ def free_port() -> int:
 def free_test_ports(count: int) -> list[int]:
     """Loopback TCP ports without a listener, which no server of these tests had before.
 
-    An engine that has written to a broker looks for it for minutes after the broker has ended.  At the
-    same port it would send what it holds to the broker of a later test.
+    They stay reserved until this process ends, also while no server is bound to them.  An engine that has
+    written to a broker looks for it for minutes after the broker has ended.  At the same port it would send
+    what it holds to the broker of a later test.
     """
-    found = free_ports(count, (), _given | _of_other_workers())
-    _given.update(found)
-    return found
+    return _reservation(os.getpid()).draw(count)
 
 
-def _of_other_workers() -> set[int]:
-    """The ports that are left to the other processes of pytest-xdist."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    return {port for port in PORTS if port % workers != worker % workers}
+@cache
+def _reservation(process: int) -> Reservation:
+    """The reservation of a process; one that is forked has its own."""
+    return Reservation()
 
 
 def accepts(port: int) -> bool:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from binders.common import process_group
 from speck.testing.waiting import eventually
@@ -25,6 +26,14 @@ def test_the_end_of_one_is_the_end_of_all(tmp_path: Path) -> None:
     )
     assert process.wait(60) == 3
     assert not psutil.pid_exists(int(note.read_text()))
+
+
+@pytest.mark.parametrize(("end", "code", "named"), [("exit 3", 3, 3), ("kill -KILL $$", 137, -9)])
+def test_the_program_that_ended_first_is_named(
+    end: str, code: int, named: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert start("exec sleep 600", end).wait(60) == code
+    assert capfd.readouterr().err == f"program 2 of 2 ended: {named}\n"
 
 
 def test_sigterm_ends_all(tmp_path: Path) -> None:

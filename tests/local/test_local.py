@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -216,14 +217,15 @@ def test_a_process_id_that_was_used_again_is_not_killed(directory: Path) -> None
 def test_a_process_that_replaces_its_program_is_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The system shows an empty environment while the shell becomes the server."""
+    """The system shows an empty environment and command line while the shell becomes the server."""
     process = processes.start(["sleep", "600"], {"PATH": os.environ["PATH"]}, tmp_path, tmp_path / "log", "m")
     try:
-        environ, reads = psutil.Process.environ, iter(range(100))
-        monkeypatch.setattr(psutil.Process, "environ", lambda self: {} if next(reads) < 2 else environ(self))
+        environ, cmdline, reads = psutil.Process.environ, psutil.Process.cmdline, itertools.count()
+        monkeypatch.setattr(psutil.Process, "environ", lambda self: {} if next(reads) < 40 else environ(self))
+        monkeypatch.setattr(psutil.Process, "cmdline", lambda self: [] if next(reads) < 40 else cmdline(self))
         assert processes.find(process.pid, process.create_time(), "m") == process
         assert processes.find(process.pid, process.create_time(), "another") is None
-        reads = iter(range(100))
+        reads = itertools.count()
         monkeypatch.setattr(psutil, "pids", lambda: [process.pid])
         assert list(processes.marked({"m"})) == [process]
     finally:

@@ -1,11 +1,12 @@
-"""The settings of property tests."""
+"""The settings of property tests, and the tables of Hypothesis, which workers share."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from hypothesis import settings
+import pytest
+from hypothesis import settings, strategies
 
 # Of the examples of each property: ``make quick`` sets a tenth; more than 1 is for a longer search.
 SHARE = float(os.environ.get("SPECK_EXAMPLES", "1"))
@@ -29,3 +30,13 @@ def tries(examples: int, **others: Any) -> settings:
 
 # Of the pure parts.
 property_test = tries(60)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make Hypothesis's table of characters before workers are forked.
+
+    In a clone that has no ``.hypothesis`` yet, each worker would take two seconds of processor time for it.
+    """
+    if getattr(session.config.option, "parallel_mode", None) == "fork":
+        strategies.text().validate()

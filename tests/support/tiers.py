@@ -139,7 +139,7 @@ def _program(command: object) -> str:
     """The name of the program that a command line starts, behind wrappers such as ``env`` and ``sh -c``."""
     words = [fsdecode(word) for word in command] if isinstance(command, list | tuple) else [str(command)]
     if PurePath(words[0]).name == "sh" and "exec " in words[-1]:
-        words = shlex.split(words[-1].rpartition("exec ")[2])
+        words = shlex.split(words[-1].partition("exec ")[2])
     names = (PurePath(word).name for word in words if not word.startswith("-") and "=" not in word)
     return next((name for name in names if name not in _WRAPPERS), "")
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
+import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -19,7 +22,7 @@ from binders.common.java import java
 from binders.flink import FLINK
 from binders.flink.local import cluster, small
 from binders.flink.local.cluster import JOBMANAGER, LocalCluster, flink_home
-from binders.flink.local.server import FLINK_CLUSTER
+from binders.flink.local.server import FLINK_CLUSTER, SmallFlink
 from binders.flink.local.small import SmallCluster
 from binders.flink.rest.client import FlinkRest
 from binders.flink.workers import ONE_PROCESS, TASK_MANAGERS, idle_cores
@@ -29,6 +32,7 @@ from speck.binder import Registry
 from speck.core.runtime import JobState
 from speck.errors import LocalError
 from speck.local import processes
+from speck.local.state import Record
 from speck.schema.inventory import load_inventory
 from speck.testing import attempt_of, await_state
 from testbed import ROOT
@@ -89,6 +93,34 @@ def test_a_site_up_killed_and_down(
         await_state(engine, engine.submit(desired, again), JobState.RUNNING)
         engine.close()
     assert not local.status(directory).running
+
+
+@dataclasses.dataclass(frozen=True)
+class Beaten(SmallFlink):
+    """Another process binds one of its ports before it does."""
+
+    number: int = 0
+    others: ExitStack = dataclasses.field(default_factory=ExitStack)
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
+        self.others.enter_context(socket.create_server(("127.0.0.1", ports[self.number])))
+        return super().command(ports, directory, heap)
+
+
+@needs(small.JAR)
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+@pytest.mark.engine
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["REST", "RPC", "blobs"])
+def test_a_port_that_another_process_has_bound_is_named(number: int, directory: Path) -> None:
+    engine = Beaten(number=number)
+    registry = Registry.of([dataclasses.replace(FLINK, forms={"flink-small": engine}), MQTT])
+    with engine.others, pytest.raises(LocalError) as caught:
+        local.up(directory, 1, engines={"A": ["flink-small"]}, registry=registry, heap="200m")
+    port = Record.load(directory).sites["A"][0].ports[number]
+    assert re.search(rf"\(exit code \d+\); port {port} is in use by another process; ", str(caught.value))
+    assert re.search("BindException|Address already in use|Unable to (create|open) BLOB", str(caught.value))
 
 
 def test_a_cluster_that_is_not_there_is_not_ready() -> None:
