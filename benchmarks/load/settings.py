@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from binders.common import process_group
 from speck.binder import LocalServer, Registry
 
 
@@ -42,6 +44,15 @@ SETTINGS: Mapping[str, Mapping[str, Change]] = {
 }
 
 
+def filled(command: Sequence[str]) -> list[str]:
+    """The command line of an engine whose Java heaps are full from its start, as they are at most."""
+    if process_group.__name__ in command:
+        return process_group.command([filled(program) for program in json.loads(command[-1])])
+    end = command.index("-cp")
+    heap = next(word for word in reversed(command[:end]) if word.startswith("-Xmx")).removeprefix("-Xmx")
+    return [*command[:end], f"-Xms{heap}", "-XX:+AlwaysPreTouch", *command[end:]]
+
+
 class Changed:
     """A server whose command line is changed."""
 
@@ -58,9 +69,9 @@ class Changed:
         return self._change(command), environment
 
 
-def changed(registry: Registry, engine: str, change: Change) -> Registry:
-    """The registry with a change of the engine of this name."""
-    server = cast(LocalServer, Changed(registry.local_engines()[engine], change.applied))
+def changed(registry: Registry, engine: str, change: Callable[[Sequence[str]], list[str]]) -> Registry:
+    """The registry with a change of the command line of the engine of this name."""
+    server = cast(LocalServer, Changed(registry.local_engines()[engine], change))
     kinds = (
         replace(kind, local=server)
         if kind.name == engine

@@ -1,9 +1,10 @@
 """Memory of each process of a site and of the coordinator, with small heaps.
 
-``python -m benchmarks.memory [--json] [--engine KIND] [--settings] [--agents] [--heap SIZE] [--jobs N]
-[--messages N] [--rest S]``.  ``--settings`` also measures each engine with one of its settings undone at a
-time.  With ``--agents`` the site has an agent, with its processor time at rest (``agent cpu``, percent of a
-core) and the bytes of its connection (``agent bytes``, a second, both directions, TCP and IP included).
+``python -m benchmarks.memory [--json] [--engine KIND] [--settings] [--agents] [--heap SIZE] [--full]
+[--jobs N] [--messages N] [--rest S]``.  ``--settings`` also measures each engine with one of its settings
+undone at a time; ``--full`` with Java heaps that are full from the start, as they are at most.  With
+``--agents`` the site has an agent, with its processor time at rest (``agent cpu``, percent of a core) and the
+bytes of its connection (``agent bytes``, a second, both directions, TCP and IP included).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import yaml
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-from benchmarks.load.settings import SETTINGS, changed
+from benchmarks.load.settings import SETTINGS, changed, filled
 from benchmarks.micro.agents import HEADERS
 from speck import local
 from speck.binder import installed
@@ -74,6 +75,7 @@ class Options:
     messages: int
     rest: float
     agents: bool = False
+    full: bool = False
 
 
 def measure(options: Options) -> list[dict[str, Any]]:
@@ -82,7 +84,9 @@ def measure(options: Options) -> list[dict[str, Any]]:
         directory = Path(place)
         registry = installed()
         if options.undone:
-            registry = changed(registry, options.engine, SETTINGS[options.engine][options.undone])
+            registry = changed(registry, options.engine, SETTINGS[options.engine][options.undone].applied)
+        if options.full:
+            registry = changed(registry, options.engine, filled)
         with (
             local.up(
                 directory / "local",
@@ -114,7 +118,13 @@ def _row(
     time.sleep(options.rest)  # let garbage collections and idle timers settle
     found = _memory(processes) | connection.since()
     site = round(sum(size for name, size in found.items() if name not in _OTHERS), 1)
-    described = {"engine": options.engine, "undone": options.undone, "heap": options.heap, "jobs": jobs}
+    described = {
+        "engine": options.engine,
+        "undone": options.undone,
+        "heap": options.heap,
+        "full": options.full,
+        "jobs": jobs,
+    }
     return described | found | {"site": site}
 
 
@@ -228,6 +238,7 @@ def main() -> None:
     parser.add_argument("--agents", action="store_true", help="a site with an agent")
     parser.add_argument("--settings", action="store_true", help="also with each setting undone")
     parser.add_argument("--heap", help="Java heap of the server or the TaskManager [default: 512m; 128m]")
+    parser.add_argument("--full", action="store_true", help="with Java heaps that are full from the start")
     parser.add_argument("--jobs", type=int, default=8, metavar="N")
     parser.add_argument("--messages", type=int, default=5000, metavar="N", help="through each job")
     parser.add_argument("--rest", type=float, default=10.0, metavar="SECONDS", help="before looking")
@@ -237,9 +248,8 @@ def main() -> None:
         for undone in ("", *(SETTINGS.get(engine, ()) if given.settings else ())):
             _say(f"{engine}{', without: ' + undone if undone else ''}")
             heap = given.heap or HEAPS[engine]
-            rows += measure(
-                Options(engine, undone, heap, given.jobs, given.messages, given.rest, given.agents)
-            )
+            sizes = given.jobs, given.messages, given.rest
+            rows += measure(Options(engine, undone, heap, *sizes, given.agents, given.full))
     first = {row["jobs"]: row["site"] for row in reversed(rows)}
     for row in rows:
         row["ratio"] = round(row["site"] / first[row["jobs"]], 2)  # to the first engine

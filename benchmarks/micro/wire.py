@@ -4,7 +4,8 @@
 to another broker, which a last job reads; with more hops, jobs before it pass the messages on at the first
 broker.  The counters of the broker between (``$SYS/broker/bytes/received`` and ``sent``) give an average over
 all that crosses: messages, acknowledgements, marks, pings and reports.  The size of a message without
-properties is taken off, and that of its acknowledgement.
+properties is taken off, and that of its acknowledgement.  The broker is the ``mosquitto`` that is first in
+``PATH``: one of version 2.1 or newer sends readers numbers in place of topics.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import Connection
-from binders.mqtt.retained import retained
+from binders.mqtt.retained import VERSION_TOPIC, retained_all
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Engine, Inventory, Login, Site
@@ -81,12 +82,14 @@ def measure(options: Options) -> dict[str, Any]:
             results = Listener(consumer, "out")
             _pass(edge, results, _WARM)
             before = _counters(middle)
+            version = _reports(middle, VERSION_TOPIC)[0]
             _pass(edge, results, messages)
             written, read = (
                 (after - first) / messages for first, after in zip(before, _counters(middle), strict=True)
             )
     plain = plain_bytes() + _PUBACK
     return {
+        "broker": version.partition("version ")[2] or version,
         "engine": engine,
         "stamps": form,
         "hops": options.hops,
@@ -165,12 +168,15 @@ def _pass(edge: MosquittoServer, results: Listener, messages: int) -> None:
 def _counters(broker: MosquittoServer) -> tuple[int, int]:
     """The bytes that the broker has received and sent, once it has counted all."""
     time.sleep(_REPORTS)
+    received, sent = _reports(broker, "$SYS/broker/bytes/received", "$SYS/broker/bytes/sent")
+    return int(received), int(sent)
+
+
+def _reports(broker: MosquittoServer, *topics: str) -> list[str]:
+    """What the broker reports at these topics; ``"0"`` for nothing yet."""
     with Connection(BrokerAddress.parse(broker.address), Login(), "wire", timeout=10) as control:
-        received, sent = (
-            int(retained(control, f"$SYS/broker/bytes/{way}", f"echo/{way}") or 0)
-            for way in ("received", "sent")
-        )
-    return received, sent
+        found = retained_all(control, topics, "echo/wire")
+    return [(each or b"0").decode() for each in found]
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load.settings import SETTINGS, Change, changed
+from benchmarks.load.settings import SETTINGS, Change, changed, filled
+from binders.common import process_group
 from binders.flink.local import small
 from speck.binder import Registry, installed
 from tests.support.requirements import needs
@@ -35,6 +36,16 @@ def test_a_change_of_a_command_line(change: Change, command: Sequence[str], expe
     assert change.applied(command) == expected
 
 
+def test_the_heap_of_each_process_is_full() -> None:
+    manager = ["java", "-Xms32m", "-Xmx1g", "-cp", "a.jar", "Manager", "-Xmx2m"]
+    full = ["java", "-Xms32m", "-Xmx1g", "-Xms1g", "-XX:+AlwaysPreTouch", "-cp", "a.jar", "Manager", "-Xmx2m"]
+    assert filled(manager) == full
+    worker = ["java", "-Xmx64m", "-Xmx2m", "-cp", "b.jar", "Worker"]
+    assert filled(process_group.command([manager, worker])) == process_group.command(
+        [full, ["java", "-Xmx64m", "-Xmx2m", "-Xms2m", "-XX:+AlwaysPreTouch", "-cp", "b.jar", "Worker"]]
+    )
+
+
 @needs(small.JAR)
 @pytest.mark.parametrize("engine", SETTINGS)
 def test_each_setting_is_one_that_its_engine_has(
@@ -49,4 +60,4 @@ def test_each_setting_is_one_that_its_engine_has(
     )
     usual = command(installed())
     for undone, change in SETTINGS[engine].items():
-        assert command(changed(installed(), engine, change)) != usual, undone
+        assert command(changed(installed(), engine, change.applied)) != usual, undone

@@ -30,6 +30,24 @@ final class CompactWire {
                 .payload(Unpooled.copiedBuffer(payload, StandardCharsets.UTF_8)).properties(properties).build();
     }
 
+    /**
+     * Watches topics until the returned handle is closed.
+     *
+     * @param forms gets, for each message, the length of its correlation data; 0 with texts
+     */
+    static AutoCloseable watch(String url, String filter, List<Integer> forms) throws Exception {
+        Connection connection = Connection.open(Login.anonymous(url), Session.temporary("watch-" + System.nanoTime()),
+                new ConnectionListener() {
+                    @Override
+                    public void published(Connection from, MqttPublishMessage message) {
+                        var found = message.variableHeader().properties().getProperty(MqttProperties.CORRELATION_DATA);
+                        forms.add(found == null ? 0 : ((byte[]) found.value()).length);
+                    }
+                }, PATIENCE);
+        connection.subscribe(List.of(filter), PATIENCE);
+        return () -> connection.close(true);
+    }
+
     /** Returns the retained message of a topic that has one. */
     static String retained(String url, String topic) throws Exception {
         CompletableFuture<String> found = new CompletableFuture<>();

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.handler.codec.mqtt.MqttProperties;
-import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.connector.reader.Message;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
@@ -98,16 +97,7 @@ class CompactWireTest {
     }
 
     private void watch() throws Exception {
-        Connection connection = Connection.open(Login.anonymous(broker.url()), Session.temporary("watch-" + name),
-                new ConnectionListener() {
-                    @Override
-                    public void published(Connection from, MqttPublishMessage message) {
-                        var found = message.variableHeader().properties().getProperty(MqttProperties.CORRELATION_DATA);
-                        forms.add(found == null ? 0 : ((byte[]) found.value()).length);
-                    }
-                }, PATIENCE);
-        connection.subscribe(List.of(topic), PATIENCE);
-        opened.add(() -> connection.close(true));
+        opened.add(CompactWire.watch(broker.url(), topic, forms));
     }
 
     private MqttSource reader(long committed, long end) throws Exception {

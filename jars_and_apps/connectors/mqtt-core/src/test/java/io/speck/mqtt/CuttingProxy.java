@@ -6,11 +6,13 @@ import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import java.util.function.IntUnaryOperator;
 
 /** A TCP relay in front of a broker, whose connections a test can cut, or block in one direction. */
@@ -27,6 +29,7 @@ public final class CuttingProxy implements AutoCloseable {
     private volatile long downwardBytes = Long.MAX_VALUE;
     private volatile long delayMillis;
     private volatile int largestPiece = PIECE;
+    private final List<byte[]> beginnings = new CopyOnWriteArrayList<>();
 
     public CuttingProxy(int target) throws IOException {
         this.target = target;
@@ -73,6 +76,11 @@ public final class CuttingProxy implements AutoCloseable {
     /** Cuts a connection at data of clients that come in a larger piece, as a broker may at a packet that is too large. */
     public void cutAtPiecesAbove(int bytes) {
         largestPiece = bytes;
+    }
+
+    /** The first bytes of each client so far, with its CONNECT packet. */
+    public List<byte[]> beginnings() {
+        return beginnings;
     }
 
     public synchronized void resume() {
@@ -124,7 +132,7 @@ public final class CuttingProxy implements AutoCloseable {
     }
 
     private void relayUp(Socket client, Socket broker) {
-        relay(client, broker, read -> {
+        relay(client, broker, beginnings::add, read -> {
             long passing = swallowing ? 0 : Math.min(read, upwardBytes);
             upwardBytes -= upwardBytes == Long.MAX_VALUE ? 0 : passing;
             return read > largestPiece ? -1 : (int) passing;
@@ -133,7 +141,7 @@ public final class CuttingProxy implements AutoCloseable {
 
     private void relayDown(Socket broker, Socket client, long bytes) {
         AtomicLong left = new AtomicLong(bytes);
-        relay(broker, client, read -> {
+        relay(broker, client, first -> { }, read -> {
             awaitResumed(read);
             int passing = (int) Math.min(read, left.get());
             return left.addAndGet(-passing) > 0 ? passing : -passing;
@@ -141,12 +149,17 @@ public final class CuttingProxy implements AutoCloseable {
     }
 
     /** @param passing the number of bytes to pass on, of those read; negative to cut the connection after them */
-    private static void relay(Socket from, Socket to, IntUnaryOperator passing) {
+    private static void relay(Socket from, Socket to, Consumer<byte[]> beginning, IntUnaryOperator passing) {
         byte[] piece = new byte[PIECE];
+        boolean first = true;
         try {
             InputStream in = from.getInputStream();
             OutputStream out = to.getOutputStream();
             for (int read = in.read(piece); read >= 0; read = in.read(piece)) {
+                if (first) {
+                    beginning.accept(Arrays.copyOf(piece, read));
+                    first = false;
+                }
                 int bytes = passing.applyAsInt(read);
                 out.write(piece, 0, Math.abs(bytes));
                 if (bytes < 0) {

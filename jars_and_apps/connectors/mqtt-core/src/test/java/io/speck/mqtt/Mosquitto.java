@@ -5,12 +5,15 @@ import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
@@ -66,6 +69,26 @@ public final class Mosquitto implements AutoCloseable {
                 .findFirst().orElse(null);
         Assumptions.assumeTrue(found != null, "there is no mosquitto on this machine");
         return found;
+    }
+
+    /** Skips the test if the Mosquitto of this machine is older. */
+    public static void assumeVersion(int major, int minor) throws IOException {
+        Process asked = new ProcessBuilder(executable(), "-h").redirectErrorStream(true).start();
+        String text = new String(asked.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        Matcher found = Pattern.compile("mosquitto version (\\d+)\\.(\\d+)").matcher(text);
+        boolean known = found.find();
+        int ours = known ? 1000 * Integer.parseInt(found.group(1)) + Integer.parseInt(found.group(2)) : 0;
+        Assumptions.assumeTrue(ours >= 1000 * major + minor,
+                (known ? found.group() : "this mosquitto") + " is older than " + major + "." + minor);
+    }
+
+    /** Returns the path of a plugin that Debian installs with its Mosquitto; skips the test without it, or at another one. */
+    public static Path plugin(String name) throws IOException {
+        try (Stream<Path> folders = Files.list(Path.of("/usr/lib"))) {
+            Path found = folders.map(each -> each.resolve(name)).filter(Files::exists).findFirst().orElse(null);
+            Assumptions.assumeTrue(found != null && executable().startsWith("/usr/sbin/"), name + " is not installed");
+            return found;
+        }
     }
 
     public void start() throws IOException {

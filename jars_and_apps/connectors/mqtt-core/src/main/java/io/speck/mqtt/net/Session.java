@@ -1,7 +1,5 @@
 package io.speck.mqtt.net;
 
-import io.speck.mqtt.stamp.CompactForm;
-
 /**
  * The session that a connection requests when it opens.
  *
@@ -17,9 +15,14 @@ public record Session(String clientId, boolean clean, long expirySeconds, int re
     /** Above the limits of brokers, such as 10 of Mosquitto 2.1; each takes the memory of a topic's name. */
     private static final int TOPIC_ALIASES = 100;
 
-    /** The session of a reader; with the binary form of stamps, topics may come as numbers as well. */
+    /** The session of a reader. */
     public static Session persistent(String clientId, int receiveMaximum) {
-        return new Session(clientId, false, NEVER_EXPIRES, receiveMaximum, CompactForm.permitted() ? TOPIC_ALIASES : 0);
+        return new Session(clientId, false, NEVER_EXPIRES, receiveMaximum, 0);
+    }
+
+    /** The same session, with topics that may come as numbers. */
+    public Session withTopicAliases() {
+        return new Session(clientId, clean, expirySeconds, receiveMaximum, TOPIC_ALIASES);
     }
 
     public static Session temporary(String clientId) {

@@ -44,6 +44,9 @@ public final class SessionKeeper implements ConnectionListener {
         /** The topic filters of the session's subscription, the reader's own first. */
         List<String> filters();
 
+        /** True if topics may come as numbers on the next connection; lock not held. */
+        boolean permitsTopicAliases(Duration timeout) throws InterruptedException;
+
         /**
          * Checks that this reader may still read the session; lock not held.
          *
@@ -147,8 +150,10 @@ public final class SessionKeeper implements ConnectionListener {
     /** Checks the fence before and after taking the session, and so yields to a newer attempt named in between. */
     private void connect(Duration timeout) throws InterruptedException {
         reader.checkFence(timeout);
+        boolean aliases = reader.permitsTopicAliases(timeout);
+        Session session = Session.persistent(settings.clientId(), receiveMaximum());
         Connection opened = Connection.open(
-                settings.login(), Session.persistent(settings.clientId(), receiveMaximum()), this, timeout);
+                settings.login(), aliases ? session.withTopicAliases() : session, this, timeout);
         try {
             throwFailure();
             if (!opened.sessionPresent()) {

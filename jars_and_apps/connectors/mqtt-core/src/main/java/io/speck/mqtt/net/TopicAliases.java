@@ -10,8 +10,23 @@ import io.speck.mqtt.BrokerException;
  * The topics for which a broker sends numbers on one connection, once it has sent both (MQTT 5, 3.3.2.3.4). Not
  * thread-safe; used by the event loop of the connection.
  */
-final class TopicAliases {
+public final class TopicAliases {
+    /** The topic at which brokers retain their version. */
+    public static final String BROKER_VERSION = "$SYS/broker/version";
+    // Mosquitto replaces a topic when it sends. mochi 2.7 does when a message arrives, and sends that number again on
+    // a later connection, where it stands for no topic or for another one.
+    private static final String TRUSTED = "mosquitto version ";
+
     private final String[] topics;
+
+    /**
+     * True if a broker of this version sends no number of an earlier connection.
+     *
+     * @param version the text that the broker retains; null for none
+     */
+    public static boolean trusted(String version) {
+        return version != null && version.startsWith(TRUSTED);
+    }
 
     /** @param most the number of aliases that the client has permitted; 0 for none */
     TopicAliases(int most) {

@@ -16,6 +16,8 @@ import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.SessionKeeper;
+import io.speck.mqtt.net.TopicAliases;
+import io.speck.mqtt.stamp.CompactForm;
 import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.time.Duration;
@@ -115,6 +117,17 @@ public final class MqttSource extends BufferedSource {
                 filters.add(settings.controlTopic());
             }
             return filters;
+        }
+
+        /** Only with the binary form of stamps; a broker that does not tell its version, or denies it, sends topics. */
+        @Override
+        public boolean permitsTopicAliases(Duration timeout) throws InterruptedException {
+            try {
+                return CompactForm.permitted()
+                        && TopicAliases.trusted(fence.retained(TopicAliases.BROKER_VERSION, timeout));
+            } catch (BrokerException e) {
+                return false;
+            }
         }
 
         @Override

@@ -8,7 +8,6 @@ import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.Ports;
-import io.speck.mqtt.stamp.CompactForm;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
@@ -48,7 +47,6 @@ class TopicAliasesTest {
         connection.abandon();
         accepted.close();
         listener.close();
-        System.clearProperty(CompactForm.PROPERTY);
     }
 
     /** Connects; returns the CONNECT packet without its first two bytes, as hexadecimal digits. */
@@ -135,11 +133,10 @@ class TopicAliasesTest {
     }
 
     @Test
-    void onlyReadersWithTheBinaryFormPermitNumbers() throws Exception {
+    void aSessionPermitsNumbersIfItSaysSo() throws Exception {
         assertFalse(connect(Session.persistent("reader", 10)).contains(PERMITS));
         close();
         listen();
-        System.setProperty(CompactForm.PROPERTY, "compact");
-        assertTrue(connect(Session.persistent("reader", 10)).contains(PERMITS));
+        assertTrue(connect(Session.persistent("reader", 10).withTopicAliases()).contains(PERMITS));
     }
 }
