@@ -79,6 +79,11 @@ BENCHMARKS = {
         "--runs 1 --messages 2000 --latency-seconds 2",
         options="--broker kafka --engine flink",
     ),
+    "hop-kafka-spark": Benchmark(
+        "benchmarks.hop",
+        "--runs 1 --messages 2000 --latency-seconds 2",
+        options="--broker kafka --engine spark",
+    ),
     "day": Benchmark("benchmarks.day", "--limit 500"),
     "deploy": Benchmark("benchmarks.deploy", "--runs 1 --sites 1 --sizes 1 --modify 1 --round-trips 0"),
     "wan": Benchmark("benchmarks.wan", "--runs 1 --seconds 0.5"),

@@ -183,6 +183,18 @@ def engine_up(program: Program, directory: Path, broker: str) -> Iterator[Engine
             binder.close()
 
 
+def make_topics(broker: str, *topics: str) -> None:
+    """Make topics of one partition at a broker that needs them made."""
+    kind = installed().broker_kind(broker)
+    assert kind is not None
+    binder = kind.connect(broker, Inventory())
+    try:
+        for topic in topics:
+            binder.ensure_topic(topic)
+    finally:
+        binder.close()
+
+
 @contextlib.contextmanager
 def relay(directory: Path, port: int, connections: int = 2) -> Iterator[Hop]:
     """A paho relay, subscribed: the sound one on two connections, or the plainest one on one."""

@@ -1,15 +1,14 @@
 """One hop over Kafka: ``python -m benchmarks.hop --broker kafka [--engine flink] [--json] [--runs 5]``.
 
 In one run, alternating, with messages of 100 bytes in topics of one partition: an engine's job started by
-SpecK's own binder over Kafka, the same job over MQTT, Flink's own connector for Kafka at least once and
-exactly once, a plain consumer and producer (``KafkaRelay.java``), and both brokers without a hop.
+SpecK's own binder over Kafka, the same job over MQTT, the engine's own connector for Kafka at least once, on
+Flink exactly once as well, a plain consumer and producer (``KafkaRelay.java``), and both brokers without a
+hop.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,16 +18,12 @@ from benchmarks.common import Figure
 from benchmarks.load import generator as load
 from benchmarks.load.processes import running, server
 from benchmarks.micro import hop as hops
+from benchmarks.micro import stock
 from benchmarks.micro.hop import Bench, Engine, Hop, Options, Program, Rounds, say
-from binders.kafka import KafkaBroker
 from binders.kafka.local import KAFKA_SERVER, server_jars
 from binders.mqtt.local import MOSQUITTO
-from speck.core.inventory import Inventory
 
-STOCK = Path(load.__file__).parent / "stock"
-STOCK_TIME = 300.0  # s, for Maven to fetch the connector
 OURS, MQTT, RELAY = "speck_kafka", "speck_mqtt", "relay"
-AT_LEAST_ONCE, EXACTLY_ONCE = "stock_at_least_once", "stock_exactly_once"
 NO_HOP, NO_HOP_MQTT = "no_hop_kafka", "no_hop_mqtt"
 DIRECT = "direct"  # the topic of the runs without a hop
 
@@ -45,11 +40,11 @@ class Measured:
 def measure(options: Options, engine: str, directory: Path, trigger: str | None = None) -> dict[str, Any]:
     """All figures, by name; everything that is started ends before this returns or raises."""
     server_jars()  # raises where there is no Kafka, before anything is built
-    stock, skipped = stock_programs(engine, directory)
+    others, skipped = stock.starts(engine, trigger, directory)
     if skipped:
         say(f"skipped: {skipped}")
     with contextlib.ExitStack() as stack:
-        found = _hops(stack, replace(hops.PROGRAMS[engine], trigger=trigger), stock, directory)
+        found = _hops(stack, replace(hops.PROGRAMS[engine], trigger=trigger), others, directory)
         throughput = alternated(found, options, lambda each: each.bench.flooded(each.hop, options.messages))
         latency = alternated(found, options, lambda each: each.bench.paced(each.hop, options.latency_seconds))
     result: dict[str, Any] = {"skipped": skipped} if skipped else {}
@@ -59,7 +54,7 @@ def measure(options: Options, engine: str, directory: Path, trigger: str | None 
 
 
 def _hops(
-    stack: contextlib.ExitStack, ours: Program, stock: Mapping[str, Program], directory: Path
+    stack: contextlib.ExitStack, ours: Program, others: Mapping[str, stock.Start], directory: Path
 ) -> list[Measured]:
     """Everything that is compared, started; the stack ends it."""
     enter = stack.enter_context
@@ -69,11 +64,11 @@ def _hops(
     over_mqtt = Bench(mosquitto, enter(load.generator(mqtt_ports[0], directory)))
     over_kafka = Bench(kafka, enter(load.kafka_generator(kafka_ports[0], directory)))
     engine = enter(hops.engine_up(ours, directory / "engine", log))
-    make_topics(log, DIRECT)
+    hops.make_topics(log, DIRECT)
     return [
         _started(OURS, engine, over_kafka),
         _started(MQTT, engine.beside(ours, mqtt), over_mqtt, NO_HOP_MQTT),
-        *(_started(name, engine.beside(program, log), over_kafka) for name, program in stock.items()),
+        *(Measured(start(stack, engine, log), over_kafka) for start in others.values()),
         Measured(enter(relay(directory, kafka_ports[0], log)), over_kafka),
         Measured(Hop(NO_HOP, DIRECT, DIRECT, None), over_kafka),
         Measured(Hop(NO_HOP_MQTT, hops.DIRECT, hops.DIRECT, None), over_mqtt, NO_HOP_MQTT),
@@ -126,32 +121,11 @@ def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[
 # --- the others -----------------------------------------------------------------------------------
 
 
-def stock_programs(engine: str, directory: Path) -> tuple[Mapping[str, Program], str]:
-    """Flink's own connector at least once and exactly once, or the reason why it is not measured."""
-    if engine != "flink":
-        return {}, "Spark's own connector for Kafka is not published for this version of Spark"
-    if shutil.which("mvn") is None:
-        return {}, "Flink's own connector for Kafka is fetched by Maven (mvn), which is not installed"
-    options = ["-f", str(STOCK / "pom.xml"), f"-DbuildDirectory={directory / 'stock'}"]
-    command = ["mvn", "-q", "-B", *options, "package"]
-    say("fetching and building the hop with Flink's own connector ...")
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=STOCK_TIME, check=False)
-    except subprocess.TimeoutExpired:
-        return {}, f"Maven did not build the hop with Flink's own connector within {STOCK_TIME:g} s"
-    if done.returncode:
-        return {}, f"Maven cannot build the hop with Flink's own connector: {done.stdout.strip()[-500:]}"
-    jar = directory / "stock" / "stock-hop.jar"
-    program = replace(hops.PROGRAMS["flink"], entry_class="io.speck.stock.Stock", job_path=jar)
-    exactly = replace(program, arguments={"guarantee": "exactly_once"})
-    return {AT_LEAST_ONCE: program, EXACTLY_ONCE: exactly}, ""
-
-
 @contextlib.contextmanager
 def relay(directory: Path, port: int, broker: str) -> Iterator[Hop]:
     """The plain relay, which has its partition."""
     hop = Hop(RELAY, f"{RELAY}.in", f"{RELAY}.out", None)
-    make_topics(broker, hop.out, hop.back)
+    hops.make_topics(broker, hop.out, hop.back)
     command = load.program("KafkaRelay", directory, port, hop.out, hop.back, jars=server_jars())
     with running(RELAY, command, directory) as process:
         assert process.process.stdout is not None
@@ -159,13 +133,3 @@ def relay(directory: Path, port: int, broker: str) -> Iterator[Hop]:
             log = (directory / f"{RELAY}.log").read_text(errors="replace")
             raise RuntimeError(f"the relay does not come up:\n{log[-2000:]}")
         yield replace(hop, process=process)
-
-
-def make_topics(broker: str, *topics: str) -> None:
-    """Make topics of one partition."""
-    binder = KafkaBroker(broker, Inventory())
-    try:
-        for topic in topics:
-            binder.ensure_topic(topic)
-    finally:
-        binder.close()

@@ -16,7 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator
 from benchmarks.load.processes import running
-from benchmarks.micro import kafka_hop
+from benchmarks.micro import kafka_hop, stock
 from benchmarks.micro.hop import Hop, Options, Rounds, batch_medians, relay, traffic_figures
 from speck.errors import LocalError
 from testbed.servers.mosquitto import MosquittoServer
@@ -153,6 +153,26 @@ def test_a_kafka_that_is_not_installed_ends_the_run_before_anything_is_built(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("Maven was run"))
     with pytest.raises(LocalError, match=r"has no libs/kafka_2\.13"):
         kafka_hop.measure(Options(1, 1, 1, 1, 1), "flink", tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["flink", "spark"])
+def test_an_engines_own_connector_that_cannot_be_had_is_skipped_with_the_reason(
+    engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    connector = f"{engine.capitalize()}'s own connector for Kafka"
+    none = f"{connector} is fetched by Maven (mvn), which is not installed"
+    assert stock.starts(engine, None, tmp_path) == ({}, none)
+    (tmp_path / "mvn").touch(0o755)
+    refused = subprocess.CompletedProcess("mvn", 1, stdout="it is not published\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
+    found = stock.starts(engine, None, tmp_path)
+    assert found == ({}, f"Maven cannot fetch {connector}: it is not published")
+
+
+def test_real_time_is_not_compared_with_micro_batches(tmp_path: Path) -> None:
+    found, reason = stock.starts("spark", "real-time", tmp_path)
+    assert (found, "in micro-batches, not in real time" in reason) == ({}, True)
 
 
 def test_batch_medians() -> None:

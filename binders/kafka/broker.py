@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from binders.kafka import limits, offsets
+from binders.kafka import ages, limits, offsets
 from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
 from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
@@ -198,17 +199,23 @@ class KafkaBroker(BrokerBinder):
 
         def waiting(connected: Connected) -> int:
             self._reject_foreign(session)
-            found = offsets.backlogs(connected, {session: _ids(self._note(session))})
-            return min(MOST_COUNTED, found[session].messages)
+            found = offsets.unread(connected, {session: _ids(self._note(session))})
+            return min(MOST_COUNTED, found[session].backlog.messages)
 
         return self._read(waiting)
 
     def behind(self, sessions: Sequence[str]) -> dict[str, Backlog]:
-        """See :meth:`speck.binder.BrokerBinder.behind`, by offsets; two requests for all sessions."""
+        """See :meth:`speck.binder.BrokerBinder.behind`, by offsets, and by the time of the first record."""
 
         def behind(connected: Connected) -> dict[str, Backlog]:
             noted = {each: ids for each in sessions if (ids := _ids(self._note(each)))}
-            return offsets.backlogs(connected, noted)
+            found = offsets.unread(connected, noted)
+            stretches = {each for unread in found.values() for each in unread.stretches}
+            times, now = ages.first_times(connected, stretches), time.time()
+            return {
+                session: replace(unread.backlog, seconds=ages.oldest(unread.stretches, times, now))
+                for session, unread in found.items()
+            }
 
         return self._read(behind)
 

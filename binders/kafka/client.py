@@ -23,6 +23,7 @@ TIMEOUT = 10.0  # s, for one call
 IDLE_TIMEOUT = 5.0  # s, after which the connections are closed
 _PAUSE = 0.1  # s, before a request is repeated
 _CLIENT = "speck-control"
+_FETCH_WAIT_MS = 50  # for a record that may not be there
 
 _T = TypeVar("_T")
 
@@ -61,9 +62,27 @@ class Connected:
 
         return KafkaConsumer(**self._options, group_id=None, enable_auto_commit=False)
 
+    @cached_property
+    def single(self) -> Any:
+        """A consumer of the records at single places: the broker sends no more than the batch of one."""
+        from kafka import KafkaConsumer
+
+        return KafkaConsumer(
+            **self._options,
+            group_id=None,
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_FETCH_WAIT_MS,
+            fetch_max_bytes=1,
+            max_partition_fetch_bytes=1,
+            max_poll_records=1,
+        )
+
     def close(self) -> None:
         """Close all clients."""
-        for name in ("producer", "consumer"):
+        for name in ("producer", "consumer", "single"):
             if (client := self.__dict__.get(name)) is not None:
                 with suppress(Exception):  # of a broker that is away: there is nothing to save
                     client.close(timeout=0) if name == "producer" else client.close(autocommit=False)

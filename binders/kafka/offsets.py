@@ -6,8 +6,8 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from binders.kafka.client import Connected
 from binders.kafka.control_log import describe
@@ -23,6 +23,23 @@ class Place:
 
     offsets: Offsets
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Stretch(NamedTuple):
+    """The offsets of a partition from the first that a session has not read, up to the end."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a session has before it: its backlog, without an age, and where that lies."""
+
+    backlog: Backlog = field(default_factory=lambda: Backlog(0))
+    stretches: frozenset[Stretch] = frozenset()
 
 
 def ends(connected: Connected, topic: str) -> Offsets:
@@ -73,8 +90,8 @@ def place(connected: Connected, group: str, topic: str) -> Place | None:
     return places(connected, [group]).get((group, topic))
 
 
-def backlogs(connected: Connected, noted: Mapping[str, Mapping[str, str]]) -> dict[str, Backlog]:
-    """The backlog of each session, by its name; ``noted`` has the ids of its topics by their names.
+def unread(connected: Connected, noted: Mapping[str, Mapping[str, str]]) -> dict[str, Unread]:
+    """What each session has before it, by its name; ``noted`` has the ids of its topics by their names.
 
     Offsets count the marks of transactions too.
     """
@@ -84,24 +101,30 @@ def backlogs(connected: Connected, noted: Mapping[str, Mapping[str, str]]) -> di
     last, first = _ends(connected, described), _begins(connected, described)
     found, at = {}, places(connected, noted)
     for session, ids in noted.items():
-        total = Backlog(0)
+        total = Unread()
         for topic in ids.keys() & present.keys():
             own = at.get((session, topic)) if present[topic] == ids[topic] else None
             offsets = None if own is None else own.offsets
-            total = _sum(total, backlog(first[topic], last[topic], offsets))
+            total = _sum(total, unread_of(topic, first[topic], last[topic], offsets))
         found[session] = total
     return found
 
 
-def backlog(first: Mapping[int, int], end: Mapping[int, int], at: Mapping[int, int] | None) -> Backlog:
+def unread_of(
+    topic: str, first: Mapping[int, int], end: Mapping[int, int], at: Mapping[int, int] | None
+) -> Unread:
     """The messages between a place and the end of a topic, by partition.
 
     Without a place, a session begins at the beginning; so it does in a partition that is new.
     """
     begin = first if at is None else dict.fromkeys(end, 0) | dict(at)
-    waiting = [until - max(begin.get(part, 0), first.get(part, 0)) for part, until in end.items()]
-    gone = [first.get(part, 0) - begin.get(part, 0) for part in end]
-    return Backlog(sum(max(0, each) for each in waiting), sum(max(0, each) for each in gone))
+    all_stretches = (
+        Stretch(topic, part, max(begin.get(part, 0), first.get(part, 0)), until)
+        for part, until in end.items()
+    )
+    stretches = frozenset(each for each in all_stretches if each.first < each.end)
+    gone = sum(max(0, first.get(part, 0) - begin.get(part, 0)) for part in end)
+    return Unread(Backlog(sum(each.end - each.first for each in stretches), gone), stretches)
 
 
 def delete_before(
@@ -168,5 +191,10 @@ def _parsed(metadata: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _sum(one: Backlog, other: Backlog) -> Backlog:
-    return Backlog(one.messages + other.messages, one.deleted + other.deleted)
+def _sum(one: Unread, other: Unread) -> Unread:
+    total = replace(
+        one.backlog,
+        messages=one.backlog.messages + other.backlog.messages,
+        deleted=one.backlog.deleted + other.backlog.deleted,
+    )
+    return Unread(total, one.stretches | other.stretches)

@@ -219,6 +219,8 @@ class BrokerBinder(ABC):
     def behind(self, sessions: Sequence[str]) -> Mapping[str, Backlog]:
         """The backlog of each session, by its name; none for one that the broker does not have.
 
+        Its ``seconds`` may be unknown while the number is known, where finding them out takes long.
+
         ``Capability.BACKLOG``.  Takes no session over: may be called while jobs read through them.
         """
         _lack(self, Capability.BACKLOG)

@@ -168,10 +168,12 @@ class Backlog:
     """The number of messages that a session has before it.
 
     ``deleted`` counts others, which the broker deleted before the session reached them: they are lost.
+    ``seconds`` is the age of the oldest of ``messages``; 0 if there are none, ``None`` if it is not known.
     """
 
     messages: int
     deleted: int = 0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

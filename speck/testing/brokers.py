@@ -112,6 +112,13 @@ class BrokerContract(ABC):
         """
         raise NotImplementedError
 
+    def have_unread(self, broker: BrokerBinder, session: str, messages: int, seconds: float) -> None:
+        """Have messages of this age wait at the topic ``contract.in``, which a session reads.
+
+        Needed for a binder with ``Capability.BACKLOG``.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
         """A binder of an address where something listens that is no good; it loses patience soon."""
@@ -346,8 +353,17 @@ class BrokerContract(ABC):
         need_capability(broker, Capability.BACKLOG)
         assert broker.behind([]) == {}
         broker.ensure_session(SESSION, "contract.in")
-        assert broker.behind([f"{SESSION}-other", SESSION]) == {SESSION: Backlog(0)}
+        assert broker.behind([f"{SESSION}-other", SESSION]) == {SESSION: Backlog(0, seconds=0.0)}
         assert broker.session_exists(SESSION)
+
+    def test_the_age_is_that_of_the_oldest_message(self, broker: BrokerBinder) -> None:
+        need_capability(broker, Capability.BACKLOG)
+        broker.ensure_session(SESSION, "contract.in")
+        self.have_unread(broker, SESSION, 3, 7200.0)
+        found = broker.behind([SESSION])[SESSION]
+        assert (found.messages, found.deleted) == (3, 0)
+        assert found.seconds is not None
+        assert 7200.0 <= found.seconds < 3 * 7200.0
 
     def test_a_session_that_begins_at_a_place_is_as_any_other(self, broker: BrokerBinder) -> None:
         need_capability(broker, Capability.REPLAY)

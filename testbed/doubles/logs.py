@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from speck.binder import Backlog, BrokerKind, CountFrom, Registry
 from speck.core.inventory import Inventory
 from speck.errors import Rejected
-from testbed.doubles.binders import InMemoryBroker, World
+from testbed.doubles.binders import BrokerState, InMemoryBroker, World
 
 
 class InMemoryLog(InMemoryBroker):
@@ -41,11 +41,13 @@ class InMemoryLog(InMemoryBroker):
     def behind(self, sessions: Sequence[str]) -> dict[str, Backlog]:
         with self._call("behind", ""):
             state = self._state
-            return {
-                each: Backlog(state.backlog.get(each, 0), state.deleted.get(each, 0))
-                for each in sessions
-                if each in state.sessions
-            }
+            return {each: _backlog(state, each) for each in sessions if each in state.sessions}
+
+
+def _backlog(state: BrokerState, session: str) -> Backlog:
+    messages = state.backlog.get(session, 0)
+    seconds = state.ages.get(session) if messages else 0.0
+    return Backlog(messages, state.deleted.get(session, 0), seconds)
 
 
 def with_logs(kinds: Registry, world: World) -> Registry:

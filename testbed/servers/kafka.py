@@ -93,20 +93,59 @@ class KafkaServer(RealServer):
         finally:
             admin.close()
 
-    def publish(self, topic: str, values: Sequence[bytes], key: bytes | None = None) -> None:
-        """Append values to a topic that there is, in order."""
+    def publish(
+        self,
+        topic: str,
+        values: Sequence[bytes],
+        key: bytes | None = None,
+        *,
+        at: float | None = None,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        """Append values to a topic that there is, in order; ``at``: their time, s since 1970."""
         from kafka import KafkaProducer
 
         producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{self.port}", acks="all", linger_ms=5)
+        millis = None if at is None else int(at * 1000)
         try:
-            sent = [producer.send(topic, value=each, key=key) for each in values]
+            sent = [
+                producer.send(
+                    topic,
+                    value=each,
+                    key=key,
+                    headers=list(headers),
+                    timestamp_ms=millis,
+                    partition=partition,
+                )
+                for each in values
+            ]
             producer.flush(30)
             assert all(each.succeeded() for each in sent)
         finally:
             producer.close()
 
+    def abort_transaction(self, topic: str, values: Sequence[bytes], *, at: float) -> None:
+        """Append values in a transaction, and abort it; ``at``: their time, s since 1970."""
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{self.port}", transactional_id="testbed")
+        try:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for each in values:
+                producer.send(topic, value=each, timestamp_ms=int(at * 1000))
+            producer.flush(30)
+            producer.abort_transaction()
+        finally:
+            producer.close()
+
     def read(self, topic: str) -> list[bytes]:
         """All values of a topic, by partition and offset."""
+        return [each.value for each in self.records(topic)]
+
+    def records(self, topic: str) -> list[Any]:
+        """All records of a topic, by partition and offset."""
         from kafka import KafkaConsumer, TopicPartition
 
         consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{self.port}", enable_auto_commit=False)
@@ -115,10 +154,10 @@ class KafkaServer(RealServer):
             consumer.assign(parts)
             consumer.seek_to_beginning(*parts)
             ends = consumer.end_offsets(parts)
-            found: dict[Any, list[bytes]] = {each: [] for each in parts}
+            found: dict[Any, list[Any]] = {each: [] for each in parts}
             while any(consumer.position(each) < ends[each] for each in parts):
                 for part, records in consumer.poll(500).items():
-                    found[part] += [each.value for each in records]
-            return [value for part in parts for value in found[part]]
+                    found[part] += records
+            return [each for part in parts for each in found[part]]
         finally:
             consumer.close()

@@ -179,6 +179,10 @@ class TestBrokerDouble(BrokerContract):
 class TestLogDouble(TestBrokerDouble):
     connect: Callable[[World, str], BrokerBinder] = InMemoryLog
 
+    def have_unread(self, broker: Any, session: str, messages: int, seconds: float) -> None:
+        state = broker.world.broker(BROKER)
+        state.backlog[session], state.ages[session] = messages, seconds
+
 
 def test_two_copies_and_a_missing_session_are_violations() -> None:
     bench = DoubleBench()

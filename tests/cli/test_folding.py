@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from speck import cli
+from speck.binder import Backlog
 from speck.cli import render
 from speck.cli.draw import draw_text, folded
 from speck.core.inventory import Inventory
@@ -172,3 +173,10 @@ def test_jobs_and_plans_of_a_server_are_folded(
     assert "2 running, 1 failed" in lines[1]
     unfolded = [line.split()[0] for line in speck("jobs", "--unfold").splitlines()[1:]]
     assert unfolded == ["clean-A", "clean-B", "clean-C", "report"]
+    ages = {"clean-A": 3.0, "clean-B": 90.0, "clean-C": None}
+    monkeypatch.setattr(
+        rest.coordinator.sampler,
+        "backlog",
+        lambda session: next((Backlog(7, seconds=ages[each]) for each in ages if each in session.name), None),
+    )
+    assert "21 (90 s)" in speck("jobs").splitlines()[1]

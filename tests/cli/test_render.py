@@ -315,13 +315,29 @@ def test_an_object_is_shown_in_full_with_the_important_fields_first() -> None:
     ]
 
 
+JOB: dict[str, Any] = {
+    **dict.fromkeys(("waits", "drift", "drift_message", "error", "next_try"), ""),
+    **{"job_name": "a", "composition": "c", "job": None, "wanted": "running", "state": "failed"},
+    **{"observed_at": 0.0, "message": "", "losses": []},
+}
+
+
+@pytest.mark.parametrize(
+    ("behind", "seconds", "text"),
+    [(4211, 723.0, "4,211 (12 min)"), (0, 0.0, "0"), (4211, None, "4,211"), (None, None, "-")],
+)
+def test_the_messages_behind_are_shown_with_the_age_of_the_oldest(
+    behind: int | None, seconds: float | None, text: str
+) -> None:
+    jobs = [JOB | {"behind": behind, "behind_seconds": seconds}, JOB | {"job_name": "b", "behind": 7}]
+    head, row, _ = drawn(render.jobs_table(jobs), 300)
+    start, end = head.index("BEHIND"), head.index("OBSERVED")
+    assert row[start:end].strip() == text
+
+
 def test_a_long_message_is_cut_on_a_terminal_and_whole_in_a_pipe() -> None:
     message = "no such street " * 20
-    job = {
-        **dict.fromkeys(("waits", "drift", "drift_message", "error", "next_try"), ""),
-        **{"job_name": "a", "composition": "c", "job": None, "wanted": "running", "state": "failed"},
-        **{"observed_at": 0.0, "message": message, "losses": []},
-    }
+    job = JOB | {"message": message}
     (_, cut) = drawn(render.jobs_table([job], whole=False), 300)
     assert cut.endswith("no such street no such …") and cut.count("street") == 3
     (_, whole) = drawn(render.jobs_table([job]), 1000, terminal=False)

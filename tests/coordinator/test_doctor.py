@@ -98,6 +98,7 @@ def test_sinks_readers_and_losses_of_jobs(services: Services, world: World) -> N
         "connected": "false",
         "lostMessages": 3,
         "receivedQos0": 9,
+        "badStamps": 1200,
     }
     world.metrics["a"] = JobMetrics(7.0, details=details)
     world.metrics["b"] = JobMetrics(
@@ -108,8 +109,9 @@ def test_sinks_readers_and_losses_of_jobs(services: Services, world: World) -> N
     of_a = [each for each in services.doctor.diagnose() if each["where"] == "a"]
     assert [each["finding"] for each in of_a] == [
         *("sink retains too much", "sink retains too much", "reader not connected"),
-        *("messages at QoS 0", "messages lost", "messages lost"),
+        *("messages at QoS 0", "stamps ignored", "messages lost", "messages lost"),
     ]
+    assert found(services)["stamps ignored", "a"].startswith("1,200 messages had the stamp of a program")
     assert all(each["remedy"] for each in of_a)
     assert not [each for each in services.doctor.diagnose() if each["where"] == "b"]
 

@@ -57,14 +57,27 @@ def sample(services: Services) -> None:
 
 def test_the_backlog_is_known_where_the_broker_counts_it(services: Services, world: World) -> None:
     world.broker(LOGS).backlog[named("logged")] = 1234
+    world.broker(LOGS).ages[named("logged")] = 90.5
     world.broker(QUEUES).backlog[named("queued")] = 7
     sample(services)
     for found in (services.queries.jobs(), services.queries.rates()["jobs"]):
-        assert {each["job_name"]: each["behind"] for each in found} == {"logged": 1234, "queued": None}
-    line = 'speck_job_behind_messages{composition="traffic",job="logged",site="north"} 1234.0'
+        assert {each["job_name"]: (each["behind"], each["behind_seconds"]) for each in found} == {
+            "logged": (1234, 90.5),
+            "queued": (None, None),
+        }
     scraped = exposition(services).decode()
-    assert line in scraped
-    assert scraped.count("speck_job_behind_messages{") == 1
+    for metric, value in (("speck_job_behind_messages", 1234.0), ("speck_job_behind_seconds", 90.5)):
+        assert f'{metric}{{composition="traffic",job="logged",site="north"}} {value}' in scraped
+        assert scraped.count(f"{metric}{{") == 1
+
+
+def test_a_number_is_shown_also_where_the_age_is_not_known(services: Services, world: World) -> None:
+    world.broker(LOGS).backlog[named("logged")] = 1234
+    sample(services)
+    found = services.queries.job("logged")
+    assert (found["behind"], found["behind_seconds"]) == (1234, None)
+    scraped = exposition(services).decode()
+    assert (scraped.count("speck_job_behind_messages{"), scraped.count("speck_job_behind_seconds{")) == (1, 0)
 
 
 def test_it_is_known_of_a_job_that_is_down_too(services: Services, world: World) -> None:

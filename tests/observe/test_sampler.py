@@ -109,6 +109,7 @@ def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
         "output_rate": 4.0,
         "waiting": 3,
         "behind": None,
+        "behind_seconds": None,
         "work_seconds": 0.2,
         "error": None,
     }

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from speck.binder import Backlog
 from speck.core.runtime import JobMetrics
 from speck.observe.rates import Rates
 from testbed.servers.chromium import Page
@@ -58,6 +59,17 @@ def test_the_last_hour_of_a_job_is_drawn_and_said(at: tuple[RestServer, Page]) -
     page.click("[data-job=count]")
     page.one(".curves", "Curves of the last hour appear after two minutes.")
     assert page.complaints() == []
+
+
+def test_messages_at_the_broker_are_shown_with_the_age_of_the_oldest(
+    at: tuple[RestServer, Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    monkeypatch.setattr(rest.coordinator.sampler, "backlog", lambda _: Backlog(421, seconds=723.0))
+    page.open()
+    page.click("[data-job=clean]")
+    page.one(".job-panel .numbers", "421 (oldest: 12 min)")
 
 
 def test_the_log_of_a_job_is_read_on_request(at: tuple[RestServer, Page]) -> None:

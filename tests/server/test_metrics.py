@@ -164,10 +164,10 @@ def reported_fixture(busy: RestServer, tmp_path_factory: pytest.TempPathFactory)
         rest.services.agents.connections = wires
         agents = families(scrape(rest))
     # Of brokers that count the messages of sessions, which the double of a server does not have.
-    behind = _behind([{"composition": "c", "job_name": "a", "behind": 1}], {})
+    behind = _behind([{"composition": "c", "job_name": "a", "behind": 1, "behind_seconds": 2.5}], {})
     return (
         found
-        | {behind.name: behind}
+        | {each.name: each for each in behind}
         | {name: each for name, each in agents.items() if name.startswith("speck_agent_")}
         | {name: each for name, each in splits.items() if name.startswith("speck_split_")}
         | {name: each for name, each in workers.items() if name.startswith("speck_workers")}

@@ -26,9 +26,12 @@ _SLOTS = 32  # a 600 MB heap held 17 jobs of the road-traffic composition
 
 
 class ConnectServer:
-    """The :class:`~speck.binder.LocalServer` of Spark Connect, with the connector if that is built."""
+    """The :class:`~speck.binder.LocalServer` of Spark Connect, with those of its ``jars`` that are built."""
 
     ports = 1
+
+    def __init__(self, jars: Sequence[Path] = CONNECTORS) -> None:
+        self._jars = jars
 
     def address(self, ports: Sequence[int]) -> str:
         """``sc://127.0.0.1:PORT``."""
@@ -41,7 +44,7 @@ class ConnectServer:
         (port,) = ports
         if heap_bytes(heap) < heap_bytes(_MIN_HEAP):
             raise LocalError(f"heap {heap!r} is too small for Spark (expected {_MIN_HEAP} or more)")
-        jars = [each for each in CONNECTORS if each.exists()]
+        jars = [each for each in self._jars if each.exists()]
         command = connect_server_command(port, jars, heap, directory=directory, jvm_options=_QUICK_START)
         return command, connect_server_environment()
 

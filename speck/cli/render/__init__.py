@@ -31,6 +31,7 @@ from speck.cli.render.placements import (
     offer,
     placement_lines,
     policies_tables,
+    span,
 )
 from speck.cli.render.plans import (
     action_line,
@@ -146,7 +147,10 @@ def jobs_table(jobs: Iterable[Data], *, whole: bool = True) -> Table:
 
 
 def _behind(job: Data) -> str:
-    return "-" if job.get("behind") is None else f"{job['behind']:,}"
+    if job.get("behind") is None:
+        return "-"
+    age = job.get("behind_seconds")
+    return f"{job['behind']:,}" + (f" ({span(age)})" if age else "")
 
 
 def _messages(job: Data) -> str:

@@ -18,6 +18,7 @@ _WORDS = {
     "wanted": "desired",
     "waiting": "backlog",
     "behind": "messages behind",
+    "behind_seconds": "oldest message behind",
     "left_behind": "abandoned copies",
     "spe_address": "engine address",
     "up_to_date": "up to date",

@@ -123,15 +123,20 @@ def _row(name: str, members: Sequence[Data], troubled: Sequence[Data]) -> Data:
         "wanted": _counted(each["wanted"] for each in members),
         "state": _counted(each["state"] for each in members),
         "behind": _total(each.get("behind") for each in members),
+        "behind_seconds": max(_known(each.get("behind_seconds") for each in members), default=None),
         "observed_at": min(each["observed_at"] for each in members),
         "losses": [],
         "message": f"{more} more need attention: --unfold" if more > 0 else "",
     }
 
 
-def _total(numbers: Iterable[int | None]) -> int | None:
+def _known(numbers: Iterable[float | None]) -> list[float]:
+    return [each for each in numbers if each is not None]
+
+
+def _total(numbers: Iterable[float | None]) -> float | None:
     """The sum of the numbers that are known; ``None`` if none is."""
-    found = [each for each in numbers if each is not None]
+    found = _known(numbers)
     return sum(found) if found else None
 
 

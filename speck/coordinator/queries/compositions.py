@@ -163,7 +163,7 @@ class Queries:
             "error": record.error,
             "up_to_date": form == desired and attempt is not None and attempt.phase == "running",
             **self._drift_data(name),
-            "behind": self._behind(record),
+            **self._behind(record),
             "losses": self.losses.of_job(name),
             "attempt": None if attempt is None else attempt.attempt.number,
             "job": shown_job(form),
@@ -173,10 +173,16 @@ class Queries:
             ],
         }
 
-    def _behind(self, record: JobRecord) -> int | None:
-        """The messages that the broker has for a job, also while it is down; ``None``: not known."""
+    def _behind(self, record: JobRecord) -> dict[str, Any]:
+        """The messages that the broker has for a job, also while it is down, and the age of the oldest, s.
+
+        ``None``: not known.
+        """
         backlog = self.sampler.backlog(record.sessions[-1]) if record.sessions else None
-        return None if backlog is None else backlog.messages
+        return {
+            "behind": None if backlog is None else backlog.messages,
+            "behind_seconds": None if backlog is None else backlog.seconds,
+        }
 
     def _drift_data(self, name: str) -> dict[str, Any]:
         note = self.reconciler.note(name)
@@ -241,7 +247,7 @@ class Queries:
             "source_topic": form.source_topic,
             "sink_topic": form.sink_topic,
             **asdict(rates),
-            "behind": self._behind(snapshot.records[name]),
+            **self._behind(snapshot.records[name]),
             "error": reading.error or None,
         }
 

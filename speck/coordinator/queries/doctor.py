@@ -24,7 +24,7 @@ from speck.core.waiting import exact_text
 from speck.errors import Rejected
 from speck.observe.between import edges_of
 from speck.observe.healthcheck import examine
-from speck.observe.losses import LossKind, LossRecorder, receives_qos0
+from speck.observe.losses import RECENT, LossKind, LossRecorder, receives_qos0
 from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
 from speck.standby.primary import Primary
@@ -48,6 +48,7 @@ class Finding(StrEnum):
     UNREAD = "not reading"
     QOS0 = "messages at QoS 0"
     CYCLE = "cycle of jobs"
+    STAMPS = "stamps ignored"
     LOSS = "messages lost"
 
 
@@ -90,6 +91,7 @@ class Doctor:
             self._agents,
             self._sinks,
             self._lost,
+            self._stamps,
             self._unread,
             lambda: self._cycles(snapshots),
             *((lambda address=address: self._sessions(address)) for address in brokers),
@@ -261,6 +263,19 @@ class Doctor:
                 "job_broker_address in the inventory if jobs need another address; a program must read by "
                 "SpecK's source (docs/flink-jobs.md)",
             )
+
+    def _stamps(self) -> Iterator[Diagnosis]:
+        since = self.losses.clock() - RECENT
+        for each in self.losses.counts():
+            if each.reason.name == "stamp" and each.last >= since:
+                yield Diagnosis(
+                    Finding.STAMPS,
+                    each.job,
+                    f"{exact_text(each.total)} had the stamp of a program that is not a job of this SpecK "
+                    "that writes the topic, or a damaged stamp: delivered at least once, as without one",
+                    "let the program leave out speck-job and speck-seq (a copy of a record keeps them), or "
+                    "apply the job that writes them here (docs/faults.md, What a reader has seen)",
+                )
 
     def _lost(self) -> Iterator[Diagnosis]:
         for each in self.losses.counts():

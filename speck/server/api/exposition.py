@@ -37,6 +37,17 @@ _OF_JOBS = {
     "work_seconds": ("speck_job_work_seconds", "How long the job's last batch or checkpoint took"),
 }
 
+_BEHIND = {
+    "behind": (
+        "speck_job_behind_messages",
+        "Messages that the broker has for the job, also while it is down, where the broker counts them",
+    ),
+    "behind_seconds": (
+        "speck_job_behind_seconds",
+        "Age of the oldest message that the broker has for the job, where the broker counts them",
+    ),
+}
+
 
 def exposition(services: Services) -> bytes:
     """The metrics in Prometheus's text format."""
@@ -65,7 +76,7 @@ class _ScrapeCollector(Collector):
         yield from families
         rates = queries.rates(snapshots)["jobs"]
         yield from _rates(rates, sites, queries.clock() - FRESH)
-        yield _behind(rates, sites)
+        yield from _behind(rates, sites)
         yield _costs(self._services.profiles.measures.costs(), jobs, sites)
         yield from _measuring(self._services.profiles.measures)
         yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(snapshots))
@@ -122,16 +133,13 @@ def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: 
         yield family
 
 
-def _behind(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str]) -> Metric:
-    family = GaugeMetricFamily(
-        "speck_job_behind_messages",
-        "Messages that the broker has for the job, also while it is down, where the broker counts them",
-        labels=("composition", "job", "site"),
-    )
-    for each in [one for one in jobs if one["behind"] is not None][:MOST_JOBS]:
-        name = each["job_name"]
-        family.add_metric((each["composition"], name, sites.get(name, "")), each["behind"])
-    return family
+def _behind(jobs: Sequence[Mapping[str, Any]], sites: Mapping[str, str]) -> Iterator[Metric]:
+    for field, (metric, text) in _BEHIND.items():
+        family = GaugeMetricFamily(metric, text, labels=("composition", "job", "site"))
+        for each in [one for one in jobs if one[field] is not None][:MOST_JOBS]:
+            name = each["job_name"]
+            family.add_metric((each["composition"], name, sites.get(name, "")), each[field])
+        yield family
 
 
 def _costs(costs: Mapping[str, float], jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str]) -> Metric:

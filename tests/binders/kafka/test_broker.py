@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -16,6 +17,7 @@ from speck.binder import Backlog, BrokerBinder, CountFrom
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput, Rejected, Unreachable
 from speck.testing.brokers import BrokerContract
+from speck.testing.waiting import eventually
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.kafka import KafkaServer
@@ -101,11 +103,16 @@ class TestContract(BrokerContract):
         found = records(self.server, f"writers/{session}")
         return None if not found or found[-1] is None else list(json.loads(found[-1])["writers"])
 
+    def have_unread(self, broker: BrokerBinder, session: str, messages: int, seconds: float) -> None:
+        self.server.publish("contract.in", [b"old"] * messages, at=time.time() - seconds)
+
 
 # --- sessions -------------------------------------------------------------------------------------
 
 
-def committed(kafka: KafkaServer, session: str, topic: str, offset: int, metadata: str) -> None:
+def committed(
+    kafka: KafkaServer, session: str, topic: str, offset: int, metadata: str, partition: int = 0
+) -> None:
     """Commit a place as the reader of a session does."""
     from kafka import TopicPartition
     from kafka.structs import OffsetAndMetadata
@@ -113,7 +120,7 @@ def committed(kafka: KafkaServer, session: str, topic: str, offset: int, metadat
     admin = kafka.admin()
     try:
         admin.alter_group_offsets(
-            session, {TopicPartition(topic, 0): OffsetAndMetadata(offset, metadata, None)}
+            session, {TopicPartition(topic, partition): OffsetAndMetadata(offset, metadata, None)}
         )
     finally:
         admin.close()
@@ -162,15 +169,58 @@ def test_the_backlog_is_exact_also_of_what_was_deleted_meanwhile(
         broker.ensure_session(each, "in")
     cleared.publish("in", [str(number).encode() for number in range(2500)])
     committed(cleared, f"{SESSION}-2", "in", 2000, "{}")
-    assert broker.behind([SESSION, f"{SESSION}-2", "speck-none"]) == {
+    assert counted(broker, SESSION, f"{SESSION}-2", "speck-none") == {
         SESSION: Backlog(2500),
         f"{SESSION}-2": Backlog(500),
     }
     cleared.delete_before("in", 2100)
-    assert broker.behind([SESSION, f"{SESSION}-2"]) == {
+    assert counted(broker, SESSION, f"{SESSION}-2") == {
         SESSION: Backlog(400, deleted=2100),
         f"{SESSION}-2": Backlog(400, deleted=100),
     }
+
+
+def test_each_session_has_the_age_of_its_own_oldest_message(cleared: KafkaServer, opened: Opened) -> None:
+    from kafka.admin import NewTopic
+
+    admin = cleared.admin()
+    admin.create_topics([NewTopic("in", 2, 1)])
+    admin.close()
+    broker, now = opened(cleared.address), time.time()
+    names = [SESSION, f"{SESSION}-2", f"{SESSION}-3"]
+    for each in names:
+        broker.ensure_session(each, "in")
+    for partition, hours in ((0, 9), (1, 5), (0, 3)):
+        cleared.publish("in", [b"x" * 1000] * 100, at=now - hours * 3600, partition=partition)
+    committed(cleared, names[1], "in", 100, "{}")
+    committed(cleared, names[2], "in", 200, "{}")
+    committed(cleared, names[2], "in", 100, "{}", partition=1)
+    found = broker.behind(names)
+    assert {name: each.messages for name, each in found.items()} == dict(
+        zip(names, (300, 200, 0), strict=True)
+    )
+    ages = [found[each].seconds for each in names]
+    assert [None if each is None else each // 3600 for each in ages] == [9, 5, 0]
+    cleared.delete_before("in", 150)
+    assert (found[SESSION].deleted, broker.behind(names)[SESSION].deleted) == (0, 150)
+    assert (broker.behind(names)[SESSION].seconds or 0) // 3600 == 5  # of those that are left
+
+
+def test_what_a_transaction_did_not_commit_has_no_age(cleared: KafkaServer, opened: Opened) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    cleared.abort_transaction("in", [b"aborted"] * 10, at=time.time() - 7200)
+    found = eventually(lambda: broker.behind([SESSION])[SESSION], lambda each: each.messages == 11)
+    assert found.seconds == 0.0
+    cleared.publish("in", [b"read"], at=time.time() - 3600)
+    age = broker.behind([SESSION])[SESSION].seconds
+    assert age is not None
+    assert age // 3600 == 1
+
+
+def counted(broker: KafkaBroker, *sessions: str) -> dict[str, Backlog]:
+    """The backlogs without their ages."""
+    return {name: replace(each, seconds=None) for name, each in broker.behind(sessions).items()}
 
 
 def test_the_checkup_has_limits_and_names_a_compacted_source(cleared: KafkaServer, opened: Opened) -> None:
@@ -244,7 +294,11 @@ def test_a_group_with_members_is_no_session(cleared: KafkaServer, opened: Opened
     broker = opened(cleared.address)
     broker.ensure_topic("in")
     member = KafkaConsumer(
-        "in", bootstrap_servers=f"127.0.0.1:{cleared.port}", group_id=SESSION, client_id="stranger"
+        "in",
+        bootstrap_servers=f"127.0.0.1:{cleared.port}",
+        group_id=SESSION,
+        client_id="stranger",
+        metadata_max_age_ms=1000,  # it may have asked before the topic was known
     )
     try:
         while not member.assignment():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from binders.kafka.ages import oldest
 from binders.kafka.limits import cluster_complaints, limits, topic_complaints
-from binders.kafka.offsets import backlog
+from binders.kafka.offsets import Stretch, unread_of
 from speck.binder import Backlog
 
 
@@ -30,7 +31,35 @@ from speck.binder import Backlog
 def test_the_backlog_is_what_lies_between_the_place_and_the_end(
     first: dict[int, int], end: dict[int, int], at: dict[int, int] | None, expected: Backlog
 ) -> None:
-    assert backlog(first, end, at) == expected
+    found = unread_of("in", first, end, at)
+    assert found.backlog == expected
+    assert sum(each.end - each.first for each in found.stretches) == expected.messages
+
+
+def test_each_partition_with_messages_has_its_stretch() -> None:
+    found = unread_of("in", {0: 7, 1: 0, 2: 0}, {0: 10, 1: 5, 2: 4}, {0: 4, 1: 2, 2: 4})
+    assert found.stretches == {Stretch("in", 0, 7, 10), Stretch("in", 1, 2, 5)}
+
+
+ONE, OTHER = Stretch("in", 0, 7, 10), Stretch("in", 1, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("stretches", "times", "expected"),
+    [
+        ([], {}, 0.0),
+        ([ONE], {ONE: 990_500}, 9.5),
+        ([ONE, OTHER], {ONE: 990_500, OTHER: 940_000}, 60.0),
+        ([ONE, OTHER], {ONE: None, OTHER: 940_000}, 60.0),  # the marks of a transaction alone
+        ([ONE], {ONE: None}, 0.0),
+        ([ONE, OTHER], {OTHER: 940_000}, None),
+        ([ONE], {ONE: 1_002_000}, 0.0),  # by the clock of another machine, which is ahead
+    ],
+)
+def test_the_oldest_record_of_all_partitions_counts(
+    stretches: list[Stretch], times: dict[Stretch, int | None], expected: float | None
+) -> None:
+    assert oldest(stretches, times, 1000.0) == expected
 
 
 SOUND = {

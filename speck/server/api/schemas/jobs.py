@@ -82,6 +82,10 @@ _BEHIND = {
     "description": "messages that the source's broker has for the job, also while the job is down; null: not "
     "known (an MQTT broker does not count them)"
 }
+_BEHIND_SECONDS = {
+    "description": "age of the oldest of these messages as they were counted, s; 0 without one; null: not "
+    "known"
+}
 
 
 class JobViewSchema(Schema):
@@ -109,6 +113,7 @@ class JobViewSchema(Schema):
     waits = text("the reason why it is not healed now")
     next_try = fields.Float(allow_none=True, metadata=UNIX)
     behind = fields.Integer(allow_none=True, metadata=_BEHIND)
+    behind_seconds = fields.Float(allow_none=True, metadata=_BEHIND_SECONDS)
     losses = fields.List(
         fields.Nested(LossSchema),
         metadata={"description": "its lost, discarded and repeated messages, the gravest first"},
@@ -145,6 +150,7 @@ class JobRatesSchema(Schema):
         metadata={"description": "messages that the job's reader holds and the job has not worked on yet"},
     )
     behind = fields.Integer(allow_none=True, metadata=_BEHIND)
+    behind_seconds = fields.Float(allow_none=True, metadata=_BEHIND_SECONDS)
     work_seconds = fields.Float(
         allow_none=True,
         metadata={"description": "how long the last batch (Spark) or checkpoint (Flink) took, s"},

@@ -64,11 +64,17 @@ const sumOf = (members, field) => {
   return any ? sum : null;
 };
 
+const mostOf = (members, field) => {
+  const found = members.map(({ rates }) => rates?.[field]).filter(known);
+  return found.length > 0 ? Math.max(...found) : null;
+};
+
 const ratesOf = (members) => ({
   input_rate: sumOf(members, "input_rate"),
   output_rate: sumOf(members, "output_rate"),
   waiting: sumOf(members, "waiting"),
   behind: sumOf(members, "behind"),
+  behind_seconds: mostOf(members, "behind_seconds"),
 });
 
 // How many jobs have each state, and the mark of the gravest.

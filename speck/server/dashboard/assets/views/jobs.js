@@ -181,6 +181,10 @@ const Panel = ({ name, focus, onClose, children }) => {
   `;
 };
 
+// The messages that the broker of a source has for a job, and the age of the oldest, where it counts them.
+const AtTheBroker = ({ rates }) =>
+  known(rates?.behind) && html`<${Fact} name="At the broker">${amount(rates.behind)}${rates.behind_seconds > 0 && ` (oldest: ${span(rates.behind_seconds)})`}<//>`;
+
 // The jobs that one `for_each` made: those that need attention first, and a way to each of them.
 export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
   const [filter, setFilter] = useState("");
@@ -193,7 +197,7 @@ export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
         <${Fact} name="In">${rate(rates.input_rate)}<//>
         <${Fact} name="Out">${rate(rates.output_rate)}<//>
         <${Fact} name="Backlog">${amount(rates.waiting)}<//>
-        ${known(rates.behind) && html`<${Fact} name="At the broker">${amount(rates.behind)}<//>`}
+        <${AtTheBroker} rates=${rates} />
       </dl>
       <input type="search" placeholder="Find a job, site or state" aria-label="Find a job, site or state of ${job.job_name}" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
       <ul class="members">
@@ -230,7 +234,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
         <${Fact} name="In">${rate(rates?.input_rate)}<//>
         <${Fact} name="Out">${rate(rates?.output_rate)}<//>
         <${Fact} name="Backlog">${amount(rates?.waiting)}<//>
-        ${known(rates?.behind) && html`<${Fact} name="At the broker">${amount(rates.behind)}<//>`}
+        <${AtTheBroker} rates=${rates} />
         <${Fact} name=${fields.engine === "flink" ? "Checkpoint" : "Batch"}>${span(rates?.work_seconds)}<//>
       </dl>
       ${said.has("rates") && html`<p class="quiet words">${rates.error}</p>`}

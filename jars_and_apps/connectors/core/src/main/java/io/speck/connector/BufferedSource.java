@@ -49,13 +49,16 @@ public abstract class BufferedSource implements MessageSource {
 
     // ---- the batch of a session that the job has left; in the thread of the engine ----
 
-    /** Opens the session of a batch that the engine will request again; a batch that is lost is reported. */
+    /**
+     * Opens the session of a batch that the engine will request again; a batch that is lost is reported. Another broker is
+     * asked without a login: the present one is not shown to it.
+     */
     protected void openFormer(RecordedBatch batch, BatchJournal journal) throws IOException, InterruptedException {
         String name = "the uncommitted batch [" + batch.start() + ", " + batch.end() + ") is of client '" + batch.session()
                 + "' at broker " + batch.broker();
         boolean sameBroker = batch.broker().equals(settings.login().address().toString());
-        if (!sameBroker && (batch.broker().isEmpty() || settings.login().hasSecrets())) {
-            losses.report(Losses.BATCH, batch.end() - batch.start(), name + ", for which there is no login");
+        if (batch.broker().isEmpty()) {
+            losses.report(Losses.BATCH, batch.end() - batch.start(), name + " (its record does not name the broker)");
             return;
         }
         Login login = sameBroker ? settings.login() : Login.anonymous(batch.broker());

@@ -50,11 +50,6 @@ public final class Login implements Serializable {
         return username;
     }
 
-    /** True if it must not be shown to another broker. */
-    public boolean hasSecrets() {
-        return username != null || password != null || tls.certificateFile() != null;
-    }
-
     /** Returns the current password; null for none. See {@link Password#reveal}. */
     public byte[] password() {
         return password == null ? null : password.reveal(address);

@@ -7,7 +7,6 @@ import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SourceSettings;
 import java.time.Duration;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -83,7 +82,7 @@ final class Poller implements AutoCloseable {
     private final TopicPartition control;
     private final Thread thread;
     private final RecordDecoder decoder;
-    private final Map<String, Long> askedNanos = new HashMap<>();
+    private final UnknownWriters unknownWriters = new UnknownWriters();
     private volatile boolean closing;
     private volatile boolean connected = true;
     private long lookedNanos = System.nanoTime();
@@ -192,28 +191,14 @@ final class Poller implements AutoCloseable {
     // ---- the order between the two logs ----
 
     /**
-     * Reads the control topic up to its end before messages of a writer that is not known, once a second for each: the
-     * coordinator names a writer before it starts, in another log than the messages.
+     * Reads the control topic up to its end before messages of writers that are not known: the coordinator names a writer
+     * before it starts, in another log than the messages.
      */
     private void readWriters(List<KafkaMessage> arrived) {
-        for (KafkaMessage each : arrived) {
-            if (reader.needsWriters(each) && isDue(each.stamp().job())) {
-                readControl();
-            }
+        List<String> unknown = arrived.stream().filter(reader::needsWriters).map(each -> each.stamp().job()).toList();
+        if (unknownWriters.isDue(unknown, System.nanoTime())) {
+            readControl();
         }
-    }
-
-    private boolean isDue(String job) {
-        long now = System.nanoTime();
-        Long asked = askedNanos.get(job);
-        if (asked != null && now - asked < RETRY_NANOS) {
-            return false;
-        }
-        if (askedNanos.size() > 1000) {
-            askedNanos.clear();
-        }
-        askedNanos.put(job, now);
-        return true;
     }
 
     private void readControl() {

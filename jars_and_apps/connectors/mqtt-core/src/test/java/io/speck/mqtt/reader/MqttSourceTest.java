@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.connector.reader.Message;
 import io.speck.mqtt.Await;
+import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.CuttingProxy;
 import io.speck.mqtt.DataLossException;
@@ -16,6 +17,7 @@ import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
+import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
@@ -475,7 +477,11 @@ class MqttSourceTest {
     }
 
     private SourceSettings elsewhere(String broker) {
-        return new SourceSettings(Login.anonymous(broker), "other", "elsewhere", 65535, 1 << 20, null, -1, false,
+        return elsewhere(Login.anonymous(broker));
+    }
+
+    private SourceSettings elsewhere(Login login) {
+        return new SourceSettings(login, "other", "elsewhere", 65535, 1 << 20, null, -1, false,
                 Duration.ofSeconds(20));
     }
 
@@ -498,13 +504,15 @@ class MqttSourceTest {
     }
 
     @Test
-    void anUncommittedBatchAtAnotherBrokerIsCompletedThere(@TempDir Path other) throws Exception {
+    void anUncommittedBatchAtAnotherBrokerIsCompletedThereWithoutTheLoginOfThePresentOne(@TempDir Path other)
+            throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b");
         Batch.next(first, 0, 2);
         crash();
         try (Mosquitto second = Mosquitto.start(other)) {
-            MqttSource source = open(elsewhere(second.url()), 0, 2);
+            Login login = new Login(BrokerAddress.parse(second.url()), "user", null, TlsFiles.NONE);
+            MqttSource source = open(elsewhere(login), 0, 2);
             source.awaitWhole();
             assertEquals(List.of("a", "b"), Topic.texts(source.messages(0, 2)));
             source.commit(2);
