@@ -79,18 +79,24 @@ class Changes:
 
         Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.StalePlan` if what it was
         planned from has changed, :class:`~speck.errors.Busy`, :class:`~speck.errors.JobsOfAnother`,
-        :class:`~speck.errors.NotAdoptable` and :class:`~speck.errors.InvalidInput`; nothing is touched then.
+        :class:`~speck.errors.NotAdoptable`, :class:`~speck.errors.InvalidInput`, and
+        :class:`~speck.errors.Conflict` for a request that was accepted before; nothing is touched then.
         """
         name = planned.composition
         with self.operations.exclusive(name, planned.request.kind), self.placer.reservation(name):
+            self.operations.refuse_repeated(planned.request)
             adopts = planned.adoption is not None
             self.placer.reserve(Composition(name, planned.desired), running=adopts)
             return self._accept(self.planner.revised(planned))
 
     def carry_out(self, change: Change, request: Request) -> tuple[Operation, PlannedChange]:
-        """Plan a change and accept it, with nothing else in between.  Raises as both."""
+        """Plan a change and accept it, with nothing else in between.
+
+        Raises as both, and :class:`~speck.errors.Conflict` for a request that was accepted before.
+        """
         name = self.resolver.name(change)
         with self.operations.exclusive(name, change.kind), self.placer.reservation(name):
+            self.operations.refuse_repeated(request)
             planned = self._planned(change, request, reserve=True)
             return self._accept(planned), planned
 

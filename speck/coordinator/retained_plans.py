@@ -156,6 +156,7 @@ class RetainedPlans:
                 author=request.author,
                 message=request.message,
                 atomic=request.atomic,
+                key=request.key,
                 give_up=planned.request.give_up or request.give_up,
             )
             operation = self.changes.accept(replace(planned, request=request))
