@@ -26,7 +26,7 @@ NO_CODE: Code = MappingProxyType({})
 
 
 class Client(Transport):
-    """A client of one server.  Answers are plain data, as in the OpenAPI document."""
+    """A client of one server, or of a pair.  Answers are plain data, as in the OpenAPI document."""
 
     def plan(
         self,
@@ -291,11 +291,13 @@ class Client(Transport):
 
     def revoke_site(self, name: str) -> dict[str, Any]:
         """Refuse the agent of a site from now on; returns the brokers whose logins the site may have."""
-        return self.one("DELETE", f"/sites/{_quoted(name)}/agent")
+        found: dict[str, Any] = self.ask("DELETE", f"/sites/{_quoted(name)}/agent", query={}, once=True)
+        return found
 
     def remove_site(self, name: str) -> dict[str, Any]:
         """Remove a site that joined from the inventory, and refuse its agent from now on."""
-        return self.one("DELETE", f"/sites/{_quoted(name)}")
+        found: dict[str, Any] = self.ask("DELETE", f"/sites/{_quoted(name)}", query={}, once=True)
+        return found
 
     def doctor(self) -> list[dict[str, Any]]:
         """Findings that may lose messages or keep a job from going on, each with its remedy."""
@@ -308,7 +310,7 @@ class Client(Transport):
     def forget_left_behind(self, places: Sequence[str], author: str = "") -> list[dict[str, Any]]:
         """Forget what was abandoned at places that never come back; returns the remaining entries."""
         query = {"place": list(places), "author": author}
-        answer: list[dict[str, Any]] = self.ask("DELETE", "/left-behind", query=query)
+        answer: list[dict[str, Any]] = self.ask("DELETE", "/left-behind", query=query, once=True)
         return answer
 
     def log(self, name: str, lines: int = 100) -> dict[str, Any]:
