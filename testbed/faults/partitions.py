@@ -26,7 +26,7 @@ from speck.testing.waiting import eventually
 from testbed.results import add_output_options, published
 from testbed.servers.cable import Ends
 from testbed.servers.pair import ServedPair
-from testbed.servers.rest import yaml_of
+from testbed.servers.rest import write_work, yaml_of
 
 PATIENCE = 180.0  # s, on a busy machine
 WAIT = 5.0  # s, of a client for the server that it asks
@@ -120,6 +120,7 @@ class Writer:
 
 def one_case(directory: Path, case: Case, effect: float = EFFECT) -> list[str]:
     """Cut as in a case, each time for ``effect`` s, mend, and return what is wrong."""
+    write_work(directory)
     with ServedPair(directory, module="testbed.servers.double_serve") as pair:
         first = tended(pair, pair.in_sync)
         if first != "a":

@@ -12,7 +12,7 @@ from speck.client import Client, NoServer
 from testbed.faults.partitions import cases, one_case, tended
 from testbed.faults.standby import CHANGES, ENDS, one_round
 from testbed.servers.pair import NAMES, ServedPair
-from testbed.servers.rest import yaml_of
+from testbed.servers.rest import write_work, yaml_of
 from tests.support.trials import trial
 
 
@@ -32,6 +32,7 @@ def test_real_servers_replace_each_other(tmp_path: Path) -> None:
 
     A client with both addresses makes a change before, and one amid the take-over.
     """
+    write_work(tmp_path)
     names = list[str]()
     with ServedPair(tmp_path, module="testbed.servers.double_serve") as pair:
         client = Client(",".join(map(pair.url, NAMES)))
