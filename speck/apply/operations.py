@@ -24,7 +24,7 @@ from speck.core.lifecycle import (
     OperationState,
     RevisionState,
 )
-from speck.core.plan import Plan, kind_of
+from speck.core.plan import Keep, Plan, kind_of
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
 from speck.errors import Busy, Conflict, NotFound, SpeckError, StoreError
@@ -196,6 +196,10 @@ class Operations:
                 raise Busy(f"composition {name!r}: another change has begun since this one was planned")
             operation = planned.resumes or self._operation(planned, warnings)
             operation.plan(planned.plan)
+            changed = {each.job.job_name for each in planned.plan.actions if not isinstance(each, Keep)}
+            for number, wave in enumerate(planned.waves, 1):
+                for job in changed.intersection(wave.jobs):
+                    operation.note(job, f"wave {number} of {len(planned.waves)}")
             for job, reason in planned.waits.items():
                 operation.finish(job, ActionState.WAITING, reason)
             if planned.resumes is None:
@@ -310,7 +314,7 @@ class Operations:
             self.clock,
             self.settings,
         )
-        executor.run(planned.due, schedule_of(self.store, planned))
+        executor.run(planned.due, schedule_of(self.store, planned), planned.waves)
         for listener in self.on_applied:
             listener(operation)
 

@@ -40,6 +40,8 @@ class Client(Transport):
         build: bool = False,
         all_code: bool = False,
         steps: bool = False,
+        waves: Sequence[str] = (),
+        settle: float | None = None,
     ) -> dict[str, Any]:
         """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
 
@@ -47,11 +49,15 @@ class Client(Transport):
         With ``build``, engines build the new forms of jobs; with ``all_code``, every change of a file counts
         for all of its jobs; with ``steps``, the plan's steps are answered too, in their order.  ``give_up``
         allows to lose messages in sessions that jobs leave; ``place`` is ``new``, ``all`` or ``none``: the
-        jobs to find sites for.
+        jobs to find sites for.  ``waves`` are the sites to change first; the jobs of
+        each must run for ``settle`` s before the next one begins.
         """
         allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None, "place": place}
         allowed |= {"build": build or None, "all_code": all_code or None, "steps": steps or None}
-        return self._apply(text, name, code, dry_run="true", base_revision=base_revision, **allowed)
+        rollout: dict[str, Any] = {"wave": list(waves), "settle": settle} if waves else {}
+        return self._apply(
+            text, name, code, dry_run="true", base_revision=base_revision, **allowed, **rollout
+        )
 
     def apply(
         self,

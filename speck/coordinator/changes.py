@@ -28,6 +28,7 @@ from speck.core.job import Composition, changed_options
 from speck.core.plan import Basis, Keep, Plan, Stop
 from speck.core.runtime import Handle
 from speck.core.settings import Settings
+from speck.core.waves import texts_of
 from speck.errors import Fault, InvalidInput
 from speck.store import Head, Revision, Store
 from speck.store.artifacts import Artifacts
@@ -138,6 +139,7 @@ class Changes:
             revision=self._next(head, composition, request, apply.restored),
             restored=apply.restored,
             warnings=apply.warnings,
+            waves=self.planner.waves(request.waves, plan),
         )
 
     def _next(self, head: Head, composition: Composition, request: Request, restored: int) -> Revision | None:
@@ -211,6 +213,9 @@ class Changes:
 
     def _accept(self, planned: PlannedChange) -> Operation:
         """Accept a planned change of which nothing has changed since; its composition is reserved."""
+        if planned.waves:  # a change that stays half made would be completed without its waves
+            request = replace(planned.request, waves=texts_of(planned.waves), atomic=True)
+            planned = replace(planned, request=request)
         request, plan, adoption = planned.request, planned.plan, planned.adoption
         handles: Mapping[str, Handle] = {}
         if adoption is not None:

@@ -15,6 +15,7 @@ from speck.core.job import Composition, Job
 from speck.core.lifecycle import OperationKind
 from speck.errors import Fault
 
+SETTLE = 30.0  # s
 KEY_DIGITS = 9  # of the key of a request, with which the id of its operation ends
 PLACE_ALL, PLACE_NEW, PLACE_NONE = "all", "new", "none"
 
@@ -30,6 +31,8 @@ class Request:
     addresses.  ``give_up`` allows the loss of messages in sessions that jobs leave
     (:mod:`speck.apply.draining`).  An ``atomic`` one is reverted if any job of it fails or waits.  ``key``
     identifies the request of a client that may send it again (:func:`request_key`); empty without one.
+    ``waves`` are the sites that change first (:mod:`speck.core.waves`); of an accepted request by their
+    names.  The jobs of each must run for ``settle`` s before the next one begins.
     """
 
     kind: OperationKind = OperationKind.APPLY
@@ -40,6 +43,8 @@ class Request:
     give_up: bool = False
     atomic: bool = False
     key: str = ""
+    waves: tuple[str, ...] = ()
+    settle: float = SETTLE
 
     def to_dict(self) -> dict[str, Any]:
         """The request as a part of its operation's plain data."""
@@ -51,7 +56,9 @@ class Request:
             "give_up": self.give_up,
             "atomic": self.atomic,
             "base_revision": self.base_revision or 0,
-        } | ({"key": self.key} if self.key else {})
+            **({"key": self.key} if self.key else {}),
+            **({"waves": list(self.waves), "settle": self.settle} if self.waves else {}),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Request:
@@ -65,6 +72,8 @@ class Request:
             give_up=bool(data.get("give_up")),
             atomic=bool(data.get("atomic")),
             key=data.get("key", ""),
+            waves=tuple(data.get("waves", ())),
+            settle=float(data.get("settle", SETTLE)),
         )
 
 

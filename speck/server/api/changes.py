@@ -12,11 +12,12 @@ from speck.apply.executor import schedule_of
 from speck.apply.operation import Operation
 from speck.apply.planned import PlannedChange
 from speck.coordinator import Services
-from speck.core.change import Change, Request, request_key
+from speck.core.change import SETTLE, Change, Request, request_key
 from speck.core.lifecycle import OperationState
 from speck.core.plan import Plan, plan_data
 from speck.core.schedule import schedule_data
 from speck.core.split import shown_job
+from speck.core.waves import waves_data
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema.compositions import Loaded, load_composition
 from speck.schema.fault_report import fault_data
@@ -58,6 +59,8 @@ def requested(query: dict[str, Any]) -> Request:
         give_up=query.get("give_up", False),
         atomic=query.get("atomic", False),
         key=_key(),
+        waves=tuple(query.get("wave", ())),
+        settle=query.get("settle", SETTLE),
     )
 
 
@@ -106,6 +109,8 @@ def plan_response(planned: PlannedChange, query: dict[str, Any], **more: Any) ->
     warnings = [fault_data(each) for each in (*planned.warnings, *map(Fault, planned.plan.unbuilt))]
     if planned.adoption is not None:
         return current_app.json.response(planned.adoption.to_dict() | {"warnings": warnings})
+    if planned.waves:
+        more["waves"] = waves_data(planned.waves)
     if planned.restored:
         more["restored"] = planned.restored
     if query.get("steps"):
