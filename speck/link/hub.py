@@ -39,7 +39,9 @@ _GREETING = 30.0  # s, for the first message of an agent: after a restart, thous
 _JOINING = 10.0  # s, for the request of a site that joins
 _GREETED = 256  # connections at once; thousands served side by side would all come too late
 _COUNTED = 3.0  # s, for which a greeting counts as one of these
-_BACKLOG = 4096  # connections that are not accepted yet; Linux allows no more by default
+# Connections that are not accepted yet.  The queue must not take longer than an agent waits (30 s), or those
+# that are accepted have given up already; who finds no room in it comes again.
+_BACKLOG = 512
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _ENDING = 10.0  # s, by which a call may be late
 _CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
