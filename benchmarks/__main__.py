@@ -128,6 +128,7 @@ BENCHMARKS = {
     ),
     "promises-standby": Benchmark("benchmarks.promises standby", "--every 60"),
     "promises-takeovers": Benchmark("benchmarks.promises takeovers", "--rounds 1"),
+    "promises-partitions": Benchmark("benchmarks.promises partitions", "--only 'witness alone' --effect 1"),
     "promises-hold": Benchmark("benchmarks.promises hold", "--hours 0.01"),
 }
 

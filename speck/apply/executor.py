@@ -24,7 +24,9 @@ another are these, in this order:
     again: the job runs in one form or the other, never in both.
 5.  *Await running.*  A copy that dies at once counts as not started, and the former form is started again.
     Otherwise the former session is deleted; there is no way back then.
-6.  *Prune.*  When all jobs are changed, kept jobs lose the sessions and states that earlier operations left.
+6.  *Settle.*  With waves, nothing more of a job of the next wave begins before all jobs of this one have run
+    for a while.
+7.  *Prune.*  When all jobs are changed, kept jobs lose the sessions and states that earlier operations left.
 
 A step that fails ends the action of its job: as *failed*, or as *waiting* if a place does not answer, which
 the reconciler tries again.  Steps that need it are *skipped*; no other notices.  Two kinds of lanes bound
@@ -44,7 +46,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor as Lane
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -61,6 +63,7 @@ from speck.apply.job_events import ActionFailed
 from speck.apply.operation import Operation
 from speck.apply.planned import PlannedChange
 from speck.apply.sessions import Sessions
+from speck.apply.settling import Settling, Unhealthy
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.steps import Steps, former_form
 from speck.apply.writers import Writers
@@ -71,13 +74,17 @@ from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Stop
 from speck.core.schedule import Step, StepKey, StepKind, schedule
 from speck.core.settings import Settings
+from speck.core.waves import Wave
 from speck.errors import SpeckError, StoreError
 from speck.logs import about, carried
 from speck.store import Store
 
 _log = logging.getLogger(__name__)
 
-_WAITING = frozenset({StepKind.DRAIN, StepKind.AWAIT_RUNNING})
+_WAITING = frozenset({StepKind.DRAIN, StepKind.AWAIT_RUNNING, StepKind.SETTLE})
+
+
+_NOT_DONE = frozenset({ActionState.WAITING, ActionState.FAILED, ActionState.SKIPPED})
 
 
 def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
@@ -105,6 +112,7 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
             if not isinstance(action, Stop) and former_form(store, record, action.job, left_behind)
         },
         prunable={record.name for record, _ in found if len(record.sessions) > 1 or record.garbage_states},
+        waves=[each.jobs for each in planned.waves],
     )
 
 
@@ -127,9 +135,11 @@ class Executor:
     _actions: Mapping[str, Action] = field(init=False)
     _context: OperationContext = field(init=False)
     _work: Mapping[StepKind, Callable[[Action], None]] = field(init=False)
+    _waves: Sequence[Wave] = field(default=(), init=False)
 
-    def run(self, plan: Plan, steps: Collection[Step]) -> None:
+    def run(self, plan: Plan, steps: Collection[Step], waves: Sequence[Wave] = ()) -> None:
         """Carry out the steps of a plan; the operation shows how each action went."""
+        self._waves = waves
         self._actions = {each.job.job_name: each for each in plan.actions}
         self._context = context = OperationContext(self.store, self.pool, self.operation, self.clock)
         abandoner = Abandoner(context)
@@ -181,10 +191,22 @@ class Executor:
         if step.kind is StepKind.BROKER:
             with_retries(self.pool.broker(step.subject).check)
             return
+        if step.kind is StepKind.SETTLE:
+            self._settle(self._waves[int(step.subject) - 1])
+            return
         action = self._actions[step.subject]
         site = self.pool.inventory.site_of_engine(action.job.spe_address, *action.job.site_hints)
         with about(job=step.subject, site=site.name if site else None):
             self._act(action, self._work[step.kind])
+
+    def _settle(self, wave: Wave) -> None:
+        """Wait until the jobs of a wave have been running for a while."""
+        # A job whose change was left to the reconciler runs, too, in its former form.
+        behind = [each for each in wave.jobs if self.operation.actions[each].state in _NOT_DONE]
+        if behind:
+            raise Unhealthy(f"job {behind[0]!r} is {self.operation.actions[behind[0]].state}")
+        jobs = [self.desired[name] for name in wave.jobs if name in self.desired]
+        Settling(self.store, self.pool).settle(jobs, self.operation.request.settle)
 
     def _act(self, action: Action, work: Callable[[Action], None]) -> None:
         name = action.job.job_name
@@ -203,10 +225,13 @@ class Executor:
         """End the action of a step because another step failed; its own failed step has ended it already."""
         kind, other = need
         name, finish = step.subject, self.operation.finish
-        if step.kind in (StepKind.CHANGED, StepKind.PRUNE) or other == name:
+        if step.kind in (StepKind.CHANGED, StepKind.PRUNE, StepKind.SETTLE) or other == name:
             return
         if kind is StepKind.BROKER:
             self._fail(self._actions[name], str(error), waiting=is_transient(error))
+        elif kind is StepKind.SETTLE:
+            state = ActionState.WAITING if is_transient(error) else ActionState.SKIPPED
+            finish(name, state, f"wave {other} did not settle: {error}")
         elif is_transient(error):
             finish(name, ActionState.WAITING, f"depends on job {other!r}, which waits: {error}")
         else:

@@ -15,6 +15,7 @@ from speck.apply.executor import Executor, schedule_of
 from speck.apply.operation import Operation, end_state, outcome_at_end, summary_data
 from speck.apply.planned import PlannedChange
 from speck.binder.pool import BinderPool
+from speck.core.change import KEY_DIGITS, Request
 from speck.core.lifecycle import (
     AUTOMATIC,
     ActionState,
@@ -23,10 +24,10 @@ from speck.core.lifecycle import (
     OperationState,
     RevisionState,
 )
-from speck.core.plan import Plan, kind_of
+from speck.core.plan import Keep, Plan, kind_of
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
-from speck.errors import Busy, NotFound, SpeckError, StoreError
+from speck.errors import Busy, Conflict, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
 from speck.store import DeletedComposition, Event, Intent, RevisionOutcome, Store, Transaction
@@ -195,6 +196,10 @@ class Operations:
                 raise Busy(f"composition {name!r}: another change has begun since this one was planned")
             operation = planned.resumes or self._operation(planned, warnings)
             operation.plan(planned.plan)
+            changed = {each.job.job_name for each in planned.plan.actions if not isinstance(each, Keep)}
+            for number, wave in enumerate(planned.waves, 1):
+                for job in changed.intersection(wave.jobs):
+                    operation.note(job, f"wave {number} of {len(planned.waves)}")
             for job, reason in planned.waits.items():
                 operation.finish(job, ActionState.WAITING, reason)
             if planned.resumes is None:
@@ -206,10 +211,20 @@ class Operations:
         return operation
 
     def _operation(self, planned: PlannedChange, warnings: Iterable[str]) -> Operation:
-        now, name = self.clock(), planned.composition
-        return Operation(
-            self._next_id(now), name, planned.number, planned.request, now, self.clock, list(warnings)
-        )
+        now, name, request = self.clock(), planned.composition, planned.request
+        identifier = self._next_id(now, request.key or self.mint())
+        return Operation(identifier, name, planned.number, request, now, self.clock, list(warnings))
+
+    def refuse_repeated(self, request: Request) -> None:
+        """Raise :class:`~speck.errors.Conflict` for a request that was accepted before."""
+        if (identifier := self.of_request(request)) is not None:
+            raise Conflict(f"this request was accepted before, as operation {identifier}")
+
+    def of_request(self, request: Request) -> str | None:
+        """The id of the operation that accepted a request with this key; ``None`` if none has."""
+        if not request.key:
+            return None
+        return self.store.operation_of_key(request.key)
 
     def refuse_busy(self, composition: str) -> None:
         """Raise :class:`~speck.errors.Busy` while an operation changes a composition, or at shutdown.
@@ -227,8 +242,8 @@ class Operations:
         users = [each for each in list(self._at_work.values()) if each.kind not in AUTOMATIC]
         refuse_operation(self.settings.quotas, len(users))
 
-    def _next_id(self, now: float) -> str:
-        """The id of the next operation; ``now`` is Unix time, s.
+    def _next_id(self, now: float, suffix: str) -> str:
+        """The id of the next operation, with the beginning of ``suffix``; ``now`` is Unix time, s.
 
         Ids sort by the order of the operations, so that the store finds the oldest without reading them all:
         a clock that was set back must not make the next one older than the last.
@@ -236,7 +251,7 @@ class Operations:
         with self._lock:
             last = self.store.last_operation_time() if self._last_time is None else self._last_time
             self._last_time = max(int(now * 1000), last + 1)
-            return f"{self._last_time:011x}{self.mint()[:9]}"
+            return f"{self._last_time:011x}{suffix[:KEY_DIGITS]}"
 
     def _put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
         """Write the intent of an operation, with its author and reason, before any of it is done."""
@@ -299,7 +314,7 @@ class Operations:
             self.clock,
             self.settings,
         )
-        executor.run(planned.due, schedule_of(self.store, planned))
+        executor.run(planned.due, schedule_of(self.store, planned), planned.waves)
         for listener in self.on_applied:
             listener(operation)
 

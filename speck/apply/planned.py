@@ -10,6 +10,7 @@ from speck.apply.operation import Operation
 from speck.core.change import Request
 from speck.core.job import Job
 from speck.core.plan import Plan
+from speck.core.waves import Wave
 from speck.errors import Fault
 from speck.store import Head, Revision
 
@@ -24,7 +25,7 @@ class PlannedChange:
     ``generation`` is that of the composition (:meth:`speck.apply.operations.Operations.generations`), of a
     change by a loop that gives way to any other.  ``resumes`` is the interrupted operation that is carried
     on: its intent and its revision are stored already.  ``waits`` has the reasons of jobs whose actions are
-    left to the reconciler.
+    left to the reconciler.  ``waves`` are the sites with their jobs in the order of the roll-out.
     """
 
     request: Request
@@ -39,6 +40,7 @@ class PlannedChange:
     generation: int | None = None
     resumes: Operation | None = None
     waits: Mapping[str, str] = field(default_factory=dict)
+    waves: tuple[Wave, ...] = ()
 
     @property
     def composition(self) -> str:

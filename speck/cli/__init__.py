@@ -109,7 +109,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
     metavar="URL",
     default=DEFAULT_URL,
     show_default=True,
-    help="Address of the server [or SPECK_URL].",
+    help="Address of the server, or URL,URL of a pair with a standby [or SPECK_URL].",
 )
 @click.option(
     "--token-file",

@@ -27,6 +27,7 @@ from speck.cli.options import (
     show_data,
     unfold_option,
     warn,
+    waves_options,
     yes_option,
 )
 from speck.cli.progress import carry_out, follow
@@ -50,6 +51,7 @@ from speck.client import Client
 @all_code_option
 @abandon_option
 @loss_option
+@waves_options
 @unfold_option
 @json_option
 @click.pass_obj
@@ -65,6 +67,8 @@ def plan(
     all_code: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
+    waves: tuple[str, ...],
+    settle: float,
     unfold: bool,
     as_json: bool,
 ) -> None:
@@ -84,6 +88,8 @@ def plan(
             build=build,
             all_code=all_code,
             steps=steps,
+            waves=waves,
+            settle=settle,
         )
     warn(data["warnings"])
     order: list[RenderableType] = ["", render.steps_table(data)] if data.get("steps") else []
@@ -111,6 +117,7 @@ def plan(
 @all_code_option
 @abandon_option
 @loss_option
+@waves_options
 @yes_option
 @unfold_option
 @change_options
@@ -128,6 +135,8 @@ def apply(
     all_code: bool,
     leave_behind: tuple[str, ...],
     give_up: bool,
+    waves: tuple[str, ...],
+    settle: float,
     yes: bool,
     unfold: bool,
     message: str,
@@ -146,6 +155,7 @@ def apply(
             "--leave-behind": leave_behind,
             "--atomic": atomic,
             "--all-code": all_code,
+            "--wave": waves,
         }
         for option in (each for each, is_given in refused.items() if is_given):
             raise click.UsageError(f"{option} is not available with --place all")
@@ -154,7 +164,16 @@ def apply(
         return
     with local.sent(client) as code:
         planned = client.plan(
-            text, file.stem, base_revision, leave_behind, give_up, place, code, all_code=all_code
+            text,
+            file.stem,
+            base_revision,
+            leave_behind,
+            give_up,
+            place,
+            code,
+            all_code=all_code,
+            waves=waves,
+            settle=settle,
         )
     warn(planned["warnings"])
     if not as_json:
@@ -165,6 +184,8 @@ def apply(
     more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
     more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
     more["all_code"] = all_code or None
+    if waves:
+        more |= {"wave": list(waves), "settle": settle}
     more |= {"plan": planned, "code": local.hashes}
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
 

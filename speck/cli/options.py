@@ -15,6 +15,7 @@ from rich.console import RenderableType
 
 from speck.cli.terminal import err, out
 from speck.client import Client
+from speck.core.change import SETTLE
 from speck.core.units import MILLISECONDS
 from speck.errors import Fault
 
@@ -109,6 +110,26 @@ def abandon_option(function: _Function) -> _Function:
         metavar="SITE_OR_ADDRESS",
         help="Treat this site, engine or broker as lost: do not contact it now; clean up its jobs when it "
         "responds again (may be repeated).",
+    )(function)
+
+
+def waves_options(function: _Function) -> _Function:
+    """The options of a roll-out in waves."""
+    function = click.option(
+        "--settle",
+        type=Duration(0, 3600, "0s to 1h"),
+        default=f"{SETTLE:g}s",
+        show_default=True,
+        metavar="TIME",
+        help="Time for which the jobs of a wave must run before the next one begins.",
+    )(function)
+    return click.option(
+        "--wave",
+        "waves",
+        multiple=True,
+        metavar="SITES",
+        help="Change these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is "
+        "the next one, the other sites are the last. If a wave fails, all is rolled back.",
     )(function)
 
 

@@ -95,7 +95,8 @@ def _poll(client: Client, identifier: str) -> Iterator[dict[str, Any]]:
                 unreachable_since = now
             elif now - unreachable_since > _RETRY_TIME:
                 hint = f"once it is back: speck operation {identifier} --follow"
-                raise ServerError(f"the server at {client.url} does not answer any more ({hint})") from error
+                named = " or ".join(client.urls)
+                raise ServerError(f"the server at {named} does not answer any more ({hint})") from error
         else:
             if unreachable_since is not None:
                 err.print("the server responds again", style="green")

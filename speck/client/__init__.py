@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from speck.client.client import Client
-from speck.client.transport import DEFAULT_URL, NoServer, RequestRefused
+from speck.client.pair import NoServer
+from speck.client.transport import DEFAULT_URL, RequestRefused
 
 __all__ = ["DEFAULT_URL", "Client", "NoServer", "RequestRefused"]

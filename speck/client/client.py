@@ -26,7 +26,7 @@ NO_CODE: Code = MappingProxyType({})
 
 
 class Client(Transport):
-    """A client of one server.  Answers are plain data, as in the OpenAPI document."""
+    """A client of one server, or of a pair.  Answers are plain data, as in the OpenAPI document."""
 
     def plan(
         self,
@@ -40,6 +40,8 @@ class Client(Transport):
         build: bool = False,
         all_code: bool = False,
         steps: bool = False,
+        waves: Sequence[str] = (),
+        settle: float | None = None,
     ) -> dict[str, Any]:
         """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
 
@@ -47,11 +49,15 @@ class Client(Transport):
         With ``build``, engines build the new forms of jobs; with ``all_code``, every change of a file counts
         for all of its jobs; with ``steps``, the plan's steps are answered too, in their order.  ``give_up``
         allows to lose messages in sessions that jobs leave; ``place`` is ``new``, ``all`` or ``none``: the
-        jobs to find sites for.
+        jobs to find sites for.  ``waves`` are the sites to change first; the jobs of
+        each must run for ``settle`` s before the next one begins.
         """
         allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None, "place": place}
         allowed |= {"build": build or None, "all_code": all_code or None, "steps": steps or None}
-        return self._apply(text, name, code, dry_run="true", base_revision=base_revision, **allowed)
+        rollout: dict[str, Any] = {"wave": list(waves), "settle": settle} if waves else {}
+        return self._apply(
+            text, name, code, dry_run="true", base_revision=base_revision, **allowed, **rollout
+        )
 
     def apply(
         self,
@@ -291,11 +297,13 @@ class Client(Transport):
 
     def revoke_site(self, name: str) -> dict[str, Any]:
         """Refuse the agent of a site from now on; returns the brokers whose logins the site may have."""
-        return self.one("DELETE", f"/sites/{_quoted(name)}/agent")
+        found: dict[str, Any] = self.ask("DELETE", f"/sites/{_quoted(name)}/agent", query={}, once=True)
+        return found
 
     def remove_site(self, name: str) -> dict[str, Any]:
         """Remove a site that joined from the inventory, and refuse its agent from now on."""
-        return self.one("DELETE", f"/sites/{_quoted(name)}")
+        found: dict[str, Any] = self.ask("DELETE", f"/sites/{_quoted(name)}", query={}, once=True)
+        return found
 
     def doctor(self) -> list[dict[str, Any]]:
         """Findings that may lose messages or keep a job from going on, each with its remedy."""
@@ -308,7 +316,7 @@ class Client(Transport):
     def forget_left_behind(self, places: Sequence[str], author: str = "") -> list[dict[str, Any]]:
         """Forget what was abandoned at places that never come back; returns the remaining entries."""
         query = {"place": list(places), "author": author}
-        answer: list[dict[str, Any]] = self.ask("DELETE", "/left-behind", query=query)
+        answer: list[dict[str, Any]] = self.ask("DELETE", "/left-behind", query=query, once=True)
         return answer
 
     def log(self, name: str, lines: int = 100) -> dict[str, Any]:

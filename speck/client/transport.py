@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -14,6 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from speck.client.pair import TAKE_OVER, NoServer, Pair, fault_of, urls_of
 from speck.core.foreign_text import one_line
 from speck.core.settings import HOST, PORT
 from speck.errors import ServerError
@@ -23,11 +25,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = f"http://{HOST}:{PORT}"
 CONNECT = 5.0  # s
+_READING = ("GET", "HEAD")
 _READ = 60.0  # s, in addition to the time that the server was asked to wait
-
-
-class NoServer(ServerError):
-    """No server listens at the address."""
 
 
 class RequestRefused(ServerError):
@@ -51,13 +50,13 @@ class _Login:
 
 
 class Transport:
-    """The connection to one server.
+    """The connection to one server, or to the primary of a pair: ``url`` is its address, or ``URL,URL``.
 
     ``token`` is a bearer token, or a function that returns it; ``ca`` a PEM file of the authorities that are
     trusted instead of the system's; ``proxy`` the URL of a proxy.  Those of the environment are not used.
 
     Methods raise :class:`~speck.errors.ServerError` if there is no answer, and :class:`RequestRefused` if the
-    answer is an error.
+    answer is an error.  Not for use by several threads at once.
     """
 
     def __init__(
@@ -67,11 +66,21 @@ class Transport:
         ca: Path | None = None,
         proxy: str | None = None,
     ) -> None:
-        self.url = url.rstrip("/")
+        self._pair = Pair(urls_of(url), self._look)
         self.read_timeout = _READ
         self._login = _Login(token if callable(token) else lambda: token)
         self._ca = str(ca) if ca is not None else None
         self._proxy = proxy
+
+    @property
+    def url(self) -> str:
+        """The address of the server; of a pair, that of the present primary as far as known."""
+        return self._pair.url
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The address of the server, or those of the pair."""
+        return self._pair.urls
 
     def one(self, method: str, path: str, **query: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self.ask(method, path, query=query)
@@ -81,12 +90,19 @@ class Transport:
         answer: list[dict[str, Any]] = self.ask("GET", path, query=query)
         return answer
 
-    def ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
+    def ask(
+        self, method: str, path: str, *, query: Mapping[str, Any], once: bool = False, **kwargs: Any
+    ) -> Any:
+        """The data of the answer to a request.
+
+        Where its answer is lost, a pair gets it again, with the key of the first time, so that an operation
+        begins once.  With ``once`` it is not made again: repeated, it would have another effect or answer.
+        """
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
         wait = self.read_timeout + float(query.get("wait") or 0)
         timeout = (min(CONNECT, wait), wait)
         with self.translated(wait):
-            return self.body(self.send(method, path, params=sent, timeout=timeout, **kwargs))
+            return self.body(self.send(method, path, once=once, params=sent, timeout=timeout, **kwargs))
 
     @cached_property
     def _session(self) -> requests.Session:
@@ -103,11 +119,30 @@ class Transport:
         session.headers["X-Requested-By"] = "speck"
         return session
 
-    def send(self, method: str, path: str, **kwargs: Any) -> requests.Response:
+    def send(self, method: str, path: str, *, once: bool = False, **kwargs: Any) -> requests.Response:
+        """The answer to a request.  ``once``: as of :meth:`ask`."""
+        if method not in _READING:
+            kwargs["headers"] = {**kwargs.get("headers", {}), "Idempotency-Key": secrets.token_hex(16)}
+
+        def request(url: str) -> requests.Response:
+            return self._request(method, url + path, **kwargs)
+
+        if len(self.urls) == 1:
+            return request(self.url)
+        if fault := fault_of(self.urls):
+            raise ServerError(fault)
+        return self._pair.send(request, once=once, patience=min(TAKE_OVER, self.read_timeout))
+
+    def _look(self, url: str) -> requests.Response:
+        """The answer of a server that shows whether it is the primary."""
+        patience = min(CONNECT, self.read_timeout)
+        return self._request("GET", f"{url}/healthz", timeout=(patience, patience))
+
+    def _request(self, method: str, url: str, **kwargs: Any) -> requests.Response:
         if self._ca is not None:
             kwargs["verify"] = self._ca
         # SpecK's server does not redirect, and another server must not receive the token.
-        return self._session.request(method, self.url + path, allow_redirects=False, **kwargs)
+        return self._session.request(method, url, allow_redirects=False, **kwargs)
 
     @contextmanager
     def translated(self, waited: float) -> Iterator[None]:

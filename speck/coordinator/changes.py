@@ -28,6 +28,7 @@ from speck.core.job import Composition, changed_options
 from speck.core.plan import Basis, Keep, Plan, Stop
 from speck.core.runtime import Handle
 from speck.core.settings import Settings
+from speck.core.waves import texts_of
 from speck.errors import Fault, InvalidInput
 from speck.store import Head, Revision, Store
 from speck.store.artifacts import Artifacts
@@ -79,18 +80,24 @@ class Changes:
 
         Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.StalePlan` if what it was
         planned from has changed, :class:`~speck.errors.Busy`, :class:`~speck.errors.JobsOfAnother`,
-        :class:`~speck.errors.NotAdoptable` and :class:`~speck.errors.InvalidInput`; nothing is touched then.
+        :class:`~speck.errors.NotAdoptable`, :class:`~speck.errors.InvalidInput`, and
+        :class:`~speck.errors.Conflict` for a request that was accepted before; nothing is touched then.
         """
         name = planned.composition
         with self.operations.exclusive(name, planned.request.kind), self.placer.reservation(name):
+            self.operations.refuse_repeated(planned.request)
             adopts = planned.adoption is not None
             self.placer.reserve(Composition(name, planned.desired), running=adopts)
             return self._accept(self.planner.revised(planned))
 
     def carry_out(self, change: Change, request: Request) -> tuple[Operation, PlannedChange]:
-        """Plan a change and accept it, with nothing else in between.  Raises as both."""
+        """Plan a change and accept it, with nothing else in between.
+
+        Raises as both, and :class:`~speck.errors.Conflict` for a request that was accepted before.
+        """
         name = self.resolver.name(change)
         with self.operations.exclusive(name, change.kind), self.placer.reservation(name):
+            self.operations.refuse_repeated(request)
             planned = self._planned(change, request, reserve=True)
             return self._accept(planned), planned
 
@@ -132,6 +139,7 @@ class Changes:
             revision=self._next(head, composition, request, apply.restored),
             restored=apply.restored,
             warnings=apply.warnings,
+            waves=self.planner.waves(request.waves, plan),
         )
 
     def _next(self, head: Head, composition: Composition, request: Request, restored: int) -> Revision | None:
@@ -205,6 +213,9 @@ class Changes:
 
     def _accept(self, planned: PlannedChange) -> Operation:
         """Accept a planned change of which nothing has changed since; its composition is reserved."""
+        if planned.waves:  # a change that stays half made would be completed without its waves
+            request = replace(planned.request, waves=texts_of(planned.waves), atomic=True)
+            planned = replace(planned, request=request)
         request, plan, adoption = planned.request, planned.plan, planned.adoption
         handles: Mapping[str, Handle] = {}
         if adoption is not None:

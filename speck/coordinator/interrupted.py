@@ -60,6 +60,7 @@ class InterruptedOperations:
             deletes=head.deleting,
             resumes=operation,
             waits=self._waits(plan),
+            waves=self.planner.waves(operation.request.waves, plan, resumed=True),
         )
 
     def _waits(self, plan: Plan) -> dict[str, str]:

@@ -156,6 +156,7 @@ class RetainedPlans:
                 author=request.author,
                 message=request.message,
                 atomic=request.atomic,
+                key=request.key,
                 give_up=planned.request.give_up or request.give_up,
             )
             operation = self.changes.accept(replace(planned, request=request))
@@ -192,6 +193,7 @@ class RetainedPlans:
             "base_revision": request.base_revision not in (None, planned.head.revision),
             "leave_behind": left_behind not in (frozenset(), frozenset(planned.request.leave_behind)),
             "give_up": request.give_up and not planned.request.give_up,
+            "wave": request.waves not in ((), planned.request.waves),
             "place": asked.place not in (PLACE_NEW, retained.change.place),
             "all_code": asked.all_code and not retained.change.all_code,
         }

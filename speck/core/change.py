@@ -6,6 +6,7 @@ into a planned one, which is shown, kept, and accepted as it is.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -14,6 +15,8 @@ from speck.core.job import Composition, Job
 from speck.core.lifecycle import OperationKind
 from speck.errors import Fault
 
+SETTLE = 30.0  # s
+KEY_DIGITS = 9  # of the key of a request, with which the id of its operation ends
 PLACE_ALL, PLACE_NEW, PLACE_NONE = "all", "new", "none"
 
 
@@ -26,7 +29,10 @@ class Request:
     addresses of engines and brokers, that are not asked: copies and sessions there of jobs that leave are
     abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`); of an accepted request these are
     addresses.  ``give_up`` allows the loss of messages in sessions that jobs leave
-    (:mod:`speck.apply.draining`).  An ``atomic`` one is reverted if any job of it fails or waits.
+    (:mod:`speck.apply.draining`).  An ``atomic`` one is reverted if any job of it fails or waits.  ``key``
+    identifies the request of a client that may send it again (:func:`request_key`); empty without one.
+    ``waves`` are the sites that change first (:mod:`speck.core.waves`); of an accepted request by their
+    names.  The jobs of each must run for ``settle`` s before the next one begins.
     """
 
     kind: OperationKind = OperationKind.APPLY
@@ -36,6 +42,9 @@ class Request:
     leave_behind: tuple[str, ...] = ()
     give_up: bool = False
     atomic: bool = False
+    key: str = ""
+    waves: tuple[str, ...] = ()
+    settle: float = SETTLE
 
     def to_dict(self) -> dict[str, Any]:
         """The request as a part of its operation's plain data."""
@@ -47,6 +56,8 @@ class Request:
             "give_up": self.give_up,
             "atomic": self.atomic,
             "base_revision": self.base_revision or 0,
+            **({"key": self.key} if self.key else {}),
+            **({"waves": list(self.waves), "settle": self.settle} if self.waves else {}),
         }
 
     @classmethod
@@ -60,7 +71,15 @@ class Request:
             leave_behind=tuple(data.get("left_behind", ())),
             give_up=bool(data.get("give_up")),
             atomic=bool(data.get("atomic")),
+            key=data.get("key", ""),
+            waves=tuple(data.get("waves", ())),
+            settle=float(data.get("settle", SETTLE)),
         )
+
+
+def request_key(resource: str, key: str) -> str:
+    """The key of a request to a resource for which the client has chosen ``key``: 32 hexadecimal digits."""
+    return hashlib.sha256(f"{resource}\n{key}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

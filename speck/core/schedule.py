@@ -13,7 +13,7 @@ The executor carries the steps out, the gate of the reconciler asks which jobs a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from graphlib import TopologicalSorter
@@ -30,8 +30,9 @@ class StepKind(StrEnum):
     ``BROKER``: the broker answers.  ``PREPARE``: an unanswered start is looked for, the engine is asked for
     room and code, the session is made; no running job is changed.  ``DRAIN``: the job processes the messages
     that wait where it will not read any more.  ``ACT``: its copy is stopped, its next one started.
-    ``AWAIT_RUNNING``: the new copy has come up, or the former one is put back.  ``CHANGED``: all actions are
-    done.  ``PRUNE``: sessions and states of earlier changes are deleted.
+    ``AWAIT_RUNNING``: the new copy has come up, or the former one is put back.  ``SETTLE``: the jobs of a
+    wave, whose number is the subject, have been running for a while.  ``CHANGED``: all actions are done.
+    ``PRUNE``: sessions and states of earlier changes are deleted.
     """
 
     BROKER = "broker"
@@ -39,6 +40,7 @@ class StepKind(StrEnum):
     DRAIN = "drain"
     ACT = "act"
     AWAIT_RUNNING = "await_running"
+    SETTLE = "settle"
     CHANGED = "changed"
     PRUNE = "prune"
 
@@ -68,13 +70,16 @@ def schedule(
     reached: Collection[str] = frozenset(),
     on_trial: Collection[str] = frozenset(),
     prunable: Collection[str] = frozenset(),
+    waves: Sequence[Collection[str]] = (),
 ) -> tuple[Step, ...]:
     """The steps of a plan, each after those that it needs; a kept job has none unless named here.
 
     ``delete_all``: the whole composition goes, so nothing is drained.  ``left_behind`` are addresses that are
     not asked.  ``reached`` are the jobs that had a session or an attempt once: others can be stopped without
     their broker.  ``on_trial`` are the jobs whose former form can be started again until the present one has
-    come up, ``prunable`` those with sessions or states of earlier changes.
+    come up, ``prunable`` those with sessions or states of earlier changes.  ``waves`` are all jobs, in the
+    order of a roll-out: between two waves, the jobs of the former one settle.  No running job of a later wave
+    is touched before; sessions are made beforehand.
 
     Linear in the jobs of the plan, and in the pairs of a changed writer and a changed reader of its output.
     """
@@ -86,10 +91,14 @@ def schedule(
     return (
         *(Step(StepKind.BROKER, address) for address in sorted(set().union(*brokers.values()))),
         *(Step(StepKind.PREPARE, name, _on(StepKind.BROKER, brokers[name])) for name in actions),
-        *(
-            step
-            for name in _along_the_graph(actions, rewired)
-            for step in _steps_of(actions[name], rewired.get(name), changed_jobs, last)
+        *_in_waves(
+            [
+                step
+                for name in _along_the_graph(actions, rewired)
+                for step in _steps_of(actions[name], rewired.get(name), changed_jobs, last)
+            ],
+            waves,
+            last,
         ),
         *_unfinished(plan, last, on_trial, prunable),
     )
@@ -144,6 +153,27 @@ def _steps_of(
     yield Step(StepKind.ACT, name, frozenset(needs))
     if last[name] != (StepKind.ACT, name):
         yield Step(*last[name], frozenset({(StepKind.ACT, name)}))
+
+
+def _in_waves(
+    steps: Sequence[Step], waves: Sequence[Collection[str]], last: Mapping[str, StepKey]
+) -> Iterator[Step]:
+    """The steps on jobs, wave by wave, with the steps in which a wave settles."""
+    if len(waves) < 2:
+        yield from steps
+        return
+    number = {job: count for count, jobs in enumerate(waves) for job in jobs}
+    settled: frozenset[StepKey] = frozenset()
+    for count, jobs in enumerate(waves):
+        for step in steps:
+            if number[step.subject] == count:
+                gated = step.kind in (StepKind.DRAIN, StepKind.ACT)
+                yield replace(step, needs=step.needs | settled) if gated else step
+        if count < len(waves) - 1:
+            done = frozenset(last[job] for job in jobs if job in last)
+            settle = Step(StepKind.SETTLE, str(count + 1), done | settled)
+            yield settle
+            settled = frozenset({settle.key})
 
 
 def _unfinished(

@@ -33,6 +33,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from speck.core.adaptation import AdaptationState
+from speck.core.change import KEY_DIGITS
 from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.placement.profile import JobProfile, SiteProfile
@@ -198,6 +199,15 @@ class Store:
 
     def _operation_ids(self, kind: str) -> list[str]:
         return [key.decode().split("/")[1] for key in self._keys(key_of(kind, ""))]
+
+    def operation_of_key(self, key: str) -> str | None:
+        """The id of the operation of a user whose request has this key; it ends with the key's beginning."""
+        for identifier in self._operation_ids("operation"):
+            if identifier.endswith(key[:KEY_DIGITS]):
+                found = self.operation(identifier)
+                if found is not None and found.get("key") == key:
+                    return identifier
+        return None
 
     def last_operation_time(self) -> int:
         """The time in the id of the last operation, ms; 0: there is none."""

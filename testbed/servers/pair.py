@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from testbed import ROOT
 from testbed.servers.base import free_port
+from testbed.servers.cable import Cables
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 NAMES = ("a", "b")  # of the servers; the first one begins as the primary
@@ -25,12 +26,14 @@ _STARTING = 3.0  # s between two starts of one server
 class ServedPair:
     """``module`` is the program of the servers, ``options`` are further ones of ``speck serve``.
 
-    ``tend`` starts again what has ended; call it while waiting.
+    The processes reach each other by ``cables``.  ``tend`` starts again what has ended; call it while
+    waiting.
     """
 
     def __init__(self, directory: Path, options: Sequence[str] = (), module: str = "speck") -> None:
         self.directory, self._module, self._options = directory, module, list(options)
         self.ports = {name: free_port() for name in (*NAMES, "witness")}
+        self.cables = Cables(self.ports)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._started: dict[str, float] = {}
         self.down: set[str] = set()  # those that are not started again
@@ -47,6 +50,7 @@ class ServedPair:
             process.send_signal(signal.SIGCONT)
             process.kill()
             process.wait()
+        self.cables.close()
 
     def url(self, name: str) -> str:
         """The address of a server, or of the witness."""
@@ -116,7 +120,8 @@ class ServedPair:
         else:
             other = "b" if name == "a" else "a"
             role = "--standby" if name == "a" else "--standby-of"
-            pair = [role, self.url(other), "--witness", self.url("witness"), *token]
+            peer, witness = self.cables.url(name, other), self.cables.url(name, "witness")
+            pair = [role, peer, "--witness", witness, *token]
             serve = ["serve", "--port", str(self.ports[name]), "--data-dir", f"store-{name}"]
             command = [self._module, *serve, *pair, *self._options]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}

@@ -75,7 +75,7 @@ def rest_server(
     """
     root = directory / "root"
     root.mkdir(parents=True, exist_ok=True)
-    (root / "work.py").write_text("def work(messages):\n    return messages\n")
+    write_work(root)
     world = world or World()
     with Store(directory / "store") as store:
         listener = socket.create_server(("127.0.0.1", port))
@@ -103,6 +103,11 @@ def rest_server(
             server.end()
             thread.join()
     assert world.violations == []
+
+
+def write_work(root: Path) -> None:
+    """Write the file that jobs of :func:`yaml_of` name."""
+    (root / "work.py").write_text("def work(messages):\n    return messages\n")
 
 
 def yaml_of(*jobs: str) -> str:

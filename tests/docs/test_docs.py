@@ -173,6 +173,7 @@ NOT_RUN = [
     ("agents.md", "Set up", 4),
     ("agents.md", "Without codes", 2),
     ("agents.md", "On one machine", 2),
+    ("apply.md", "In waves", 1),
     ("demo.md", "Everything in the cloud", 6),
     ("editors.md", "Completion and checks in an editor", 2),
     ("faults.md", "Moving off a site that does not answer", 1),

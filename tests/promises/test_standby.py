@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import requests
 
-from speck.testing.waiting import eventually
+from speck.client import Client, NoServer
+from testbed.faults.partitions import cases, one_case, tended
 from testbed.faults.standby import CHANGES, ENDS, one_round
 from testbed.servers.pair import NAMES, ServedPair
-from testbed.servers.rest import yaml_of
+from testbed.servers.rest import write_work, yaml_of
 from tests.support.trials import trial
 
 
@@ -28,42 +28,50 @@ def test_the_standby_carries_on(tmp_path: Path, change: str, end: str, moment: i
 @pytest.mark.engine  # processes of their own, for a minute
 @trial("test_the_standby_carries_on")
 def test_real_servers_replace_each_other(tmp_path: Path) -> None:
-    """Killed, or stopped for a while: the other one takes over, and what was accepted is there."""
-    (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")
+    """Killed, or stopped for a while: the other one takes over, and what was accepted is there.
+
+    A client with both addresses makes a change before, and one amid the take-over.
+    """
+    write_work(tmp_path)
+    names = list[str]()
     with ServedPair(tmp_path, module="testbed.servers.double_serve") as pair:
+        client = Client(",".join(map(pair.url, NAMES)))
+
+        def accept(name: str) -> str:
+            text = yaml_of(f"job-{name} in-{name} out-{name}").encode()
+            with suppress(NoServer):  # longer than a client waits, on a busy machine
+                return str(client.apply(text, name)["composition"])
+            return ""
+
         for number, end in enumerate((signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL)):
             former = tended(pair, pair.in_sync)
-            accept(pair.url(former), f"c{number}")
+            before, amid = f"before-{number}", f"amid-{number}"
+            assert accept(before) == before
             pair.down.add(former)
             pair.send(former, end)
-            other = next(each for each in NAMES if each != former)
-            tended(pair, lambda other=other: pair.health(other) and other)
-            found = requests.get(f"{pair.url(other)}/compositions", timeout=30).json()
-            names = [each["name"] for each in found]
-            assert names == [f"c{each}" for each in range(number + 1)]
+            assert tended(pair, lambda amid=amid: accept(amid)) == amid
+            names += [before, amid]
+            assert client.url != pair.url(former)
+            assert sorted(each["name"] for each in client.compositions()) == sorted(names)
             pair.send(former, signal.SIGCONT)
             pair.down.clear()
         tended(pair, pair.in_sync)
+        assert {each["revision"] for each in client.compositions()} == {1}
         assert "the server ends (started again, it is a standby)" in pair.log("a") + pair.log("b")
 
 
-def tended(pair: ServedPair, found: Callable[[], str | None]) -> str:
-    """The first answer that is not empty, while both servers are started again whenever they end."""
-
-    def look() -> str | None:
-        pair.tend()
-        return found()
-
-    name = eventually(look, bool, 180)
-    assert name
-    return name
+def test_each_way_to_cut_the_network_is_tried() -> None:
+    found = {each.cuts: each.expected for each in cases()}
+    assert len(found) == 19
+    assert found["primary alone",] == found["primary and witness", "primary alone"] == "b"
+    assert found["servers", "primary alone"] is None  # the standby is not in step by then
+    assert found["all",] is None
+    assert {found[each] for each in found if "standby alone" in each and "all" not in each} == {"a"}
 
 
-def accept(url: str, name: str) -> None:
-    """Apply a composition with one job."""
-    text = yaml_of(f"job-{name} in-{name} out-{name}")
-    headers = {"Content-Type": "application/yaml"}
-    answer = requests.post(
-        f"{url}/compositions", data=text, params={"name": name}, headers=headers, timeout=60
-    )
-    assert answer.ok, answer.text
+@pytest.mark.engine  # processes of their own, for a minute
+@trial("test_the_standby_carries_on")
+@pytest.mark.parametrize("cuts", [("primary alone",), ("servers", "primary alone"), ("witness alone",)])
+def test_the_network_of_real_servers_is_cut(tmp_path: Path, cuts: tuple[str, ...]) -> None:
+    case = next(each for each in cases() if each.cuts == cuts)
+    assert one_case(tmp_path, case) == []

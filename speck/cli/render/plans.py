@@ -47,9 +47,20 @@ def plan_lines(plan: Data, unfold: bool = False) -> Iterable[Text]:
         yield foreign_line(each)
     for place in plan.get("unreachable", []):
         yield unreachable_line(place)
+    for wave in plan.get("waves", []):
+        yield wave_line(wave, plan["actions"])
     states = [each for each in plan.get("destroys", []) if each["kind"] == "state"]
     for name, each in folded_lines(states, templates):  # stops and discarded messages are in the lines above
         yield Text(f"  {name} {each['text']}", style="bold red")
+
+
+def wave_line(wave: Data, actions: Iterable[Data]) -> Text:
+    """A wave with its sites, and the number of jobs that change there."""
+    changed = {each["job"] for each in actions if each["kind"] != "keep"}.intersection(wave["jobs"])
+    sites = ", ".join(wave["sites"]) or "outside the inventory"
+    return Text(
+        f"  wave {wave['number']}: {sites} ({len(changed)} job{'s' * (len(changed) != 1)})", style="cyan"
+    )
 
 
 def _fold_lines(template: str, actions: Sequence[Data]) -> Iterator[Text]:

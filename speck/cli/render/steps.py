@@ -15,6 +15,7 @@ _NAMES = {
     "prepare": "prepare",
     "drain": "drain source",
     "await_running": "await running",
+    "settle": "settle",
     "changed": "all jobs changed",
     "prune": "clean up",
 }
@@ -27,7 +28,7 @@ def steps_table(plan: Data) -> Table:
         (
             step["number"],
             _NAMES.get(step["kind"]) or kinds[step["subject"]],
-            step["subject"],
+            f"wave {step['subject']}" if step["kind"] == "settle" else step["subject"],
             ", ".join(_ranges(step["needs"])),
         )
         for step in plan["steps"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -29,6 +29,7 @@ from speck.core.plan import (
     Basis,
     Deployed,
     ForeignJob,
+    Keep,
     Plan,
     Start,
     make_plan,
@@ -36,7 +37,9 @@ from speck.core.plan import (
     stranded_state,
 )
 from speck.core.runtime import JobStatus
+from speck.core.schedule import rewirings
 from speck.core.settings import Settings
+from speck.core.waves import Wave, refuse_crossed, waves_of
 from speck.errors import Fault, InvalidInput, JobsOfAnother, StalePlan, StaleRevision
 from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
 from speck.observe.sampler import Sampler
@@ -201,6 +204,23 @@ class Planner:
             for job in jobs
         }
         return {name: each.bytes_out for name, each in profiles.items() if each.bytes_out is not None}
+
+    def waves(self, texts: Sequence[str], plan: Plan, *, resumed: bool = False) -> tuple[Wave, ...]:
+        """The waves of a plan, as :func:`~speck.core.waves.waves_of` reads them.
+
+        Of an operation that is ``resumed``, their sites may have left the inventory.  Raises
+        :class:`~speck.errors.InvalidInput`.
+        """
+        sites = {each.job.job_name: self._site_of(each.job) for each in plan.actions}
+        known = {*self.inventory.sites, *(",".join(texts).split(",") if resumed else ())}
+        found = waves_of(texts, plan, sites, known)
+        actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
+        refuse_crossed(found, rewirings(actions) if found else {})
+        return found
+
+    def _site_of(self, job: Job) -> str:
+        site = self.inventory.site_of_engine(job.spe_address, *job.site_hints)
+        return "" if site is None else site.name
 
     def left_behind(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

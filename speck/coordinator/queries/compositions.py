@@ -101,8 +101,18 @@ class Queries:
         snapshot = self.deployments.snapshot(head)
         self.observer.observe(each for each in snapshot.deployed() if each[0].job_name == name)
         data = self._job_data(snapshot, name, self.observer.seen(), self._abandoned())
+        data |= self._rollout(head.name, name)
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
+
+    def _rollout(self, composition: str, name: str) -> dict[str, Any]:
+        """The wave of a job in the roll-out at work, in words, and how far it is."""
+        operation = self.operations.live(self.operations.at_work(composition) or "")
+        if operation is None or not operation.request.waves or name not in operation.actions:
+            return {}
+        action = operation.actions[name]
+        ended = f", {action.state}" if action.ended is not None else ""
+        return {"rollout": f"{action.note or 'no change'}{ended}"}
 
     def curves(self, name: str) -> dict[str, Any]:
         """The rates of a job over the last hour, a point a minute (:mod:`speck.observe.curves`)."""

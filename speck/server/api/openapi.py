@@ -14,6 +14,7 @@ from flask_smorest import Api
 
 import speck
 from speck.schema.schemas import CompositionSchema, JobSchema
+from speck.server.api.changes import KEY, LONGEST_KEY
 from speck.server.api.placement.routes import blueprint
 from speck.server.api.schemas import ProblemSchema
 
@@ -37,6 +38,13 @@ _INFO = {
 _SERVERS = [{"url": "/", "description": "the server that has this document"}]
 # Requests that come together, the first of a server, must not register the routes at the same time.
 _MAKING = threading.Lock()
+_KEY = {
+    "name": KEY,
+    "in": "header",
+    "description": "identifies this request: a repetition with the same key is answered with the operation "
+    "that the first one began",
+    "schema": {"type": "string", "default": "", "maxLength": LONGEST_KEY},
+}
 _METHODS = frozenset(("get", "post", "put", "patch", "delete"))
 
 
@@ -83,6 +91,8 @@ def _complete(document: dict[str, Any], names: Mapping[tuple[str, str], str]) ->
         operation["operationId"] = names[method, path]
         responses = operation["responses"]
         operation.setdefault("description", _description(operation, responses))
+        if _begins(responses):
+            operation.setdefault("parameters", []).append(_KEY)
         _add_ended(responses)
         for response in (*responses.values(), *shared.values()):
             _as_problem(response)
@@ -127,10 +137,15 @@ def _describe_places(item: dict[str, Any]) -> None:
 
 def _description(operation: dict[str, Any], responses: dict[str, Any]) -> str:
     summary = str(operation["summary"]).rstrip(".")
-    begun = responses.get("202", {}).get("content", {}).get(_JSON, {}).get("schema", {})
-    if not begun.get("$ref", "").endswith("/Operation"):
+    if not _begins(responses):
         return f"{summary}."
     return f"{summary}. An operation that takes longer than `wait` continues after the response (202)."
+
+
+def _begins(responses: dict[str, Any]) -> bool:
+    """True if a request may begin an operation."""
+    begun = responses.get("202", {}).get("content", {}).get(_JSON, {}).get("schema", {})
+    return str(begun.get("$ref", "")).endswith("/Operation")
 
 
 def _add_ended(responses: dict[str, Any]) -> None:

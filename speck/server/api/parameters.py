@@ -8,6 +8,7 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
 from speck.core.adaptation import LONGEST_PAUSE
+from speck.core.change import SETTLE
 from speck.observe.profile.estimates import LEAST_SPAN
 from speck.schema.fault_report import show
 from speck.schema.schemas import check_name
@@ -174,6 +175,19 @@ class ApplyQuery(DeletionQuery):
     atomic = fields.Boolean(
         load_default=False,
         metadata={"description": "go back to the revision before if any job fails or has to wait"},
+    )
+    wave = fields.List(
+        fields.String(),
+        load_default=list,
+        metadata={
+            "description": "sites to change first: SITE,SITE, a number of sites, or a share such as 10%; "
+            "each further one is the next wave, and all other sites are the last; implies `atomic`"
+        },
+    )
+    settle = fields.Float(
+        load_default=SETTLE,
+        validate=validate.Range(0, 3600),
+        metadata={"description": "time for which the jobs of a wave must run before the next one begins, s"},
     )
     place = fields.String(
         load_default="new",

@@ -15,7 +15,7 @@ from speck.core.change import Apply, ApplyJob, DeleteComposition, DeleteJob, Rol
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
-from speck.server.api.changes import load, operation_response, plan_response, requested, respond, services
+from speck.server.api.changes import begun, load, plan_response, requested, respond, services
 from speck.server.api.live import Live
 from speck.server.api.submission import FORM, JSON, submission
 from speck.server.middleware import authentication
@@ -84,8 +84,8 @@ def apply_composition(query: dict[str, Any]) -> Any:
     """Apply a composition, or plan it"""
     options = {"place": query["place"], "all_code": query["all_code"]}
     if query["plan"] and not query["dry_run"]:
-        operation = services().retained_plans.accept(query["plan"], requested(query), **options)
-        return operation_response(operation, query["wait"])
+        request, accept = requested(query), services().retained_plans.accept
+        return begun(lambda: accept(query["plan"], request, **options), request, query["wait"])
     loaded = load(query["name"])
     change = Apply(loaded.composition, tuple(loaded.warnings), **options)
     if not query["dry_run"]:

@@ -58,7 +58,7 @@ class _Pieces:
 def create_pair_app(handle: Handler, token: str, state: Callable[[], dict[str, Any]]) -> Flask:
     """``handle`` answers requests with the ``token`` of the pair; ``state`` describes the server for others.
 
-    A member ``detail`` of that says in a sentence what they can do.
+    A member ``detail`` of that says in a sentence what they can do, ``primary`` where the dashboard is.
     """
     app, pieces = Flask("speck"), _Pieces()
     app.config["MAX_CONTENT_LENGTH"] = PIECE + _HEADER
@@ -70,6 +70,9 @@ def create_pair_app(handle: Handler, token: str, state: Callable[[], dict[str, A
     def answer() -> Response:
         if not request.path.startswith(PATH):
             found = state()
+            if request.path == "/" and request.method == "GET" and (primary := found.get("primary")):
+                # A browser has a token for each address of its own, and sends none with this.
+                return Response(status=307, headers={"Location": f"{primary}/"})
             return problems.problem(503, found.pop("detail"), headers={"Retry-After": "5"}, **found)
         if not app.extensions["is_known"](request.headers.get("Authorization", "")):
             return problems.problem(401, "the token is not that of the pair (see --standby-token)")

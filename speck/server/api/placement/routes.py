@@ -10,7 +10,7 @@ from speck.coordinator.placing.placer import PlacementRequest
 from speck.core.change import Apply, Pin
 from speck.placement.policies import catalogue
 from speck.server.api import parameters, schemas
-from speck.server.api.changes import load, operation_response, requested, respond, services
+from speck.server.api.changes import begun, load, requested, respond, services
 from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsSchema
 from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
@@ -72,8 +72,8 @@ def show_placement(identifier: str) -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be applied")
 def accept_placement(query: dict[str, Any], identifier: str) -> Any:
     """Apply a proposed placement; that makes a new revision"""
-    operation = services().retained_plans.accept_placement(identifier, requested(query))
-    return operation_response(operation, query["wait"])
+    request, accept = requested(query), services().retained_plans.accept_placement
+    return begun(lambda: accept(identifier, request), request, query["wait"])
 
 
 @blueprint.route("/policies", methods=["GET"])

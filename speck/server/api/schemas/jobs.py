@@ -128,6 +128,7 @@ class JobViewSchema(Schema):
         fields.Nested(LeftCopySchema),
         metadata={"description": "abandoned copies, stopped when their engine answers"},
     )
+    rollout = text("of a single job, during a roll-out in waves: its wave, and how far it is")
     metrics = fields.Dict(
         allow_none=True,
         metadata={"description": "rates (rows/s) and more, as far as its engine reports them"},

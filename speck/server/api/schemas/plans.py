@@ -139,6 +139,14 @@ class StepSchema(Schema):
     )
 
 
+class WaveSchema(Schema):
+    """Sites that change together."""
+
+    number = fields.Integer(metadata={"description": "from 1"})
+    sites = fields.List(fields.String(), metadata={"description": "empty: outside the inventory"})
+    jobs = fields.List(fields.String(), metadata={"description": "all jobs at these sites"})
+
+
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
@@ -183,6 +191,10 @@ class PlanSchema(Schema):
     jobs = fields.List(
         fields.Dict(),
         metadata={"description": "the jobs in their new form, those to stop in their present one"},
+    )
+    waves = fields.List(
+        fields.Nested(WaveSchema),
+        metadata={"description": "only with `wave`: the sites in the order of the roll-out"},
     )
     steps = fields.List(
         fields.Nested(StepSchema),
@@ -231,6 +243,10 @@ class _OperationSchema(Schema):
         metadata={"description": "true if it is rolled back when it cannot be applied completely"}
     )
     base_revision = fields.Integer(metadata={"description": "the revision before it (0: none)"})
+    waves = fields.List(
+        fields.String(), metadata={"description": "the sites that change first, in their order, if any"}
+    )
+    settle = fields.Float(metadata={"description": "of a roll-out in waves: the time between two, s"})
     replaced_by = text("id of the operation that replaced it before its revision was applied, if any")
     engine_calls = fields.Dict(
         keys=fields.String(),

@@ -1,0 +1,96 @@
+"""The pause between two waves: the jobs of the first one must run all the while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from speck.apply.startup_probe import PATIENCE
+from speck.binder.pool import BinderPool
+from speck.core.job import Job
+from speck.core.lifecycle import AttemptPhase
+from speck.core.runtime import Handle, JobState, JobStatus
+from speck.errors import BinderError, SpeckError, Unreachable
+from speck.store import Store
+
+_LOOK = 1.0  # s between two looks at all jobs
+
+
+class Unhealthy(SpeckError):
+    """A job of a wave does not run, so that the next wave does not begin."""
+
+
+@dataclass(frozen=True)
+class Settling:
+    """Looks at jobs; ``clock`` gives seconds."""
+
+    store: Store
+    pool: BinderPool
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+
+    def settle(self, jobs: Iterable[Job], seconds: float, patience: float = PATIENCE) -> None:
+        """Return once all ``jobs`` have been running for ``seconds``.
+
+        A copy that is being started may take ``patience`` s, and an engine that does not answer as long.
+        Raises :class:`Unhealthy`, and :class:`~speck.errors.Unreachable`.
+        """
+        watched = {each.job_name: each for each in jobs}
+        begun, running = self.clock(), dict[str, float]()  # since when, by job
+        while watched:
+            away = self._look(watched, running)
+            now = self.clock()
+            if len(running) == len(watched) and now - max(running.values()) >= seconds:
+                return
+            if now - begun > patience + seconds:
+                if away:
+                    raise Unreachable(away)
+                slow = min(watched.keys() - running.keys(), default="")
+                raise Unhealthy(f"job {slow!r} was not running after {patience + seconds:g} s")
+            self.sleep(min(_LOOK, max(seconds, 0.05)))
+
+    def _look(self, watched: Mapping[str, Job], running: dict[str, float]) -> str:
+        """Ask each engine about its jobs; returns the error of one that does not answer, or an empty text."""
+        away = ""
+        for name, handles in self._by_engine(watched).items():
+            try:
+                found = self.pool.engine(watched[name]).statuses(handles.values())
+            except BinderError as error:
+                away = str(error)
+                for job in handles:
+                    running.pop(job, None)
+                continue
+            for job, handle in handles.items():
+                away = self._judge(job, found[handle.engine_id], running) or away
+        return away
+
+    def _by_engine(self, watched: Mapping[str, Job]) -> Mapping[str, Mapping[str, Handle]]:
+        """The handles of the jobs at each engine, by the name of one of its jobs."""
+        found = dict[tuple[str, str], dict[str, Handle]]()
+        for name, job in watched.items():
+            found.setdefault((job.engine, job.spe_address), {})[name] = self._handle(name)
+        return {next(iter(handles)): handles for handles in found.values()}
+
+    def _judge(self, name: str, status: JobStatus, running: dict[str, float]) -> str:
+        """Note whether a job runs; returns the words of an engine that does not answer, or an empty text.
+
+        Raises :class:`Unhealthy` for a job that has ended, or starts again.
+        """
+        said = f": {status.message}" if status.message else ""
+        if status.state is JobState.RUNNING:
+            running.setdefault(name, self.clock())
+        elif status.state is JobState.UNKNOWN:
+            running.pop(name, None)
+            return f"job {name!r} is unknown{said}"
+        elif status.state.ended or name in running:
+            again = "" if status.state.ended else " again"
+            raise Unhealthy(f"job {name!r} is {status.state.value}{again}{said}")
+        return ""
+
+    def _handle(self, job: str) -> Handle:
+        records = self.store.attempts(job)
+        handle = next((each.handle for each in records if each.phase is AttemptPhase.RUNNING), None)
+        if handle is None:
+            raise Unhealthy(f"job {job!r} is not started")
+        return handle

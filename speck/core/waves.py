@@ -1,0 +1,109 @@
+"""Waves: a change is made at some sites first, and at the others once the jobs of the first run.
+
+A wave is written as the names of its sites, ``edge-a,edge-b``, or as a number or a share of the sites with
+changes, ``1`` or ``10%``, in the order of their names.  All sites that no wave names are the last wave.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from speck.core.plan import Keep, Plan
+from speck.core.schedule import Rewiring
+from speck.errors import Fault, InvalidInput
+
+_COUNT = re.compile(r"(\d{1,6})(%?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Sites with their jobs, those that stay as they are included; empty for jobs outside the inventory."""
+
+    sites: tuple[str, ...]
+    jobs: tuple[str, ...]
+
+
+def waves_of(
+    texts: Sequence[str], plan: Plan, site_of: Mapping[str, str], known: Collection[str]
+) -> tuple[Wave, ...]:
+    """The waves of a plan, the last one included; none without ``texts``.
+
+    ``site_of`` are the sites of the plan's jobs, empty for none, ``known`` those of the inventory.  Raises
+    :class:`~speck.errors.InvalidInput`.
+    """
+    if not texts:
+        return ()
+    changed = {site_of[each.job.job_name] for each in plan.actions if not isinstance(each, Keep)} - {""}
+    groups, left = list[tuple[str, ...]](), sorted(changed)
+    for text in texts:
+        group = _group(text, left, len(changed), known)
+        if repeated := set(group) & {site for former in groups for site in former}:
+            raise _wrong(f"wave {text!r} names site {min(repeated)!r}, which an earlier wave has", text)
+        groups.append(group)
+        left = [each for each in left if each not in group]
+    named = {site for group in groups for site in group}
+    rest = tuple(sorted({site for site in site_of.values() if site} - named))
+    jobs = sorted(each.job.job_name for each in plan.actions)
+    found = [Wave(group, tuple(job for job in jobs if site_of[job] in group)) for group in groups]
+    last = Wave(rest, tuple(job for job in jobs if site_of[job] not in named))
+    return tuple(each for each in (*found, last) if each.jobs)
+
+
+def texts_of(waves: Sequence[Wave]) -> tuple[str, ...]:
+    """The waves by the names of their sites, without the last one, as :func:`waves_of` reads them."""
+    return tuple(",".join(each.sites) for each in waves[:-1])
+
+
+def _group(text: str, left: Sequence[str], total: int, known: Collection[str]) -> tuple[str, ...]:
+    if counted := _COUNT.fullmatch(text.strip()):
+        number = int(counted[1])
+        count = math.ceil(total * number / 100) if counted[2] else number
+        if not number or (counted[2] and number > 100):
+            raise _wrong(f"wave {text!r} has no sites (expected 1 or more, or 1% to 100%)", text)
+        return tuple(left[:count])
+    names = tuple(each.strip() for each in text.split(","))
+    if unknown := [each for each in names if each not in known]:
+        raise _wrong(
+            f"wave {text!r} names {unknown[0]!r}, which is not a site of the inventory (expected SITE,SITE, "
+            "a number, or a share such as 10%)",
+            text,
+        )
+    return names
+
+
+def _wrong(message: str, text: str) -> InvalidInput:
+    return InvalidInput([Fault(message, field="wave", value=text)], "waves")
+
+
+def refuse_crossed(waves: Sequence[Wave], rewired: Mapping[str, Rewiring]) -> None:
+    """Raise :class:`~speck.errors.InvalidInput` for a job that would have to wait for one of a later wave.
+
+    A job that leaves a topic drains it, after its writers have left it too.
+    """
+    faults = list(_crossed(waves, rewired))
+    if faults:
+        raise InvalidInput(faults, "waves")
+
+
+def _crossed(waves: Sequence[Wave], rewired: Mapping[str, Rewiring]) -> Iterator[Fault]:
+    number = {job: count for count, wave in enumerate(waves, 1) for job in wave.jobs}
+    for name, rewiring in rewired.items():
+        for writer in sorted(rewiring.writers):
+            if number[writer] > number[name]:
+                yield Fault(
+                    f"leaves its source in wave {number[name]}, and its writer {writer!r} in wave "
+                    f"{number[writer]} (expected the writer in the same wave or an earlier one)",
+                    job=name,
+                )
+
+
+def waves_data(waves: Sequence[Wave]) -> list[dict[str, Any]]:
+    """Waves as plain data, numbered from 1."""
+    return [
+        {"number": number, "sites": list(each.sites), "jobs": list(each.jobs)}
+        for number, each in enumerate(waves, 1)
+    ]

@@ -1,0 +1,195 @@
+"""A change in waves, over engines in memory: some sites first, the others once their jobs run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.client import RequestRefused
+from speck.coordinator import Coordinator, build
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job
+from speck.core.runtime import JobState
+from speck.core.settings import Settings
+from speck.store import Store
+from speck.testing.waiting import eventually
+from testbed.benches import user
+from testbed.benches.examples import one_site
+from testbed.benches.jobs_by_hand import make_job, write_code
+from testbed.doubles.binders import World, double_kinds
+from testbed.servers.rest import RestServer, rest_server
+from testbed.servers.terminal import piped
+
+SITES = Inventory(
+    {f"s{each}": one_site(f"s{each}", f"sc://e{each}:15002", f"tcp://b{each}:1883") for each in "123"}
+)
+
+
+def text(trigger: str = "2 seconds") -> bytes:
+    """A composition with a job at each site."""
+    jobs = [
+        {
+            "job_name": f"j{each}",
+            "site": f"s{each}",
+            "source_topic": f"in{each}",
+            "sink_topic": f"out{each}",
+            "entry_class": "work",
+            "job_path": "work.py",
+            "trigger": trigger,
+        }
+        for each in "123"
+    ]
+    return json.dumps({"jobs": jobs}).encode()
+
+
+NEWER = text("3 seconds")
+
+
+@pytest.fixture(name="rest")
+def rest_fixture(tmp_path: Path) -> Iterator[RestServer]:
+    with rest_server(tmp_path, SITES) as rest:
+        rest.client.apply(text(), "one", wait=60)
+        yield rest
+
+
+def running(world: World) -> dict[str, str]:
+    """The form in which each job runs."""
+    return {each.job.job_name: str(each.job.trigger) for each in world.running()}
+
+
+def triggers(rest: RestServer) -> dict[str, str]:
+    return running(rest.world)
+
+
+def states(operation: dict[str, Any]) -> dict[str, str]:
+    return {each["job"]: each["state"] for each in operation["actions"]}
+
+
+def test_the_plan_shows_the_waves(rest: RestServer) -> None:
+    plan = rest.client.plan(NEWER, "one", waves=["s2", "50%"], steps=True)
+    assert [(each["sites"], each["jobs"]) for each in plan["waves"]] == [
+        (["s2"], ["j2"]),
+        (["s1", "s3"], ["j1", "j3"]),
+    ]
+    assert [each["subject"] for each in plan["steps"] if each["kind"] == "settle"] == ["1"]
+    assert "waves" not in rest.client.plan(NEWER, "one")
+
+
+def test_the_next_wave_begins_when_the_first_has_settled(rest: RestServer) -> None:
+    hold = rest.world.hold("submit", name="j2")
+    operation = rest.client.apply(NEWER, "one", wave=["s2"], settle=0.1)
+    assert hold.reached.wait(60)
+    shown = rest.client.operation(operation["id"])
+    assert (shown["atomic"], shown["waves"], shown["settle"]) == (True, ["s2"], 0.1)
+    assert {each["job"]: each["note"] for each in shown["actions"]}["j1"] == "wave 2 of 2"
+    assert rest.client.job("j1")["rollout"] == "wave 2 of 2"
+    assert {each: form for each, form in triggers(rest).items() if each != "j2"} == {
+        "j1": "2 seconds",
+        "j3": "2 seconds",
+    }
+    hold.release()
+    *_, ended = rest.client.follow(operation["id"])
+    assert ended["state"] == "succeeded"
+    assert set(triggers(rest).values()) == {"3 seconds"}
+    assert "rollout" not in rest.client.job("j1")
+
+
+def test_a_wave_that_does_not_run_takes_all_back(rest: RestServer) -> None:
+    """No job of the next wave was touched."""
+    first = [each.attempt.id for each in rest.world.running("j1")]
+    rest.world.doomed = lambda job: job.job_name == "j2" and job.trigger == "3 seconds"
+    ended = rest.client.apply(NEWER, "one", wave=["s2"], settle=0.1, wait=60)
+    assert ended["state"] == "failed"
+    assert states(ended)["j1"] == states(ended)["j3"] == "skipped"
+    assert "wave 1 did not settle" in str(ended["actions"])
+    by = eventually(lambda: rest.client.operation(ended["id"])["replaced_by"], bool, 60)
+    *_, back = rest.client.follow(by)
+    assert back["state"] == "succeeded"
+    assert triggers(rest) == {"j1": "2 seconds", "j2": "2 seconds", "j3": "2 seconds"}
+    assert [each.attempt.id for each in rest.world.running("j1")] == first
+
+
+def test_a_wave_that_has_to_wait_takes_all_back(rest: RestServer) -> None:
+    rest.world.down("tcp://b2:1883")
+    ended = rest.client.apply(NEWER, "one", wave=["s2"], settle=0, wait=60)
+    assert (ended["state"], set(states(ended).values())) == ("waiting", {"waiting"})
+    assert "wave 1 did not settle" in str(ended["actions"])
+    eventually(lambda: rest.client.operation(ended["id"])["replaced_by"], bool, 60)
+    assert set(triggers(rest).values()) == {"2 seconds"}
+
+
+def test_a_job_that_dies_later_ends_the_roll_out(rest: RestServer) -> None:
+    operation = rest.client.apply(NEWER, "one", wave=["s2"], settle=60)
+    eventually(lambda: triggers(rest).get("j2"), lambda trigger: trigger == "3 seconds", 60)
+    rest.world.crash("j2")
+    *_, ended = rest.client.follow(operation["id"])
+    assert states(ended)["j1"] == "skipped"
+    assert f"wave 1 did not settle: job 'j2' is {JobState.FAILED.value}" in str(ended["actions"])
+
+
+def test_a_roll_out_that_was_interrupted_goes_on_with_its_waves(tmp_path: Path) -> None:
+    """The sites that came first stay the first, also where a share of them was given."""
+    world = World()
+    former = {each.job_name: replace(each, trigger="2 seconds") for each in jobs_at_sites()}
+    newer = {name: replace(job, trigger="3 seconds") for name, job in former.items()}
+    with coordinator(tmp_path, world) as first:
+        user.apply(first, Composition("one", former))[0].wait(60)
+        operation, _ = user.apply(first, Composition("one", newer), waves=("1", "50%"), settle=3600.0)
+        eventually(lambda: running(world).get("j1"), lambda trigger: trigger == "3 seconds", 60)
+    with coordinator(tmp_path, world) as second:
+        found = second.operations.live(operation.id)
+        assert found is not None
+        assert found.request.waves == ("s1",)
+        assert (found.actions["j2"].note, found.actions["j2"].state) == ("wave 2 of 2", "pending")
+        assert running(world) == {"j1": "3 seconds", "j2": "2 seconds", "j3": "2 seconds"}
+
+
+@contextmanager
+def coordinator(directory: Path, world: World) -> Iterator[Coordinator]:
+    """A coordinator that ends without waiting for its operations."""
+    with Store(directory / "store") as store:
+        settings = Settings(roots=(write_code(directory),), period=0)
+        made = build(store, double_kinds(world), SITES, settings=settings).coordinator
+        made.start()
+        yield made
+        made.close(0)
+
+
+def jobs_at_sites() -> list[Job]:
+    return [
+        make_job(
+            f"j{each}",
+            f"in{each}",
+            f"out{each}",
+            spe_address=f"sc://e{each}:15002",
+            source_broker=f"tcp://b{each}:1883",
+            sink_broker=f"tcp://b{each}:1883",
+        )
+        for each in "123"
+    ]
+
+
+def test_waves_that_are_none_change_nothing(rest: RestServer) -> None:
+    touched = rest.world.changes()
+    with pytest.raises(RequestRefused, match="is not a site of the inventory"):
+        rest.client.apply(NEWER, "one", wave=["s9"])
+    assert rest.world.changes() == touched
+
+
+def test_the_command_line_shows_and_makes_waves(rest: RestServer, tmp_path: Path) -> None:
+    file = tmp_path / "one.yaml"
+    file.write_bytes(NEWER.replace(b"work.py", str(rest.root / "work.py").encode()))
+    planned = piped(rest.url, "plan", str(file), "--wave", "s2", "--steps", "--root", str(rest.root))
+    assert "wave 1: s2 (1 job)" in planned.stdout, planned.stderr
+    assert "wave 2: s1, s3 (2 jobs)" in planned.stdout
+    done = piped(
+        rest.url, "apply", str(file), "--wave", "s2", "--settle", "0s", "--yes", "--root", str(rest.root)
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(triggers(rest).values()) == {"3 seconds"}
