@@ -27,7 +27,6 @@ from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello, Joined, JoinRequest, refusal
 from speck.link.journal import JournalEntry, checked
-from speck.link.limit_listener import LimitListener
 from speck.link.look import LastLooks, Look, LookMessage
 from speck.link.methods import JOURNAL, ORDERED
 from speck.link.repeats import Asked, Forgotten, Question
@@ -37,11 +36,7 @@ AT_ONCE = 32  # calls under way at one site
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
 _GREETING = 30.0  # s, for the first message of an agent: after a restart, thousands of them come at once
 _JOINING = 10.0  # s, for the request of a site that joins
-_GREETED = 256  # connections at once; thousands served side by side would all come too late
-_COUNTED = 3.0  # s, for which a greeting counts as one of these
-# Connections that are not accepted yet.  The queue must not take longer than an agent waits (30 s), or those
-# that are accepted have given up already; who finds no room in it comes again.
-_BACKLOG = 512
+_BACKLOG = 1024  # connections that are not accepted yet
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _ENDING = 10.0  # s, by which a call may be late
 _CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
@@ -111,7 +106,6 @@ class Hub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(name="agents", daemon=True)
         self._server: Server | None = None
-        self._listener: LimitListener | None = None
         self._revoking: asyncio.Task[None] | None = None
         self._rechecked = asyncio.Event()
         self._joining = 0
@@ -128,10 +122,9 @@ class Hub:
         asyncio.run_coroutine_threadsafe(self._start(listener, context), self._loop).result()
 
     async def _start(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
-        self._listener = LimitListener(listener, _GREETED, _COUNTED, asyncio.get_running_loop())
         self._server = await serve(
             self._serve,
-            sock=self._listener,
+            sock=listener,
             ssl=context,
             process_request=self._admit,
             compression=None,  # a window of compression takes 64 KiB a connection
@@ -211,8 +204,6 @@ class Hub:
             agent = await self._greet(websocket, token, assembly)
             if agent is None:
                 return
-            if self._listener is not None:
-                self._listener.greeted(websocket.remote_address)
             await self._read(agent, assembly)
         except (BadFrame, Malformed, TimeoutError) as error:
             _log.warning(
