@@ -93,7 +93,7 @@ def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
             store,
             registry,
             sites(),
-            Settings(roots=(tmp_path,), period=0),
+            Settings(roots=(tmp_path,), period=0, adapt=0),  # decisions are the tests'
             clock=lambda: NOW,
             inputs=bench.inputs,
         )
