@@ -117,7 +117,9 @@ class Changes:
     def _revision(self, apply: Apply, request: Request, *, reserve: bool) -> PlannedChange:
         """The plan of a composition as the next revision."""
         head = self.deployments.changeable_head(apply.composition.name)
-        composition, notes = self.cuts.chosen(apply.composition)
+        composition, notes = apply.composition, dict[str, str]()
+        if not apply.cuts_stay:
+            composition, notes = self.cuts.chosen(composition)
         elsewhere: Mapping[str, CodeChange] = {}
         if not apply.all_code:
             composition, elsewhere = self.code.recognised(head, composition)

@@ -1,4 +1,4 @@
-"""Moves groups of jobs for the adaptation loop, by ordinary applies."""
+"""Moves groups of jobs for the adaptation loop, and changes cuts of queries, by ordinary applies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from speck.apply.operation import Operation
 from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.changes import Changes
 from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
-from speck.core.change import Place, Request
+from speck.coordinator.placing.recuts import Recuts
+from speck.core.adaptation import CUT, StepRecord, cuts_in
+from speck.core.change import Place, Recut, Request
+from speck.core.job import Composition
 from speck.placement.adaptation.candidates import candidates, relative_gain
 from speck.placement.adaptation.knowledge import within_bounds
+from speck.placement.adaptation.situation import Realised
+from speck.placement.profile import Inputs
 from speck.store.deployments import Deployments
 
 
@@ -40,6 +45,9 @@ class Mover:
         wishes = PlacementRequest(forbidden=forbidden, pins=pins, homes_stay=True)
         placed = placer.place(desired, wishes)
         steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
+        cuts = self._recuts(desired, placed.inputs).candidates(forbidden, pins)
+        cuts = [each for each in cuts if each.gain >= least]
+        steps = sorted([*steps, *cuts], key=lambda each: -each.gain) if cuts else steps
         gain, rewires = _gain(placed), 0.0
         if gain < least:
             rewires = _gain(placer.place(desired, replace(wishes, homes_stay=False)))
@@ -48,13 +56,27 @@ class Mover:
     def move(
         self, name: str, jobs: Collection[str], site: str, base_revision: int, message: str
     ) -> Operation:
-        """Apply what runs with some jobs at another site.
+        """Apply what runs with some jobs at another site, or with other cuts, which ``site`` names then.
 
         Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.Busy` where a user came first.
         """
         request = Request(author=AUTHOR, message=message, base_revision=base_revision)
-        operation, _ = self.changes.carry_out(Place(name, frozenset(jobs), site), request)
+        step: Place | Recut = Place(name, frozenset(jobs), site)
+        if site.startswith(CUT):
+            ordered = sorted(jobs)
+            step = Recut(name, dict(zip(ordered, cuts_in(site, len(ordered)), strict=True)))
+        operation, _ = self.changes.carry_out(step, request)
         return operation
+
+    def recut_effect(
+        self, name: str, step: StepRecord, present: Present, *, lag_grows: bool
+    ) -> Realised | None:
+        """The effect of a step that has changed cuts."""
+        recuts = self._recuts(self.deployments.composition(name), present.inputs)
+        return recuts.realised(step, lag_grows=lag_grows)
+
+    def _recuts(self, composition: Composition, inputs: Inputs) -> Recuts:
+        return Recuts(self.placer, composition, inputs, self.changes.cuts.corrections)
 
 
 def _gain(placed: PlacementResult) -> float:

@@ -101,7 +101,7 @@ class RetainedPlans:
         """
         composition, notes = self.changes.cuts.chosen(change.composition)
         placed = self.placer.place(composition, wishes)
-        change = replace(change, composition=placed.composition, notes=notes)
+        change = replace(change, composition=placed.composition, notes=notes, cuts_stay=True)
         return self._data(self.show(change, Request(base_revision=placed.base_revision), placed))
 
     def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:

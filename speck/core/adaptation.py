@@ -6,13 +6,25 @@ Times are Unix time, s.  A *group* is the names of jobs that move together, sort
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 ENTRIES = 50  # of the decisions that are remembered
 LONGEST_PAUSE = 30 * 86_400.0  # s
+CUT = "cut "  # the begin of the source and the target of a step that changes cuts, and no site's
+
+
+def cut_text(cuts: Sequence[str]) -> str:
+    """The cuts of the jobs of a step, in their order, as its source or target."""
+    return CUT + (cuts[0] if len(set(cuts)) == 1 else ", ".join(cuts))
+
+
+def cuts_in(text: str, count: int) -> list[str]:
+    """The cuts of ``count`` jobs: the inverse of :func:`cut_text`."""
+    found = text.removeprefix(CUT).split(", ")
+    return found * count if len(found) == 1 else found
 
 
 class Decision(StrEnum):
@@ -93,6 +105,8 @@ class Ban:
 class StepRecord:
     """A step with its prediction, stored before it is carried out.
 
+    Its jobs move from the site ``source`` to ``target``, or get other cuts, which these name then
+    (:func:`cut_text`).
     ``objective`` and ``age_p95`` (s) are the figures before it, ``predicted`` is the objective after it, at
     the rates of ``at``; it is judged from ``due`` on.  ``revision`` is the one made by it, ``operation`` the
     id of its operation (empty: not begun).  ``windows`` counts the windows in which it was looked at,

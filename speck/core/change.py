@@ -89,7 +89,7 @@ class Apply:
     ``place`` is ``new`` (movable jobs that have no place yet are placed), ``all`` (all movable jobs are
     placed anew) or ``none``.  With ``all_code``, every change of a file counts for all of its jobs.
     ``restored`` is the number of the revision that it brings back (0: none).  ``warnings`` are those about
-    its text, ``notes`` remarks for its plan by job name.
+    its text, ``notes`` remarks for its plan by job name.  With ``cuts_stay``, no cut is chosen anew.
     """
 
     kind: ClassVar = OperationKind.APPLY
@@ -99,6 +99,7 @@ class Apply:
     all_code: bool = False
     restored: int = 0
     notes: Mapping[str, str] = field(default_factory=dict)
+    cuts_stay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Recut:
+    """Run what runs with other cuts of its queries: a step of the adaptation."""
+
+    kind: ClassVar = OperationKind.PLACE
+    composition: str
+    cuts: Mapping[str, str]  # by input job
+
+
+@dataclass(frozen=True, slots=True)
 class Adopt:
     """Make the copies that other stores have started the attempts of a composition's ``jobs`` (of all)."""
 
@@ -168,4 +178,4 @@ class Adopt:
     warnings: tuple[Fault, ...] = ()
 
 
-Change = Apply | DeleteComposition | ApplyJob | DeleteJob | Rollback | Pin | Place | Adopt
+Change = Apply | DeleteComposition | ApplyJob | DeleteJob | Rollback | Pin | Place | Recut | Adopt

@@ -51,7 +51,7 @@ class Job:
     share none with.  ``split`` is the part of a job in a split by keys (:class:`speck.core.split.Part`).
     ``query`` is the query of a SQL job: its ``program`` in canonical form (:mod:`speck.sql.program`), and of
     a part of a query the name of that (``of``), the ``role`` (``input`` or ``rest``) and the ``input``.
-    An input whose cut SpecK chooses has the cuts in question until it has (:data:`UNDECIDED`).
+    ``cuts`` are those among which SpecK chooses the cut of an input (empty: the file names it).
     ``template`` is the name with ``*`` for the site, of a job that the ``for_each`` of a file made; jobs with
     the same one are shown as one.
     """
@@ -89,6 +89,7 @@ class Job:
     start: str = _costs(ChangeCost.UPDATE, default=LATEST)
     partitions: Mapping[str, int] = _costs(ChangeCost.NOTE, default_factory=dict)
     template: str | None = _costs(ChangeCost.NOTE, default=None)
+    cuts: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
 
     @property
     def movable(self) -> bool:
@@ -141,7 +142,6 @@ class Job:
         return cls(**values)
 
 
-UNDECIDED = "cuts"  # of a query: the cuts among which SpecK chooses, with spaces between them
 CODE = "code_hash"  # the field that identifies the code
 
 # The fields that SpecK chooses for a job with ``sites``, as far as the file has none.
@@ -150,7 +150,7 @@ PLACED_FIELDS = ("spe_address", "source_broker", "sink_broker")
 # The placed fields of a job whose site is fixed, and whose engine SpecK chooses from a pool there.
 POOLED = ("spe_address",)
 
-_TUPLES = {"sites", "apart", "placed"}
+_TUPLES = {"sites", "apart", "placed", "cuts"}
 _SHOWN = {"with_job": "with"}  # a keyword of Python, so no name of an attribute
 _ATTRIBUTES = {shown: name for name, shown in _SHOWN.items()}
 

@@ -80,6 +80,12 @@ def move_cost(
     return total
 
 
+def restart_cost(problem: Problem, placement: Placement, jobs: Collection[int], figures: Figures) -> MoveCost:
+    """The cost of starting jobs in another form where they run, with ``figures`` afterwards."""
+    costs = (_job_cost(problem, job, placement, placement, figures, 0.0, False, 0) for job in jobs)
+    return sum(costs, MoveCost())
+
+
 def _job_cost(
     problem: Problem,
     job: int,

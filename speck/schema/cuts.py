@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from speck.core.job import UNDECIDED, Job
+from speck.core.job import Job
 from speck.core.topic import SQL_TOPICS
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport, listed, quoted
@@ -229,9 +229,9 @@ class _Parts:
                 }
                 fields.pop("retain", None)
             job = self._resolver.job(fields, self._report)
-            yield self._undecided(job, each) if job is not None and cuts[name] == AUTO_CUT else job
+            yield self._with_cuts(job, each) if job is not None and cuts[name] == AUTO_CUT else job
 
-    def _undecided(self, job: Job, of: _Input) -> Job:
+    def _with_cuts(self, job: Job, of: _Input) -> Job:
         """The input job with the cuts among which SpecK chooses when a plan is made."""
         from speck.sql.cuts import cuts_by_table
 
@@ -243,7 +243,7 @@ class _Parts:
         ]
         if len(self._inputs) == 1 and program.join is None:
             found.insert(0, NO_CUT)
-        return replace(job, query={**job.query, UNDECIDED: " ".join(found)})
+        return replace(job, cuts=tuple(found))
 
     def _rest(self) -> Job | None:
         from speck.sql.cuts import rest_of

@@ -328,6 +328,11 @@ class JobSchema(StrictSchema):
         dump_only=True,
         metadata={"description": "of a job that `for_each` made: its name with `*` for the site"},
     )
+    cuts = fields.List(
+        fields.String(),
+        dump_only=True,
+        metadata={"description": "of an input job of a query with `cut: auto`: the cuts that it may get"},
+    )
     partitions = fields.Dict(
         dump_only=True,
         metadata={"description": "the numbers of partitions that `topics` declares for its topics, by topic"},

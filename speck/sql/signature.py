@@ -18,10 +18,8 @@ def state_faults(before: Program, after: Program) -> Iterator[str]:
         yield from _join_faults(before.join, after.join)
         return
     old, new = before.windows, after.windows
-    if before.sends is not None and after.sends is not None and old is None:
-        return  # all rows were sent: slides begin empty, and the rest adds what they get to those rows
-    if old is not None and new is None and after.sends is not None:
-        yield "the cut leaves 'partials': the totals of open slides are not sent, and no other cut reads them"
+    if before.sends is not None and after.sends is not None and (old is None or new is None):
+        # All rows were sent, so that slides begin empty; or the totals of open slides are sent first.
         return
     if old is None or new is None:
         if old is not new:
@@ -65,6 +63,11 @@ def _rows(side: Program, keys: int) -> str:
     types = windows.keys if windows is not None else ()
     texts = [f"{text} {type}" for text, type in zip(rows_of(side)[1:], types, strict=True)]
     return f"({', '.join(texts[:keys])}: {', '.join(texts[keys:])})"
+
+
+def leaves_slides(before: Program, after: Program) -> bool:
+    """True if an input job stops merging: it has the totals of open slides, which the next form sends."""
+    return before.sends is not None and before.windows is not None and after.windows is None
 
 
 def mixes(before: Program, after: Program) -> bool:

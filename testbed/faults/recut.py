@@ -1,11 +1,11 @@
 """A query in parts whose cut changes under load, while engines and the coordinator are killed.
 
-The table of a query is published at two edges, A with Flink and B with Spark; its windows are at the cloud
-D, a Flink cluster.  Each round changes the cuts of both inputs three times.  In every second one an engine
-or the coordinator is killed in the midst of a change, and in every fourth one the rest moves to A and back.
-A second query merges at A (``partials``) from the first change on, and SpecK chooses the cuts of a third one
-at each (``cut: auto``).  In the end each window must have come once, with the totals of the rows that were
-sent, and no change of a cut alone may have started a rest again.
+The table of a query is published at two edges, A with Flink and B with Spark; its windows are at the cloud D,
+a Flink cluster. Each round changes the cuts of both inputs three times. In every second one an engine or the
+coordinator is killed in the midst of a change, and in every fourth one the rest moves to A and back. A second
+query begins or ends to merge at A (``partials``) with each change that no harm is done to, and SpecK chooses
+the cuts of a third one at each (``cut: auto``). In the end each window must have come once, with the totals
+of the rows that were sent, and no change of a cut alone may have started a rest again.
 """
 
 from __future__ import annotations
@@ -177,7 +177,6 @@ class Trial:
                 for sender in self._senders:
                     sender.start()
                 await_true("first results", lambda: all(each.received for each in outputs.values()), PATIENCE)
-                self._merges = True
                 for number in range(first, first + rounds):
                     self._round(number)
                 return self._accounts(outputs)
@@ -226,6 +225,7 @@ class Trial:
 
     def change(self) -> None:
         """Change the cuts alone; the rests run as before."""
+        self._merges = not self._merges
         before = self.bed.attempts()
         self._apply()
         after = self.bed.attempts()

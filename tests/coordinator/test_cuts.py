@@ -11,14 +11,19 @@ import pytest
 from speck.apply.planned import PlannedChange
 from speck.binder import QueryRunner, Registry
 from speck.coordinator import Services, build
-from speck.core.change import Apply, Request
+from speck.coordinator.placing.cuts import cut_of
+from speck.coordinator.placing.placer import PlacementRequest
+from speck.core.adaptation import Entry, Trigger
+from speck.core.change import Apply, Recut, Request
 from speck.core.inventory import Engine, Inventory
-from speck.core.job import UNDECIDED, Composition, Job
+from speck.core.job import Composition, Job
 from speck.core.settings import Settings
+from speck.errors import InvalidInput
 from speck.placement.profile import Inputs, JobProfile
 from speck.schema.compositions import load_composition
 from speck.sql.program import Program
 from speck.store import Store
+from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.placement import NOW, engine_at, inventory, kinds, measured
 from testbed.doubles.binders import World
@@ -56,7 +61,7 @@ class Bench:
     services: Services | None = None
 
     def inputs(self) -> Inputs:
-        return Inputs(jobs=self.profiles)
+        return Inputs(jobs=self.profiles, fresh=frozenset(self.profiles))
 
     def load(self, text: str) -> Composition:
         loaded = load_composition(
@@ -88,7 +93,7 @@ def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
             store,
             registry,
             sites(),
-            Settings(roots=(tmp_path,), period=0),
+            Settings(roots=(tmp_path,), period=0, adapt=0),  # decisions are the tests'
             clock=lambda: NOW,
             inputs=bench.inputs,
         )
@@ -112,7 +117,6 @@ def sites() -> Inventory:
 def cuts(planned: PlannedChange) -> dict[str, str]:
     found = {}
     for name, job in planned.desired.items():
-        assert UNDECIDED not in job.query
         sends = Program.from_json(str(job.query["program"])).sends
         if sends is not None:
             found[name] = sends.cut
@@ -131,12 +135,17 @@ def by_hand(bench: Bench, cut: str, text: str = TEXT) -> dict[str, Job]:
     return dict(bench.load(text.replace("cut: auto", f"cut: {cut}")).jobs)
 
 
+def without_choice(planned: PlannedChange) -> dict[str, Job]:
+    """The jobs as they would be with a cut by hand."""
+    return {name: replace(job, cuts=()) for name, job in planned.desired.items()}
+
+
 def test_the_chosen_cut_makes_the_jobs_of_the_same_cut_by_hand(bench: Bench) -> None:
     planned = bench.plan(TEXT)
     found = cuts(planned)
     assert found["q5.bids-a"] == "partials"
     named = {name.removeprefix("q5."): cut for name, cut in found.items()}
-    assert dict(planned.desired) == by_hand(bench, str(named))
+    assert without_choice(planned) == by_hand(bench, str(named))
     note = planned.plan.consequences["q5.bids-a"]
     assert note.startswith("cut at partials, chosen among columns, filter, partials: "), note
     assert "leave the site instead of" in note and "(100 messages/s assumed)" in note
@@ -147,19 +156,24 @@ def test_the_chosen_cut_makes_the_jobs_of_the_same_cut_by_hand(bench: Bench) -> 
 def test_what_runs_is_planned_again_without_a_change(bench: Bench) -> None:
     bench.apply(TEXT)
     assert kinds_of(bench.plan(TEXT)) == {"Keep"}
-    bench.profiles = dict.fromkeys(INPUTS, profile(1.0, 1.0))  # partials would not be chosen any longer
+    bench.profiles = dict.fromkeys(INPUTS, profile(1000.0, 0.01))
     assert kinds_of(bench.plan(TEXT)) == {"Keep"}
 
 
-def test_what_runs_may_begin_to_merge_and_stays_so(bench: Bench) -> None:
+def test_what_runs_may_begin_to_merge_and_end_it(bench: Bench) -> None:
     bench.apply(TEXT.replace("cut: auto", "cut: filter"))
     bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.9))
     planned = bench.plan(TEXT)
     assert cuts(planned) == dict.fromkeys(INPUTS, "partials")
     assert kinds_of(planned) == {"Update", "Keep"}
     bench.apply(TEXT)
-    bench.profiles = dict.fromkeys(INPUTS, profile(1.0, 1.0))
+    bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.001))
     assert kinds_of(bench.plan(TEXT)) == {"Keep"}
+    # Keys hardly occur twice.
+    bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.9))
+    planned = bench.plan(TEXT)
+    assert cuts(planned) == dict.fromkeys(INPUTS, "filter")
+    assert "are sent first" in planned.plan.consequences["q5.bids-a"]
 
 
 def test_a_cut_changes_for_a_gain_that_is_measured(bench: Bench) -> None:
@@ -170,7 +184,7 @@ def test_a_cut_changes_for_a_gain_that_is_measured(bench: Bench) -> None:
     }
     planned = bench.plan(SESSIONS)
     assert cuts(planned) == dict.fromkeys(INPUTS, "filter")
-    assert dict(planned.desired) == by_hand(bench, "filter", SESSIONS)
+    assert without_choice(planned) == by_hand(bench, "filter", SESSIONS)
     bench.apply(SESSIONS)
     bench.profiles = dict.fromkeys(INPUTS, profile(100.0, 0.98))  # nearly all rows fulfil the condition
     assert kinds_of(bench.plan(SESSIONS)) == {"Keep"}
@@ -199,3 +213,119 @@ def test_a_query_of_one_site_may_stay_whole(bench: Bench) -> None:
     assert dict(planned.desired) == dict(bench.load(whole).jobs)
     bench.apply(one)
     assert kinds_of(bench.plan(one)) == {"Keep"}
+
+
+# --- what runs: advice and the adaptation loop
+
+AUTO = TEXT.replace("name: q\n", "name: q\nplacement: {mode: auto}\n")
+MERGED = {name: profile(5000.0, 0.001) for name in INPUTS} | {"q5.rest": profile(500.0, 0.1)}
+BUSY = {name: profile(5000.0, 0.9) for name in INPUTS} | {"q5.rest": profile(9000.0, 0.01)}
+
+
+def running_cuts(bench: Bench) -> dict[str, str]:
+    assert bench.services is not None
+    jobs = bench.services.coordinator.deployments.composition("q").jobs
+    return {name: cut_of(jobs[name]) for name in INPUTS}
+
+
+def decided(bench: Bench, times: int = 1) -> Entry:
+    """The entry of the last of some decisions."""
+    assert bench.services is not None
+    adaptation = bench.services.adaptation
+    for _ in range(times):
+        adaptation.decide("q", Trigger.PERIOD, adaptation.mover.present("q"))
+        eventually(lambda: bench.services.adaptation.operations.is_idle("q"), bool, 30)  # type: ignore[union-attr]
+    return bench.services.adaptation.store.adaptation("q").entries[-1]
+
+
+def test_advice_on_what_runs_has_the_better_cut_and_is_accepted(bench: Bench) -> None:
+    bench.profiles = MERGED
+    bench.apply(TEXT)
+    assert bench.services is not None
+    plans = bench.services.retained_plans
+    bench.profiles = BUSY
+    advice = plans.advise("q", PlacementRequest())
+    [action] = [each for each in advice["plan"]["actions"] if each["job"] == "q5.bids-a"]
+    assert "cut at filter, chosen among" in action["consequence"]
+    assert plans.accept_placement(advice["id"], Request()).wait(30)
+    assert running_cuts(bench) == dict.fromkeys(INPUTS, "filter")
+
+
+def test_the_loop_changes_cuts_and_keeps_what_holds(bench: Bench) -> None:
+    bench.profiles = MERGED
+    bench.apply(AUTO)
+    assert running_cuts(bench) == dict.fromkeys(INPUTS, "partials")
+    assert decided(bench, 4).decision == "hold"
+    bench.profiles = BUSY
+    assert "is the best in 2 of 3 decisions" in decided(bench, 2).reason
+    entry = decided(bench)
+    assert (entry.decision, entry.jobs) == ("step", INPUTS)
+    assert (entry.source, entry.target) == ("cut partials", "cut filter")
+    assert running_cuts(bench) == dict.fromkeys(INPUTS, "filter")
+    assert bench.services is not None
+    last = bench.services.queries.revisions("q")[-1]
+    assert last["author"] == "placement"
+    assert "q5.bids-a, q5.bids-b from cut partials to cut filter: the objective falls by" in last["message"]
+    step = bench.services.adaptation.store.adaptation("q").pending
+    assert step is not None and step.predicted < step.objective
+    found = bench.services.adaptation.mover.recut_effect(
+        "q", step, bench.services.adaptation.mover.present("q"), lag_grows=False
+    )
+    assert found is not None and found.gain > 0
+    # What was measured at the former cut is remembered: by the estimate it would be chosen again.
+    bench.profiles = {name: profile(5000.0, 0.33) for name in INPUTS} | {"q5.rest": profile(3300.0, 0.01)}
+    targets = [each.target for each in bench.services.adaptation.mover.advise("q", {}, 0.15).candidates]
+    assert targets == []
+    bench.services.changes.cuts.corrections._ratios.clear()
+    [candidate] = bench.services.adaptation.mover.advise("q", {}, 0.15).candidates
+    assert candidate.target == "cut partials"
+
+
+def test_a_cut_is_taken_back_as_a_move_is(bench: Bench) -> None:
+    bench.profiles = MERGED
+    bench.apply(AUTO)
+    bench.profiles = BUSY
+    decided(bench, 3)
+    assert bench.services is not None
+    mover, head = bench.services.adaptation.mover, bench.services.adaptation.store.head("q")
+    assert head is not None
+    operation = mover.move("q", INPUTS, "cut partials", head.revision, "back: it missed its prediction")
+    assert operation.wait(30)
+    assert running_cuts(bench) == dict.fromkeys(INPUTS, "partials")
+    banned = dict.fromkeys(INPUTS, frozenset({"cut filter"}))
+    targets = [each.target for each in mover.advise("q", banned, 0.15).candidates]
+    assert "cut filter" not in targets
+
+
+@pytest.mark.parametrize(
+    ("cuts", "reason"),
+    [
+        (
+            {"q5.bids-a": "none"},
+            "cut 'none' is not one of its choice (expected one of columns, filter, partials)",
+        ),
+        ({"q5.rest": "filter"}, "(expected an input job with 'cut: auto')"),
+    ],
+)
+def test_a_step_to_a_cut_that_is_none_of_the_choice_is_refused(
+    bench: Bench, cuts: dict[str, str], reason: str
+) -> None:
+    bench.apply(TEXT)
+    assert bench.services is not None
+    with pytest.raises(InvalidInput) as caught:
+        bench.services.changes.plan(Recut("q", cuts), Request())
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [TEXT, AUTO.replace("cut: auto", "cut: partials")])
+def test_the_loop_leaves_cuts_alone_that_are_not_its_own(bench: Bench, text: str) -> None:
+    bench.profiles = MERGED
+    bench.apply(text)
+    bench.profiles = BUSY
+    if text == TEXT:
+        assert bench.services is not None
+        bench.services.adaptation.round()
+        assert bench.services.adaptation.store.adaptation("q").entries == ()
+    else:
+        assert decided(bench, 5).reason == "no placement is better"
+    assert running_cuts(bench) == dict.fromkeys(INPUTS, "partials")

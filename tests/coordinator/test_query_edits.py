@@ -296,13 +296,23 @@ def test_a_condition_with_another_column_changes_the_topic_between_the_jobs() ->
     assert before["q.rest"].source_topic == same["q.rest"].source_topic
 
 
-def test_slides_begin_empty_and_no_other_cut_takes_what_is_in_them() -> None:
-    (message,) = faults_of_parts(parts(cut="partials"), parts())
-    assert "the cut leaves 'partials'" in message
-    assert faults_of_parts(parts(cut="partials"), parts(upgrade="stateless")) == []
+def test_slides_begin_empty_and_are_sent_when_the_cut_leaves_them() -> None:
     before, after = parts(WHERE), parts(WHERE, "partials")
     assert faults_of_parts(before, after) == []
     assert query_notes(after, {name: Deployed(each) for name, each in before.items()}) == {}
+    assert faults_of_parts(after, before) == []
+    notes = query_notes(before, {name: Deployed(each) for name, each in after.items()})
+    assert notes.keys() == {"q.t-a"} and "are sent first" in notes["q.t-a"]
+    started = {name: Deployed(each, started=False) for name, each in after.items()}
+    assert query_notes(before, started) == {}
+
+
+def test_slides_do_not_leave_their_engine() -> None:
+    merging, elsewhere = parts(cut="partials"), parts(engine="spark", spe_address="sc://edge:15002")
+    elsewhere["q.rest"] = merging["q.rest"]
+    (message,) = faults_of_parts(merging, elsewhere)
+    assert "the state cannot move between engines" in message
+    assert faults_of_parts(parts(), elsewhere) == []
 
 
 def test_the_first_cut_and_the_last_one_have_other_jobs_for_the_state() -> None:
@@ -310,7 +320,12 @@ def test_the_first_cut_and_the_last_one_have_other_jobs_for_the_state() -> None:
     (message,) = faults_of_parts(whole, parts())
     assert message.startswith("the query gets a cut: the state is that of 'q' (expected as before")
     (message,) = faults_of_parts(parts(), whole)
-    assert message.startswith("the query loses its cut: the state is that of 'q.rest' (expected as before")
+    assert message.startswith(
+        "the query loses its cut: the state is that of 'q.rest' (expected 'cut: columns'"
+    )
+    at_a = {"q": sql_job("q", COUNT, site="A")}
+    (message,) = faults_of_parts(parts(), at_a)
+    assert "'cut: columns' with 'rest: A', which runs all of it where its table is published" in message
     assert faults_of_parts(whole, parts(upgrade="stateless")) == []
     assert faults_of_parts(parts(), {"q": sql_job("q", COUNT, upgrade="stateless")}) == []
 

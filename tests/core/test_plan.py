@@ -177,6 +177,7 @@ COSTS: dict[str, tuple[Any, str]] = {
     "query": ({"program": "{}"}, "update"),
     "template": ("*", "keep"),
     "partitions": ({"t": 4}, "keep"),
+    "cuts": (("columns", "filter"), "keep"),
 }
 
 

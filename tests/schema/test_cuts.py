@@ -9,7 +9,7 @@ import pytest
 
 from speck.binder import QueryRunner, Registry
 from speck.core.inventory import Inventory
-from speck.core.job import UNDECIDED, Job
+from speck.core.job import Job
 from speck.core.topic import filter_fault
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition
@@ -223,14 +223,14 @@ def test_a_fault_of_a_join_names_what_is_right(edit: tuple[str, str], part: str,
 def test_a_cut_that_is_chosen_later_has_its_options(root: Path) -> None:
     text = TEXT.replace("at: [A, B]", "at: [S, A]").replace("  engine: flink\n", "")
     found = jobs(text.replace("cut: filter", "cut: auto"), root)
-    assert [found[f"q5.bids-{each}"].query[UNDECIDED] for each in "sa"] == [
-        "columns filter",
-        "columns filter partials",
+    assert [found[f"q5.bids-{each}"].cuts for each in "sa"] == [
+        ("columns", "filter"),
+        ("columns", "filter", "partials"),
     ]
     one = jobs(TEXT.replace("at: [A, B]", "at: B").replace("cut: filter", "cut: auto"), root)
-    assert one["q5.bids-b"].query[UNDECIDED] == "none columns filter partials"
+    assert one["q5.bids-b"].cuts == ("none", "columns", "filter", "partials")
     mixed = jobs(TEXT.replace("cut: filter", "cut: {bids: filter, bids-b: auto}"), root)
-    assert [UNDECIDED in mixed[each].query for each in INPUTS] == [False, True]
+    assert [bool(mixed[each].cuts) for each in INPUTS] == [False, True]
     with pytest.raises(InvalidInput, match="cut 'auto' needs the site where table 'bids' is published"):
         load(TEXT.replace("cut: filter", "cut: auto").replace("    at: [A, B]\n", ""), root)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from speck.sql.cuts import cuts_by_table, input_of, rest_of
 from speck.sql.evaluate import evaluate
 from speck.sql.program import Program
-from speck.sql.types import PARTIALS
 from tests.sql.random_queries import CONTRACT
 
 LAG = CONTRACT.watermark_ms or 0
 INPUTS = ("rows-a", "rows-b")
 Message = tuple[str, bytes]
+Left = list[str]  # what an input job has kept of open slides, in a form of its own
+# Runs an input job on messages, beginning with what the one before it has left; returns its frames, and what
+# it leaves in turn, which is nothing at the last messages.
+Run = Callable[[Program, list[Message], Left, bool], tuple[list[str], Left]]
 
 
 def in_disorder(rows: Sequence[dict[str, object]], dice: random.Random) -> list[Message]:
@@ -23,6 +26,19 @@ def in_disorder(rows: Sequence[dict[str, object]], dice: random.Random) -> list[
     jitter = {id(each): int(str(each["t"])) + dice.randint(0, LAG) for each in rows}
     ordered = sorted(rows, key=lambda each: jitter[id(each)])
     return [("rows/in", json.dumps(each).encode()) for each in ordered]
+
+
+def run_by_reference(part: Program, found: list[Message], left: Left, last: bool) -> tuple[list[str], Left]:
+    """What is left are frames without a progress, which the next job passes on at once."""
+    sent = evaluate(part, found, end=False).messages
+    if part.windows is None or last:
+        return left + evaluate(part, found).messages, []
+    return left + sent, list(map(without_progress, evaluate(part, found).messages[len(sent) :]))
+
+
+def without_progress(frame: str) -> str:
+    version, cut, _, *rows = json.loads(frame)
+    return json.dumps([version, cut, 0, *rows])
 
 
 @dataclass
@@ -33,17 +49,16 @@ class Input:
     found: list[Message]
     dice: random.Random
     table: int = 0
+    run: Run = run_by_reference
 
     def frames(self) -> list[str]:
-        offered = cuts_by_table(self.program)[self.table]
-        sent, rest = list[str](), self.found
-        cuts = [each for each in offered if each != PARTIALS]
+        cuts = cuts_by_table(self.program)[self.table]
+        sent, rest, left = list[str](), self.found, Left()
         while rest:
-            if PARTIALS in offered and self.dice.random() < 0.3:  # which is not left again
-                return sent + evaluate(input_of(self.program, PARTIALS), rest).messages
             count = self.dice.randint(1, len(rest))
             part = input_of(self.program, self.dice.choice(cuts), self.table)
-            sent += evaluate(part, rest[:count]).messages
+            frames, left = self.run(part, rest[:count], left, count == len(rest))
+            sent += frames
             rest = rest[count:]
         return sent
 
@@ -56,11 +71,19 @@ def interleaved(sent: dict[str, list[str]], dice: random.Random) -> list[Message
     return [(f"speck/sql/q/0/{name}", next(waiting[name]).encode()) for name in order]
 
 
-def run_in_parts(program: Program, rows: list[dict[str, object]], dice: random.Random) -> list[str]:
+def run_in_parts(
+    program: Program,
+    rows: Iterable[dict[str, object]],
+    dice: random.Random,
+    run: Run = run_by_reference,
+) -> list[str]:
     parts: dict[str, list[dict[str, object]]] = {name: [] for name in INPUTS}
     for each in rows:
         parts[dice.choice(INPUTS)].append(each)
-    sent = {name: Input(program, in_disorder(found, dice), dice).frames() for name, found in parts.items()}
+    sent = {
+        name: Input(program, in_disorder(found, dice), dice, run=run).frames()
+        for name, found in parts.items()
+    }
     outcome = evaluate(rest_of(program, INPUTS), interleaved(sent, dice))
     assert not outcome.unparsable and not outcome.late
     return sorted(outcome.messages)

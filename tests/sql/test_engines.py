@@ -227,12 +227,12 @@ HIGHEST = (
 )
 
 
-def cut_composition(counted: str, **highest: str) -> str:
+def cut_composition(counted: str, merges: str, **highest: str) -> str:
     others = "".join(f", {name}: {value}" for name, value in highest.items())
     return (
         f"{CUT_TOPICS}"
         f'- {{job_name: counted, rest: F, cut: {counted}, sink_topic: out/cut/counted, sql: "{COUNTED}"}}\n'
-        f"- {{job_name: highest, rest: S, cut: {{offers-s: filter, offers-g: partials}}, "
+        f"- {{job_name: highest, rest: S, cut: {{offers-s: filter, offers-g: {merges}}}, "
         f'sink_topic: out/cut/highest, sql: "{HIGHEST}"{others}}}\n'
         f'- {{job_name: near, rest: F, cut: filter, sink_topic: out/cut/near, sql: "{NEAR}"}}\n'
     )
@@ -266,9 +266,13 @@ LAST_OFFER = json.dumps({"time": 4_000_000_000_000, "auction": 3, "price": 0})
 
 
 def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_cuts(bench: Bench) -> None:
-    """Input jobs on Spark and on Flink, a rest on each; one query is cut elsewhere, one is restarted."""
-    before = cut_composition("columns")
-    after = cut_composition("{offers-s: rows, offers-g: filter}", on_error="skip")
+    """Input jobs on Spark and on Flink, a rest on each, one of which is restarted.
+
+    On Flink the one before each rest merges for a while.
+    """
+    before = cut_composition("columns", "partials")
+    after = cut_composition("{offers-s: rows, offers-g: partials}", "partials", on_error="skip")
+    last = cut_composition("{offers-s: rows, offers-g: filter}", "columns", on_error="skip")
     queries = queries_of(before.encode(), ())
     topic = "cut/bid/x"
     senders = (bench.friend, bench.other)
@@ -293,6 +297,10 @@ def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_c
     assert actions["counted.rest"] == "keep" and actions["counted.offers-s"] == "update"
     assert actions["highest.rest"] == actions["highest.offers-g"] == "update"
     send(40)
+    actions = bench.change(last)
+    assert actions["counted.rest"] == actions["highest.rest"] == "keep"
+    assert actions["counted.offers-g"] == actions["highest.offers-g"] == "update"
+    send(80)
     ask([LAST_ASK])
     for sender in senders:
         sender.send(topic, [LAST_OFFER])

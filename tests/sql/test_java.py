@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from speck.sql.evaluate import evaluate
 from speck.sql.program import Program
 from speck.sql.types import PARTIALS, Contract, column_of
 from testbed import ROOT
+from tests.sql.in_parts import Left, Message, in_disorder, run_in_parts
 from tests.sql.random_queries import (
     CONTRACT,
     OTHER,
@@ -51,15 +53,27 @@ pytestmark = [
 class Java:
     process: subprocess.Popen[str]
 
-    def run(self, program: Program, found: list[tuple[str, bytes]]) -> dict[str, Any]:
-        order = {
-            "program": program.to_json(),
-            "messages": [[topic, base64.b64encode(content).decode()] for topic, content in found],
-        }
+    def run(self, program: Program, found: list[Message]) -> dict[str, Any]:
+        return self._answer({"program": program.to_json(), "messages": encoded(found)})
+
+    def run_input(
+        self, part: Program, found: list[Message], left: Left, last: bool
+    ) -> tuple[list[str], Left]:
+        """The frames of an input job, and what it leaves (:data:`tests.sql.in_parts.Run`)."""
+        order = {"program": part.to_json(), "messages": encoded(found), "slides": left, "open": not last}
+        got = self._answer(order)
+        assert not got["unparsable"]
+        return got["messages"], got["slides"]
+
+    def _answer(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(f"{json.dumps(order)}\n")
         self.process.stdin.flush()
         return dict(json.loads(self.process.stdout.readline()))
+
+
+def encoded(found: list[Message]) -> list[list[str]]:
+    return [[topic, base64.b64encode(content).decode()] for topic, content in found]
 
 
 @pytest.fixture(name="runner", scope="module")
@@ -134,6 +148,16 @@ def test_parts_are_those_of_the_reference(runner: Java, case: Case, where: Text 
         sent = evaluate(part, messages(case.rows)).messages
         frames += [(f"speck/sql/q/0/{cut}", each.encode()) for each in sent]
     compare(runner, rest_of(program, cuts_of(program)), frames)
+
+
+@tries(80)
+@given(case=st.one_of(windowed, ranked, best_keys), seed=st.integers(0, 2**32))
+def test_input_jobs_whose_cuts_change_in_mid_stream_lose_and_double_nothing(
+    runner: Java, case: Case, seed: int
+) -> None:
+    program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
+    whole = evaluate(program, in_disorder(case.rows, dice))
+    assert run_in_parts(program, case.rows, dice, runner.run_input) == sorted(whole.messages)
 
 
 _frames = st.lists(

@@ -20,7 +20,7 @@ from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.observations import Observations
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import AdaptationState, StepOutcome, StepRecord, Trigger
+from speck.core.adaptation import CUT, AdaptationState, StepOutcome, StepRecord, Trigger
 from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import AUTOMATIC, EventKind, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
@@ -301,7 +301,7 @@ class Adaptation:
             awaited=[job for job, cause in waiting.items() if _was_fresh(present.inputs, cause)],
             stale=_stale_text(present),
             progress=None if pending is None else self._progress(name, pending, head),
-            realised=None if pending is None or hold else self._realised(pending, present, observed),
+            realised=None if pending is None or hold else self._realised(name, pending, present, observed),
         )
         decidable = set(present.model.jobs) - waiting.keys()
         if pending is not None or hold or seen.silent or memory.paused > now or not decidable:
@@ -372,8 +372,13 @@ class Adaptation:
         except NotFound:
             return None
 
-    def _realised(self, step: StepRecord, present: Present, observed: Observations) -> Realised | None:
+    def _realised(
+        self, name: str, step: StepRecord, present: Present, observed: Observations
+    ) -> Realised | None:
         """The effect of a step, where its jobs' figures are measured at the target."""
+        lags = bool(set(observed.lagging) & set(step.jobs))
+        if step.due and step.target.startswith(CUT):
+            return self._seen(step, self.mover.recut_effect(name, step, present, lag_grows=lags), observed)
         if not step.due or not {step.source, step.target} <= self.measures.inventory.sites.keys():
             return None
         costs = {
@@ -381,10 +386,12 @@ class Adaptation:
             for name, profile in present.inputs.jobs.items()
             if profile.cost is not None and profile.cost.known is Known.MEASURED
         }
-        lags = bool(set(observed.lagging) & set(step.jobs))
-        found = verdict.realised(present.model, step, costs, lag_grows=lags)
+        return self._seen(step, verdict.realised(present.model, step, costs, lag_grows=lags), observed)
+
+    def _seen(self, step: StepRecord, found: Realised | None, observed: Observations) -> Realised | None:
+        """The effect of a step, noted among the observations."""
         predicted = verdict.predicted_gain(step)
-        observed.realised = found.gain / predicted if predicted else None
+        observed.realised = found.gain / predicted if found is not None and predicted else None
         return found
 
     # --- carrying out

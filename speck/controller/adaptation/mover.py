@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Protocol
 
 from speck.apply.operation import Operation
-from speck.placement.adaptation.situation import Candidate
+from speck.core.adaptation import StepRecord
+from speck.placement.adaptation.situation import Candidate, Realised
 from speck.placement.cost import Figures, evaluate
 from speck.placement.graph import Model
 from speck.placement.profile import Inputs
@@ -61,8 +62,8 @@ class Mover(Protocol):
     ) -> Advised:
         """The advice for a composition, from which ``forbidden`` sites are left out, by job.
 
-        The jobs of ``pins`` stay.  Where it gains less than ``least``, advice that moves topics is looked
-        for, too.
+        Steps that change cuts are among them. The jobs of ``pins`` stay. Where it gains less than ``least``,
+        advice that moves topics is looked for, too.
         """
 
     def move(
@@ -70,5 +71,11 @@ class Mover(Protocol):
     ) -> Operation:
         """Begin to move jobs to a site, by an apply as the next revision of what ran at ``base_revision``.
 
+        A ``site`` that begins with :data:`~speck.core.adaptation.CUT` names other cuts of the jobs.
         Raises as an apply; nothing is touched then.
         """
+
+    def recut_effect(
+        self, name: str, step: StepRecord, present: Present, *, lag_grows: bool
+    ) -> Realised | None:
+        """The effect of a step that has changed cuts; ``None`` where it is not in force any longer."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.placer import Placer
-from speck.core.job import UNDECIDED, Composition, Job
+from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
+from speck.errors import Fault, InvalidInput
 from speck.placement.cost import Figures, combined, evaluate, wire
-from speck.placement.cuts import Vector, choose
+from speck.placement.cuts import Vector, best, choose
 from speck.placement.explain import traffic
 from speck.placement.graph import Model
 from speck.placement.profile import Inputs, JobProfile, Known, Value, assumed_cost
@@ -19,7 +21,7 @@ from speck.placement.profile import combined as better_known
 from speck.sql.cuts import input_of, table_of, whole_of
 from speck.sql.estimates import Flow, flow, passing
 from speck.sql.program import Program
-from speck.sql.types import COLUMNS, FILTER, NO_CUT, PARTIALS, ROWS
+from speck.sql.types import COLUMNS, FILTER, NO_CUT, ROWS
 from speck.store.deployments import Deployments
 
 READING = 0.5  # the share of the cost of a message that is for reading it; the rest is for what is sent
@@ -31,14 +33,15 @@ class CutChooser:
 
     deployments: Deployments
     placer: Placer
+    corrections: CutCorrections = field(default_factory=CutCorrections)
 
     def chosen(self, composition: Composition) -> tuple[Composition, dict[str, str]]:
         """The composition with a cut for each input, and the reason by job name.
 
         What runs keeps its cut unless another one lowers the objective by more than the ``min_gain`` of
-        ``placement``, and keeps one with a state that no other takes over (``partials``, ``none``) always.
+        ``placement``.  ``none`` stays: its state is that of a job of another name.
         """
-        queries = list(_undecided(composition))
+        queries = list(queries_with_cuts(composition))
         if not queries:
             return composition, {}
         head = self.deployments.head(composition.name)
@@ -47,7 +50,7 @@ class CutChooser:
         model = self.placer.present(composition, inputs)
         jobs, notes = dict(composition.jobs), dict[str, str]()
         for query in queries:
-            choice = _Choice(query, running, composition, inputs, model, self.placer)
+            choice = CutChoice(query, running, composition, inputs, model, self.placer, self.corrections)
             for name in (*query.inputs, query.rest):
                 del jobs[name]
             vector = choice.vector()
@@ -57,8 +60,8 @@ class CutChooser:
 
 
 @dataclass(frozen=True)
-class _Query:
-    """A query with a cut to be chosen: its input jobs and its rest, as the file gives them."""
+class CutQuery:
+    """A query with a cut to be chosen: its input jobs and its rest."""
 
     name: str
     inputs: Mapping[str, Job]
@@ -69,11 +72,15 @@ class _Query:
     def program(self) -> Program:
         return _program(self.rest_job)
 
+    @property
+    def present(self) -> Vector:
+        """The cuts that its input jobs have."""
+        return tuple(map(cut_of, self.inputs.values()))
+
     def options(self, name: str) -> tuple[str, ...]:
         """The cuts in question for an input, the earliest first."""
         job = self.inputs[name]
-        written = job.query.get(UNDECIDED)
-        return (_cut(job),) if written is None else tuple(str(written).split())
+        return job.cuts or (cut_of(job),)
 
     def table(self, name: str) -> Program:
         """The part of the query that concerns the table of an input."""
@@ -88,9 +95,8 @@ class _Query:
         found = {}
         for name, cut in zip(self.inputs, vector, strict=True):
             job = self.inputs[name]
-            query = {each: value for each, value in job.query.items() if each != UNDECIDED}
-            query["program"] = input_of(self.table(name), cut).to_json()
-            found[name] = replace(job, query=query)
+            part = input_of(self.table(name), cut)
+            found[name] = replace(job, query={**job.query, "program": part.to_json()})
         return found | {self.rest: self.rest_job}
 
     def _whole(self) -> Job:
@@ -105,38 +111,63 @@ class _Query:
         )
 
 
-def _undecided(composition: Composition) -> Iterator[_Query]:
-    """The queries of a composition with an input whose cut is not chosen yet."""
+def queries_with_cuts(composition: Composition) -> Iterator[CutQuery]:
+    """The queries of a composition with an input whose cut SpecK chooses."""
     parts: dict[str, list[Job]] = {}
     for job in composition.jobs.values():
         if (name := job.query.get("of")) is not None:
             parts.setdefault(str(name), []).append(job)
     for name, jobs in parts.items():
-        if any(UNDECIDED in job.query for job in jobs):
+        if any(job.cuts for job in jobs):
             inputs = {job.job_name: job for job in jobs if job.query["role"] == "input"}
             (rest,) = (job for job in jobs if job.query["role"] == "rest")
-            yield _Query(name, inputs, rest.job_name, rest)
+            yield CutQuery(name, inputs, rest.job_name, rest)
+
+
+def recut(composition: Composition, cuts: Mapping[str, str]) -> Composition:
+    """A composition that runs, with other cuts of some of its input jobs, by their names.
+
+    Raises :class:`~speck.errors.InvalidInput` for a job without a choice of cuts, and for one that is none.
+    """
+    queries = {name: query for query in queries_with_cuts(composition) for name in query.inputs}
+    jobs = dict(composition.jobs)
+    for name, cut in cuts.items():
+        options = [each for each in queries[name].options(name) if each != NO_CUT] if name in queries else []
+        if cut not in options:
+            right = (
+                f"expected one of {', '.join(options)}"
+                if options
+                else "expected an input job with 'cut: auto'"
+            )
+            fault = Fault(f"cut {cut!r} is not one of its choice ({right})", job=name, field="cut", value=cut)
+            raise InvalidInput([fault], f"composition {composition.name!r}")
+        table = queries[name].table(name)
+        query = {**jobs[name].query, "program": input_of(table, cut).to_json()}
+        jobs[name] = replace(jobs[name], query=query)
+    return replace(composition, jobs=jobs)
 
 
 def _program(job: Job) -> Program:
     return Program.from_json(str(job.query["program"]))
 
 
-def _cut(job: Job) -> str:
+def cut_of(job: Job) -> str:
+    """The cut of an input job; :data:`NO_CUT` of another one."""
     sends = _program(job).sends
     return sends.cut if sends is not None else NO_CUT
 
 
 @dataclass(frozen=True)
-class _Choice:
+class CutChoice:
     """The choice for one query; ``running`` are the jobs of the last revision."""
 
-    query: _Query
+    query: CutQuery
     running: Mapping[str, Job]
     composition: Composition
     inputs: Inputs
     model: Model
     placer: Placer
+    corrections: CutCorrections
     _figures: dict[Vector, Figures] = field(default_factory=dict)
 
     def vector(self) -> Vector:
@@ -148,6 +179,22 @@ class _Choice:
         least = math.inf if placement.mode == "off" else placement.min_gain
         return choose(options, [self._present(name) for name in self.query.inputs], self._objective, least)
 
+    def best_without(self, forbidden: Callable[[Vector], bool]) -> Vector:
+        """The cuts with the least objective among those that are not forbidden, of a query that runs."""
+        options = [self._offered(name) for name in self.query.inputs]
+
+        def objective(vector: Vector) -> float:
+            return math.inf if forbidden(vector) else self._objective(vector)
+
+        return best(options, objective, self.query.present)
+
+    def whole(self, vector: Vector) -> Model:
+        """The model of the whole composition with these cuts."""
+        jobs = self.query.jobs(vector)
+        profiles = {**self.inputs.jobs, **self._profiles(vector, jobs)}
+        composition = replace(self.composition, jobs={**self.composition.jobs, **jobs})
+        return self.placer.present(composition, replace(self.inputs, jobs=profiles, history={}))
+
     @property
     def _placement(self) -> PlacementOptions:
         return self.composition.placement or PlacementOptions()
@@ -155,18 +202,16 @@ class _Choice:
     def _present(self, name: str) -> str | None:
         """The cut that an input has now; ``None`` if it does not run."""
         job = self.running.get(name)
-        return None if job is None or job.query.get("role") != "input" else _cut(job)
+        return None if job is None or job.query.get("role") != "input" else cut_of(job)
 
     def _offered(self, name: str) -> tuple[str, ...]:
-        """The cuts in question to which the state of what runs fits: slides of ``partials`` begin empty."""
-        options, present = self.query.options(name), self._present(name)
+        """The cuts in question to which the state of what runs fits."""
+        options = self.query.options(name)
         whole = self.running.get(self.query.name)
         if whole is not None and whole.query and NO_CUT in options:
             return (NO_CUT,)
         if self.query.rest not in self.running:
             return options
-        if present == PARTIALS and PARTIALS in options:
-            return (PARTIALS,)
         return tuple(each for each in options if each != NO_CUT) or options
 
     # --- the model
@@ -214,15 +259,20 @@ class _Choice:
     def _of_input(self, name: str, cut: str, job: Job) -> JobProfile:
         """The profile of an input job at a cut.
 
-        The errors of the model that are measured at the present cut are taken to be those at the others:
-        else a cut that costs more than was assumed would change to one that is not measured, and back.
+        The errors of the model that are measured at the present cut are taken to be those at the others, as
+        far as they were never measured there: else a cut that costs more than was assumed would change to
+        one that is not measured, and back.
         """
         modelled, known = self._modelled(name, cut, job), self.inputs.jobs.get(name)
         present = self._present(name)
+        if known is not None and cut == present:
+            if self.running[name].query == job.query:
+                self.corrections.note(job, known, modelled)
+            return better_known(known, modelled)
+        if (corrected := self.corrections.corrected(job, modelled)) is not None:
+            return corrected
         if known is None or present is None:
             return modelled
-        if cut == present:
-            return better_known(known, modelled)
         base = self._modelled(name, present, job)
         return replace(
             modelled,
@@ -274,7 +324,7 @@ class _Choice:
         return {
             name: self._note(each, cut)
             for name, each, cut in zip(names, self.query.inputs, vector, strict=True)
-            if UNDECIDED in self.query.inputs[each].query
+            if self.query.inputs[each].cuts
         }
 
     def _note(self, name: str, cut: str) -> str:

@@ -12,11 +12,12 @@ from speck.core.plan import Deployed
 from speck.errors import Fault
 from speck.sql.contracts import reader_faults
 from speck.sql.program import Program
-from speck.sql.signature import mixes, state_faults
+from speck.sql.signature import leaves_slides, mixes, state_faults
 
 _program = lru_cache(maxsize=1024)(Program.from_json)
 _WRITER, _READER = "writer ", "reader "
 _MIXED = "windows that are open at the change have rows of both conditions"
+_SENT = "the totals of the slides that are open are sent first, before its next message"
 
 
 def program_of(job: Job) -> Program | None:
@@ -35,11 +36,15 @@ def refused_queries(
 
 
 def query_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> dict[str, str]:
-    """A remark for each query whose open windows will have rows of two conditions."""
+    """A remark for each query whose windows will have rows of two conditions, or whose slides are sent."""
     found = {}
     for name, job in desired.items():
         before, after = _former(job, stored.get(name)), program_of(job)
-        if before is not None and after is not None and mixes(before, after):
+        if before is None or after is None:
+            continue
+        if leaves_slides(before, after):
+            found[name] = _SENT
+        elif mixes(before, after):
             found[name] = _MIXED
     return found
 
@@ -63,7 +68,8 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
         change = "becomes a query" if before is None else "becomes code"
         yield Fault(f"the job {change}: it cannot read the state that it has ({right})", job.job_name, "sql")
         return
-    if deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine and after.stateful:
+    moves = deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine
+    if moves and (after.stateful or leaves_slides(before, after)):
         yield Fault(f"the state cannot move between engines ({right})", job.job_name, "engine")
     for fault in state_faults(before, after):
         yield Fault(f"{fault}: the state does not fit it ({right})", job.job_name, "sql")
@@ -71,7 +77,6 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
 
 def _cut_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
     """A fault for each query with windows that gets its first cut, or loses it: other jobs have no state."""
-    right = "expected as before, another job_name, or 'upgrade: stateless': open windows are lost then"
     rests = {str(each.job.query["of"]): name for name, each in stored.items() if _is_rest(each.job)}
     for name, job in desired.items():
         query, change = str(job.query.get("of", name)), "gets a" if _is_rest(job) else "loses its"
@@ -79,8 +84,20 @@ def _cut_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> I
         if former is None or former not in stored or job.upgrade != "stateful":
             continue
         if _is_stateful(stored[former]):
-            message = f"the query {change} cut: the state is that of {former!r} ({right})"
+            message = f"the query {change} cut: the state is that of {former!r} ({_ways(job)})"
             yield Fault(message, name, "cut")
+
+
+def _ways(job: Job) -> str:
+    others = "another job_name, or 'upgrade: stateless': open windows are lost then"
+    if _is_rest(job):
+        return f"expected as before, {others}"
+    whole = (
+        f"'cut: columns' with 'rest: {job.site}'" if job.site else "'cut: columns' with that site as 'rest'"
+    )
+    return (
+        f"expected {whole}, which runs all of it where its table is published and keeps the state; {others}"
+    )
 
 
 def _is_rest(job: Job) -> bool:

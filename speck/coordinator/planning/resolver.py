@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from speck.coordinator.placing.cuts import recut
 from speck.coordinator.placing.placer import Placer
 from speck.core.change import (
     Adopt,
@@ -14,6 +15,7 @@ from speck.core.change import (
     DeleteJob,
     Pin,
     Place,
+    Recut,
     Request,
     Rollback,
 )
@@ -57,16 +59,18 @@ class Resolver:
         last = self.deployments.last(head)
         match change:
             case ApplyJob(job):
-                return Apply(replace(last, jobs={**last.jobs, job.job_name: job})), request
+                return _as_it_runs(replace(last, jobs={**last.jobs, job.job_name: job})), request
             case DeleteJob(name):
                 others = {key: job for key, job in last.jobs.items() if key != name}
-                return Apply(replace(last, jobs=others)), request
+                return _as_it_runs(replace(last, jobs=others)), request
             case Place(jobs=jobs, site=site):
-                return Apply(self.placer.moved(last, jobs, site)), request
+                return _as_it_runs(self.placer.moved(last, jobs, site)), request
+            case Recut(cuts=cuts):
+                return _as_it_runs(recut(last, cuts)), request
             case Pin(name, pin, site):
                 base = head.revision if request.base_revision is None else request.base_revision
                 pinned = self.placer.pinned(last, name, pin, site)
-                return Apply(pinned), replace(request, base_revision=base)
+                return _as_it_runs(pinned), replace(request, base_revision=base)
 
     def _former(self, change: Rollback, request: Request) -> tuple[Apply, Request]:
         """An earlier revision as the next one."""
@@ -82,4 +86,10 @@ class Resolver:
         warnings = (Fault(f"composition {name!r} is deleted; {gone}"),) if is_deleted else ()
         composition = Composition(name, former.jobs, former.placement, former.declared)
         message = request.message or f"rollback to revision {number}"
-        return Apply(composition, warnings, restored=number), replace(request, message=message)
+        resolved = Apply(composition, warnings, restored=number, cuts_stay=True)
+        return resolved, replace(request, message=message)
+
+
+def _as_it_runs(composition: Composition) -> Apply:
+    """A composition that is made of the last revision, whose cuts stay."""
+    return Apply(composition, cuts_stay=True)

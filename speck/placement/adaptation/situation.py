@@ -15,7 +15,7 @@ SUSTAINED = 1.05  # least multiplier of rates that are sustained
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A step: ``jobs`` (sorted names) from one site to another, and its figures at present rates, alone.
+    """A step: ``jobs`` (sorted names) from one site, or cut, to another, and its figures, alone.
 
     ``gain`` is the fall of the objective as a share of it; ``objective``, ``age_p95`` (s) and ``multiplier``
     are those after it; ``utilisation`` is the share of the target's cores in use then, for which assumed

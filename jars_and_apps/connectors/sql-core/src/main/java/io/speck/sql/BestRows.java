@@ -13,7 +13,7 @@ import java.util.TreeSet;
  * keys as there are places. What was seen is in memory alone: after a restart fewer rows are left out, and the results
  * are the same.
  */
-public final class BestRows {
+final class BestRows {
     private final SqlProgram.Windows windows;
     private final Ranks ranks;
     private final Expression having;
@@ -31,7 +31,7 @@ public final class BestRows {
     }
 
     /** Returns false for a row before the windows that cannot be among the best ones. */
-    public boolean keeps(Object[] row) {
+    boolean keeps(Object[] row) {
         long start = Math.floorDiv((Long) row[0], windows.slideMillis()) * windows.slideMillis();
         Object[] behind = new Object[row.length + 1];
         behind[0] = start;
@@ -53,7 +53,7 @@ public final class BestRows {
     }
 
     /** Drops what is known of the slides that end at a watermark or before. */
-    public void forget(long mark) {
+    void forget(long mark) {
         slides.headMap(mark - windows.slideMillis(), true).clear();
     }
 }

@@ -15,6 +15,7 @@ import java.util.List;
 public record Frame(String input, long progress, List<Object[]> rows, int side) {
     static final int VERSION = 1;
     static final int ROWS_VERSION = 2;
+    static final int MOST_ROWS = 64; // of a frame
     private static final int MOST_BYTES = 8 * 1024; // of a frame with several rows
     /** The number of a frame without a row, and those of the cuts. */
     static final int NO_CUT = 0;

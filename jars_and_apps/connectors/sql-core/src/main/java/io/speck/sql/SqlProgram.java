@@ -278,7 +278,7 @@ public final class SqlProgram {
     }
 
     /** Returns frames with several rows, for the {@link #result results} of a time in their order. */
-    public List<String> framed(List<String> results) {
+    List<String> framed(List<String> results) {
         return sends == null || sends.rows == 1 ? results : Frame.joined(results, sends.rows);
     }
 
@@ -301,8 +301,20 @@ public final class SqlProgram {
         }
     }
 
+    /** Returns the slides of an input job with the cut {@code partials}, without a row. */
+    public Panes panes() {
+        return new Panes(this);
+    }
+
+    /** Returns the columns before the windows, with a total for each merge. */
+    List<Column> totals() {
+        List<Column> found = new ArrayList<>(behind);
+        found.remove(1);
+        return found;
+    }
+
     /** Returns the rows that a part with ranks keeps of each slide; null for another program. */
-    public BestRows bestRows() {
+    BestRows bestRows() {
         return places < 0 ? null : new BestRows(windows, ranks, having, places);
     }
 

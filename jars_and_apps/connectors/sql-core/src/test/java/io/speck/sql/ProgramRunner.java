@@ -20,7 +20,10 @@ import java.util.stream.Stream;
 /**
  * Runs programs for the comparison with {@code speck.sql.evaluate}, which starts it from Python. A line of input is
  * {@code {"program": TEXT, "messages": [[TOPIC, BASE64], ...]}}; the line of output for it is {@code {"messages": [TEXT,
- * ...], "unparsable": [[INDEX, REASON], ...]}}. All windows stay open to the end, but those of a part of a query.
+ * ...], "unparsable": [[INDEX, REASON], ...], "slides": [TEXT, ...]}}. All windows stay open to the end.
+ *
+ * <p>An order for an input job may have the {@code slides} that the one before it has left, and {@code open: true}: then
+ * its own are left open.
  */
 public final class ProgramRunner {
     private ProgramRunner() {}
@@ -40,29 +43,46 @@ public final class ProgramRunner {
         List<String> found = new ArrayList<>();
         List<String> reasons = new ArrayList<>();
         Watermarks watermarks = program.watermarks();
-        BestRows best = program.bestRows();
+        boolean merges = program.sendsFrames() && program.windows() != null;
+        Panes panes = merges ? program.panes() : null;
+        List<String> slides = new ArrayList<>();
+        if (order.get("slides") instanceof List<?> left) {
+            left.forEach(each -> slides.add((String) each));
+        }
+        if (merges) {
+            slides.forEach(panes::restore);
+        } else {
+            Panes.left(slides).forEach(each -> add(each, found));
+        }
         int index = 0;
         for (Object each : (List<?>) order.get("messages")) {
             List<?> message = (List<?>) each;
             try {
                 String topic = (String) message.get(0);
                 byte[] content = Base64.getDecoder().decode((String) message.get(1));
-                if (program.join() != null) {
+                if (merges) {
+                    panes.take(program.frame(topic, content)).forEach(frame -> add(frame, found));
+                } else if (program.join() != null) {
                     Frame frame = program.frame(topic, content);
                     joined.get(frame.side()).addAll(program.rows(frame));
                 } else if (program.windows() == null) {
                     add(program.text(topic, content, watermarks), found);
                 } else {
-                    List<Object[]> read = program.isPart() ? timed(program, topic, content, watermarks, found)
-                            : Stream.ofNullable(program.row(topic, content)).toList();
-                    rows.addAll(read.stream().filter(row -> best == null || best.keeps(row)).toList());
+                    rows.addAll(program.isPart() ? program.frame(topic, content).rows()
+                            : Stream.ofNullable(program.row(topic, content)).toList());
                 }
             } catch (UnparsableMessageException e) {
                 reasons.add("[" + index + "," + text(e.getMessage()) + "]");
             }
             index++;
         }
-        List<Object[]> behind = program.windows() == null ? List.of() : windowed(program, rows);
+        boolean open = Boolean.TRUE.equals(order.get("open"));
+        if (merges && !open) {
+            panes.ended(Long.MAX_VALUE).forEach(each -> add(each, found));
+        }
+        List<String> kept = new ArrayList<>();
+        (merges && open ? panes.kept() : List.<String>of()).forEach(each -> add(each, kept));
+        List<Object[]> behind = program.windows() == null || merges ? List.of() : windowed(program, rows);
         if (program.join() != null) {
             addJoined(program.join(), joined, found);
         } else if (program.ranks()) {
@@ -70,20 +90,11 @@ public final class ProgramRunner {
         } else {
             addResults(program, behind, found);
         }
-        return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons) + "]}";
+        return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons)
+                + "],\"slides\":[" + String.join(",", kept) + "]}";
     }
 
-    /** Returns the rows of a part of a query, and adds the progress that it sends. */
-    private static List<Object[]> timed(SqlProgram program, String topic, byte[] content, Watermarks watermarks,
-            List<String> found) {
-        Frame frame = program.frame(topic, content);
-        if (watermarks.advance(frame.input(), frame.progress()) && program.sendsFrames()) {
-            add(SqlProgram.progressText(watermarks.mark()), found);
-        }
-        return frame.rows();
-    }
-
-    /** Adds the results of rows behind windows, of a part in frames. */
+    /** Adds the results of rows behind windows. */
     private static void addResults(SqlProgram program, List<Object[]> behind, List<String> found) {
         Map<Object, List<String>> results = new TreeMap<>();
         for (Object[] row : behind) {
@@ -93,7 +104,7 @@ public final class ProgramRunner {
         }
         results.values().forEach(each -> {
             Collections.sort(each);
-            program.framed(each).forEach(text -> add(text, found));
+            each.forEach(text -> add(text, found));
         });
     }
 
@@ -171,7 +182,7 @@ public final class ProgramRunner {
         windows.values().forEach(each -> {
             List<String> results = new ArrayList<>(program.ranked(each));
             Collections.sort(results);
-            program.framed(results).forEach(text -> add(text, found));
+            results.forEach(text -> add(text, found));
         });
     }
 

@@ -1,7 +1,6 @@
 package io.speck.sql.flink;
 
 import io.speck.mqtt.Received;
-import io.speck.sql.BestRows;
 import io.speck.sql.Frame;
 import io.speck.sql.SqlProgram;
 import io.speck.sql.Watermarks;
@@ -19,7 +18,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.types.Row;
 
 /**
- * The rows of messages before the windows, or the join, of a part of a query, and the watermarks between them. These follow from the
+ * The rows of messages before the windows, or the join, of the rest of a query, and the watermarks between them. These follow from the
  * messages alone, by no clock, so that a message which is read again moves them at the same place.
  *
  * <p>A generator of watermarks in Flink's API does not distinguish inputs, and forgets over a restart how far each one was.
@@ -30,8 +29,6 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
     private final String text;
     private transient SqlProgram program;
     private transient Watermarks watermarks;
-    /** Null for a program that keeps all rows. */
-    private transient BestRows best;
     private transient ListState<Tuple2<String, Long>> kept;
     /** True once the watermark of the time before a restart is known to the operators behind. */
     private transient boolean announced;
@@ -45,7 +42,6 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
         super.initializeState(context);
         program = SqlProgram.of(text);
         watermarks = program.watermarks();
-        best = program.bestRows();
         kept = context.getOperatorStateStore().getListState(
                 new ListStateDescriptor<>("reached", Types.TUPLE(Types.STRING, Types.LONG)));
         for (Tuple2<String, Long> each : kept.get()) {
@@ -69,9 +65,7 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
             emitWatermark();
         }
         for (Object[] row : program.rows(frame)) {
-            if (best == null || best.keeps(row)) {
-                output.collect(new StreamRecord<>(Row.of(row), (Long) row[0]));
-            }
+            output.collect(new StreamRecord<>(Row.of(row), (Long) row[0]));
         }
         if (watermarks.advance(frame.input(), frame.progress())) {
             emitWatermark();
@@ -80,9 +74,6 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
 
     private void emitWatermark() {
         announced = true;
-        if (best != null) {
-            best.forget(watermarks.mark());
-        }
         output.emitWatermark(new Watermark(watermarks.mark() - 1));
     }
 

@@ -19,8 +19,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
  * Results in the order of their times, and those of one time in the order of their texts. Windows of one time end in an
- * order that changes with a restart, and the sink counts its messages: the n-th has to be the same again. A part of a
- * query sends the watermark behind them.
+ * order that changes with a restart, and the sink counts its messages: the n-th has to be the same again.
  *
  * <p>Of a join with DISTINCT equal results of a window are one. Of a query with ranks the texts are the rows of a window, which is complete here: windows that end at one time are
  * one window.
@@ -30,9 +29,6 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
 
     private final String text;
     private transient SqlProgram program;
-    /** The watermark that was sent last; of a part that sends it. */
-    private transient long sent;
-    private transient ListState<Long> savedSent;
     /** The texts of each time, with the number of equal ones. */
     private transient NavigableMap<Long, NavigableMap<String, Integer>> waiting;
     private transient ListState<Tuple2<Long, String>> saved;
@@ -46,15 +42,10 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
         super.initializeState(context);
         program = SqlProgram.of(text);
         waiting = new TreeMap<>();
-        sent = Long.MIN_VALUE;
         saved = context.getOperatorStateStore().getListState(
                 new ListStateDescriptor<>("results", Types.TUPLE(Types.LONG, Types.STRING)));
         for (Tuple2<Long, String> each : saved.get()) {
             add(each.f0, each.f1);
-        }
-        savedSent = context.getOperatorStateStore().getListState(new ListStateDescriptor<>("sent", Types.LONG));
-        for (Long each : savedSent.get()) {
-            sent = each;
         }
     }
 
@@ -62,7 +53,6 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
         saved.clear();
-        savedSent.update(program.sendsFrames() ? List.of(sent) : List.of());
         for (Long time : waiting.keySet()) {
             for (String text : waiting.get(time).keySet()) {
                 for (int copies = waiting.get(time).get(text); copies > 0; copies--) {
@@ -88,10 +78,6 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
         NavigableMap<Long, NavigableMap<String, Integer>> complete = waiting.headMap(mark.getTimestamp(), true);
         complete.forEach((time, texts) -> results(texts).forEach(each -> output.collect(new StreamRecord<>(each, time))));
         complete.clear();
-        if (program.sendsFrames() && mark.getTimestamp() > sent && mark.getTimestamp() != Long.MAX_VALUE) {
-            sent = mark.getTimestamp();
-            output.collect(new StreamRecord<>(SqlProgram.progressText(sent + 1), sent));
-        }
         super.processWatermark(mark);
     }
 
@@ -100,10 +86,10 @@ final class Ordered extends AbstractStreamOperator<String> implements OneInputSt
         List<String> found = new ArrayList<>();
         texts.forEach((text, copies) -> found.addAll(Collections.nCopies(copies, text)));
         if (!program.ranks()) {
-            return program.framed(found);
+            return found;
         }
         List<String> ranked = new ArrayList<>(program.ranked(found.stream().map(program::row).toList()));
         Collections.sort(ranked);
-        return program.framed(ranked);
+        return ranked;
     }
 }

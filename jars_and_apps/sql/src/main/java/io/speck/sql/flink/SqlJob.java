@@ -21,7 +21,9 @@ public final class SqlJob {
         MqttJob job = MqttJob.of(arguments);
         String text = job.argument("program", "");
         SqlProgram program = SqlProgram.of(text);
-        if (program.join() != null) {
+        if (program.sendsFrames()) {
+            job.write(sent(job, text, program));
+        } else if (program.join() != null) {
             job.onlySourceChainFails();
             job.write(joined(job, text, program.join()));
         } else if (program.windows() == null) {
@@ -31,6 +33,15 @@ public final class SqlJob {
             job.write(windowed(job, text, program));
         }
         job.execute();
+    }
+
+    /** The frames of an input job; all of it is in one chain, with the same state for each cut. */
+    private static DataStream<String> sent(MqttJob job, String text, SqlProgram program) {
+        if (program.windows() != null) {
+            return job.messages().transform("slides", Types.STRING, new MergeSlides(text)).uid("slides");
+        }
+        return job.messages().flatMap(new DecodeToText(text)).returns(Types.STRING).name("query").uid("query")
+                .transform("left", Types.STRING, new SendLeft()).uid("slides");
     }
 
     /** The operators have fixed names in the state. Rows of one window end in an order of their own, so they are sorted. */

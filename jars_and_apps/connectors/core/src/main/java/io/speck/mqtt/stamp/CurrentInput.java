@@ -20,6 +20,7 @@ public final class CurrentInput {
 
     private final Map<Way, String> derivedRuns = new HashMap<>();
     private boolean present;
+    private boolean aside;
     private Stamp stamp;
     private int source;
     private long offset;
@@ -64,6 +65,21 @@ public final class CurrentInput {
     /** True if this thread is working on a message. */
     public boolean present() {
         return present;
+    }
+
+    /** Runs a step whose outputs come from no message, in the midst of the work on one. */
+    public void aside(Runnable step) {
+        aside = true;
+        try {
+            step.run();
+        } finally {
+            aside = false;
+        }
+    }
+
+    /** True within {@link #aside}. */
+    public boolean isAside() {
+        return aside;
     }
 
     /**

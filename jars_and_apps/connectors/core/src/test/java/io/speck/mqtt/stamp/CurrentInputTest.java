@@ -42,6 +42,18 @@ class CurrentInputTest {
     }
 
     @Test
+    void outputsAsideAreNoneOfTheInput() {
+        String first = outputOf(COUNTED, 0);
+        current.aside(() -> assertTrue(current.isAside()));
+        assertFalse(current.isAside());
+        assertEquals(first.replace(".0", ".1"), current.nextSequence("own"));
+        assertThrows(IllegalArgumentException.class, () -> current.aside(() -> {
+            throw new IllegalArgumentException();
+        }));
+        assertFalse(current.isAside());
+    }
+
+    @Test
     void anInputWithoutAStampIsItsPositionAndAHashOfItsContent() {
         assertEquals("own/2/0/5.0~fffffffe", outputOf(null, 2));
         assertEquals("own/2/0/5.1~fffffffe", current.nextSequence("own"));

@@ -40,10 +40,13 @@ final class RowByRow {
         return each instanceof TimestampsAndWatermarksTransformation
                 || each instanceof OneInputTransformation<?, ?> one
                 && one.getOperatorFactory() instanceof SimpleOperatorFactory<?> factory
-                && isStateless(factory.getOperator());
+                && isOneToMany(factory.getOperator());
     }
 
-    private static boolean isStateless(StreamOperator<?> operator) {
+    private static boolean isOneToMany(StreamOperator<?> operator) {
+        if (operator instanceof PassesOn) {
+            return true;
+        }
         if (!OPERATORS.contains(operator.getClass())) {
             return false;
         }

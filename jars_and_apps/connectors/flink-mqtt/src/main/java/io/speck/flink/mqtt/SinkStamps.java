@@ -6,7 +6,8 @@ import java.nio.charset.StandardCharsets;
 
 /**
  * The stamps of one writer: derived from those of its input where the graph allows it ({@link RowByRow}) and the source
- * runs in the same thread, and counted otherwise. The first element shows which, as it is the same for all of a job.
+ * runs in the same thread, and counted otherwise. The first element shows which, as it is the same for all of a job,
+ * but for what an operator writes {@link CurrentInput#aside aside}, which is counted.
  */
 final class SinkStamps {
     /** The numbers continue over all checkpoints of Flink, so that one epoch holds them all. */
@@ -32,6 +33,9 @@ final class SinkStamps {
     /** Returns the sequence of the next message that no number of the program's own identifies. */
     byte[] next() {
         CurrentInput input = CurrentInput.ofThread();
+        if (input.isAside()) {
+            return bytes(prefix + next++);
+        }
         if (derived == null) {
             derived = rowByRow && input.present();
         }

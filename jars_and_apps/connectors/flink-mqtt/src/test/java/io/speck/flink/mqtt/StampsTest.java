@@ -9,6 +9,7 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.Wire;
+import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
@@ -26,6 +27,7 @@ import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.runtime.state.FunctionInitializationContext;
 import org.apache.flink.runtime.state.FunctionSnapshotContext;
 import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
@@ -35,6 +37,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.ProcessFunction;
 import org.apache.flink.streaming.api.functions.async.ResultFuture;
 import org.apache.flink.streaming.api.functions.async.RichAsyncFunction;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.util.Collector;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -130,6 +135,24 @@ class StampsTest extends ClusterCase {
         public void initializeState(FunctionInitializationContext context) {}
     }
 
+    /** Passes elements on; before the first one it writes what comes from none. */
+    private static final class Announced extends AbstractStreamOperator<String>
+            implements OneInputStreamOperator<String, String>, PassesOn {
+        private static final long serialVersionUID = 1L;
+
+        private transient boolean begun;
+
+        @Override
+        public void processElement(StreamRecord<String> element) {
+            if (!begun) {
+                begun = true;
+                CurrentInput.ofThread().aside(() -> List.of("first", "second").forEach(
+                        each -> output.collect(new StreamRecord<>(each))));
+            }
+            output.collect(element);
+        }
+    }
+
     private static final class Async extends RichAsyncFunction<String, String> {
         private static final long serialVersionUID = 1L;
 
@@ -195,6 +218,17 @@ class StampsTest extends ClusterCase {
             again.stamps(INPUTS / 10).forEach((text, stamp) -> assertEquals(before.get(text), stamp));
             cluster.cancel(other);
         }
+    }
+
+    @Test
+    void whatIsWrittenAsideIsCountedAmongDerivedStamps() throws Exception {
+        JobID job = run(in -> in.transform("announced", Types.STRING, new Announced()), sink().incarnation("run"), null);
+        publish(0, INPUTS, "up");
+        Map<String, Stamp> stamps = wire.stamps(INPUTS + 2);
+        cluster.cancel(job);
+        assertEquals(new Stamp("job", "run", 0, 0, 1), stamps.get("second"));
+        assertEquals(List.of(1, 2L, 0L, "0"), List.of(stamps.get("0").partition(), stamps.get("0").epoch(),
+                stamps.get("0").index(), stamps.get("0").path()));
     }
 
     @Test

@@ -1,0 +1,132 @@
+package io.speck.sql;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.TreeMap;
+
+/**
+ * The totals of an input job by slide and key, each slide until it is over. What is kept of them ({@link #kept}) does not
+ * depend on the program, so that one with another cut sends it: {@link #left}.
+ */
+public final class Panes {
+    private final SqlProgram program;
+    private final SqlProgram.Windows windows;
+    private final Watermarks watermarks;
+    /** Null for a program that keeps all rows. */
+    private final BestRows best;
+    private final int keys;
+    /** By the start of a slide, then by key: the rows behind the windows. */
+    private final NavigableMap<Long, Map<List<Object>, Object[]>> open = new TreeMap<>();
+
+    Panes(SqlProgram program) {
+        this.program = program;
+        windows = program.windows();
+        watermarks = program.watermarks();
+        best = program.bestRows();
+        keys = windows.keys().size();
+    }
+
+    /** Takes a message, and returns the frames of the slides that it ends, in an order that their rows alone decide. */
+    public List<String> take(Frame frame) {
+        for (Object[] row : frame.rows()) {
+            if (start(row) + windows.slideMillis() > watermarks.mark() && (best == null || best.keeps(row))) {
+                add(row);
+            }
+        }
+        if (!watermarks.advance(frame.input(), frame.progress())) {
+            return List.of();
+        }
+        List<String> found = ended(watermarks.mark() - windows.slideMillis());
+        if (best != null) {
+            best.forget(watermarks.mark());
+        }
+        found.add(SqlProgram.progressText(watermarks.mark()));
+        return found;
+    }
+
+    private long start(Object[] row) {
+        return Math.floorDiv((Long) row[0], windows.slideMillis()) * windows.slideMillis();
+    }
+
+    /** Merges a row before the windows, with totals, with those of its slide and key. */
+    private void add(Object[] row) {
+        long start = start(row);
+        Object[] totals = open.computeIfAbsent(start, any -> new HashMap<>())
+                .computeIfAbsent(Arrays.asList(Arrays.copyOfRange(row, 1, keys + 1)), any -> behind(start, row));
+        for (int at = 0; at < windows.merges().size(); at++) {
+            int place = keys + 2 + at;
+            totals[place] = windows.merges().get(at).merged(totals[place], row[keys + 1 + at]);
+        }
+    }
+
+    /** Returns the row behind the windows before the first one of its slide and key. */
+    private Object[] behind(long start, Object[] row) {
+        Object[] found = new Object[row.length + 1];
+        found[0] = start;
+        found[1] = start + windows.slideMillis();
+        System.arraycopy(row, 1, found, 2, keys);
+        for (int at = 0; at < windows.merges().size(); at++) {
+            found[keys + 2 + at] = windows.merges().get(at).begin();
+        }
+        return found;
+    }
+
+    /** Takes the slides up to a start, and returns their frames. */
+    List<String> ended(long last) {
+        NavigableMap<Long, Map<List<Object>, Object[]>> ended = open.headMap(last, true);
+        List<String> found = new ArrayList<>();
+        for (Map<List<Object>, Object[]> slide : ended.values()) {
+            List<String> results = new ArrayList<>(program.ranks()
+                    ? program.ranked(new ArrayList<>(slide.values()))
+                    : slide.values().stream().map(program::result).filter(each -> each != null).toList());
+            Collections.sort(results);
+            found.addAll(program.framed(results));
+        }
+        ended.clear();
+        return found;
+    }
+
+    /** Returns the rows of the open slides, as texts to be kept: start, keys and totals of each. */
+    public List<String> kept() {
+        List<String> found = new ArrayList<>();
+        open.values().forEach(slide -> slide.values().forEach(row -> {
+            Object[] without = new Object[row.length - 1];
+            without[0] = row[0];
+            System.arraycopy(row, 2, without, 1, without.length - 1);
+            found.add(Frame.array(without));
+        }));
+        return found;
+    }
+
+    /** Takes a row that was {@link #kept}. */
+    public void restore(String kept) {
+        add(SqlProgram.row(kept, program.totals()));
+    }
+
+    /** Returns the progress of the messages so far, to be kept; 0 before the first one. */
+    public long progress() {
+        return watermarks.reached().values().stream().mapToLong(Long::longValue).min().orElse(0);
+    }
+
+    /** Takes a progress that was kept. */
+    public void restore(long progress) {
+        watermarks.advance("", progress);
+    }
+
+    /**
+     * Returns the frames of rows that were {@link #kept}, for the rest of the query. They promise no progress: more rows of
+     * their slides may follow.
+     */
+    public static List<String> left(Collection<String> kept) {
+        String head = Frame.text(Frame.PARTIALS, 0);
+        String begin = head.substring(0, head.length() - 1) + ",";
+        List<String> frames = kept.stream().map(row -> begin + row.substring(1)).sorted().toList();
+        return Frame.joined(frames, Frame.MOST_ROWS);
+    }
+}
