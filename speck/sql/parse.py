@@ -105,12 +105,20 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 # Parts that say how sqlglot would write the tree in a dialect; they change nothing that is read here.
 _IGNORED = frozenset(("typed", "safe", "is_left", "ansi", "zone", "_type", "coalesce", "big_int", "nested"))
 
+_ELEMENTS = "a Python or Java job before this one can write a message for each element, tied by a typed topic"
+_UNNEST = f"UNNEST is not offered, since no column is an array: {_ELEMENTS}"
+
 # The way around what is refused, by the class of a node or the part of one.
 _INSTEAD: Mapping[str, str] = {
     "side": "outer joins are not offered: JOIN gives the pairs of rows of both tables",
     "method": "NATURAL JOIN is not offered: write JOIN ... ON with an equality of columns",
     "using": "USING is not offered: write ON with an equality of columns",
     "laterals": "LATERAL is not offered: a query reads tables of 'topics:'",
+    "Lateral": "LATERAL is not offered: a query reads tables of 'topics:'",
+    "Unnest": _UNNEST,
+    "Explode": _UNNEST,  # UNNEST in SELECT
+    "Array": f"arrays are not offered: {_ELEMENTS}",
+    "Bracket": f"elements of arrays are not offered: {_ELEMENTS}",
     "order": "ORDER BY is offered in OVER only: a stream has no end at which it could be sorted",
     "limit": "LIMIT is not offered: a stream has no end; filter by a condition",
     "offset": "OFFSET is not offered: a stream has no end; filter by a condition",

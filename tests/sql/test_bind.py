@@ -142,7 +142,14 @@ REFUSED = {
     ),
     f"SELECT RANK() OVER ({PARTITION} ORDER BY COUNT(*)) AS n, "
     f"ROW_NUMBER() OVER ({PARTITION} ORDER BY COUNT(*)) AS m FROM {TUMBLE} {BOUNDS}": "a second rank",
-    "SELECT town[1] AS x FROM readings": "BRACKET is not offered",
+    "SELECT town[1] AS x FROM readings": "elements of arrays are not offered: a Python or Java job before",
+    "SELECT ARRAY[1] AS x FROM readings": "arrays are not offered: a Python or Java job before",
+    "SELECT x.id AS id FROM readings AS r CROSS JOIN UNNEST(r.town) AS x(id)": (
+        "UNNEST is not offered, since no column is an array: a Python or Java job before this one can write"
+    ),
+    "SELECT town FROM readings, UNNEST(ARRAY[1]) AS x": "UNNEST is not offered",
+    "SELECT UNNEST(town) AS x FROM readings": "UNNEST is not offered",
+    "SELECT x FROM readings CROSS JOIN LATERAL UNNEST(town) AS x(y)": "LATERAL is not offered",
     "SELECT CAST(town AS bigint) AS n FROM readings": "expected TRY_CAST(x AS bigint)",
     "SELECT CAST(lanes AS int) AS n FROM readings": "expected bigint",
     "SELECT CAST(lanes AS decimal) AS n FROM readings": "the type DECIMAL is not offered",
