@@ -1,10 +1,10 @@
 """``python -m benchmarks.fences [--json] [--only core] [--fences 1000,10000,100000]``: figures of geofencing.
 
-``core`` measures the functions of the jobs alone, in processor time (:mod:`benchmarks.fences.core`), for some
-numbers of fences, of cells and circles, and of cells alone.  ``engines`` runs the composition on two edges and
-the cloud, each a Spark Connect server and a broker on this machine (:mod:`benchmarks.fences.engines`): the time
-from a position to its event, and the bytes that cross between the sites, with the jobs at the edges and with
-all of them in the cloud.
+``core`` measures the functions of the jobs alone, in processor time (:mod:`benchmarks.fences.core`), for
+some numbers of fences, of cells and circles, and of cells alone.  ``engines`` runs the composition on two
+edges and the cloud, each a Spark Connect server and a broker on this machine
+(:mod:`benchmarks.fences.engines`): the time from a position to its event, and the bytes that cross between
+the sites, with the jobs at the edges and with all of them in the cloud.
 """
 
 from __future__ import annotations

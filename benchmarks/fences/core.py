@@ -167,7 +167,12 @@ def measure(fences: int, positions: int, runs: int, circles: bool = True) -> dic
         "pandas": lambda: [ask(frame) for frame in frames],
     }
     rates = {name: Figure.of(_rate(way, len(points)) for _ in range(runs)) for name, way in ways.items()}
-    result: dict[str, Any] = {"fences": fences, "circles": circles, "positions": len(points), "events": events}
+    result: dict[str, Any] = {
+        "fences": fences,
+        "circles": circles,
+        "positions": len(points),
+        "events": events,
+    }
     for name, figure in rates.items():
         result |= dict(figure.named(f"{name}_positions_per_core_second"))
     result["locate_of_tree"] = rates["locate"].median / rates["tree"].median
