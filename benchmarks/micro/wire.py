@@ -5,7 +5,7 @@ to another broker, which a last job reads; with more hops, jobs before it pass t
 broker.  The counters of the broker between (``$SYS/broker/bytes/received`` and ``sent``) give an average over
 all that crosses: messages, acknowledgements, marks, pings and reports.  The size of a message without
 properties is taken off, and that of its acknowledgement.  The broker is the ``mosquitto`` that is first in
-``PATH``: one of version 2.1 or newer sends readers numbers in place of topics.
+``PATH``; from version 2.1 on, it sends topic aliases to readers.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _counters(broker: MosquittoServer) -> tuple[int, int]:
 
 
 def _reports(broker: MosquittoServer, *topics: str) -> list[str]:
-    """What the broker reports at these topics; ``"0"`` for nothing yet."""
+    """The reports of the broker at some topics; ``"0"`` where there is none yet."""
     with Connection(BrokerAddress.parse(broker.address), Login(), "wire", timeout=10) as control:
         found = retained_all(control, topics, "echo/wire")
     return [(each or b"0").decode() for each in found]

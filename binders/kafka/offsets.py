@@ -36,7 +36,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What a session has before it: its backlog, without an age, and where that lies."""
+    """The backlog of a session, without an age, and its place in the partitions."""
 
     backlog: Backlog = field(default_factory=lambda: Backlog(0))
     stretches: frozenset[Stretch] = frozenset()
@@ -91,7 +91,7 @@ def place(connected: Connected, group: str, topic: str) -> Place | None:
 
 
 def unread(connected: Connected, noted: Mapping[str, Mapping[str, str]]) -> dict[str, Unread]:
-    """What each session has before it, by its name; ``noted`` has the ids of its topics by their names.
+    """The unread messages of each session, by its name; ``noted`` has the ids of its topics by their names.
 
     Offsets count the marks of transactions too.
     """

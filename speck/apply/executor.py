@@ -82,8 +82,6 @@ from speck.store import Store
 _log = logging.getLogger(__name__)
 
 _WAITING = frozenset({StepKind.DRAIN, StepKind.AWAIT_RUNNING, StepKind.SETTLE})
-
-
 _NOT_DONE = frozenset({ActionState.WAITING, ActionState.FAILED, ActionState.SKIPPED})
 
 

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from speck.apply.startup_probe import PATIENCE
+from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Handle, JobState, JobStatus
-from speck.errors import BinderError, SpeckError, Unreachable
+from speck.errors import SpeckError, Unreachable
 from speck.store import Store
 
 _LOOK = 1.0  # s between two looks at all jobs
+_PATIENCE = 15.0  # s, for the answers of all engines to one look
 
 
 class Unhealthy(SpeckError):
@@ -51,17 +53,21 @@ class Settling:
             self.sleep(min(_LOOK, max(seconds, 0.05)))
 
     def _look(self, watched: Mapping[str, Job], running: dict[str, float]) -> str:
-        """Ask each engine about its jobs; returns the error of one that does not answer, or an empty text."""
+        """Ask all engines about their jobs; returns the error of a silent one, or an empty text."""
+        engines = self._by_engine(watched)
+        asked = ask(
+            engines,
+            lambda name: self.pool.engine(watched[name]).statuses(engines[name].values()),
+            _PATIENCE,
+            name="settle",
+        )
         away = ""
-        for name, handles in self._by_engine(watched).items():
-            try:
-                found = self.pool.engine(watched[name]).statuses(handles.values())
-            except BinderError as error:
-                away = str(error)
-                for job in handles:
-                    running.pop(job, None)
-                continue
-            for job, handle in handles.items():
+        for name, error in asked.failures().items():
+            away = str(error)
+            for job in engines[name]:
+                running.pop(job, None)
+        for name, found in asked.answers.items():
+            for job, handle in engines[name].items():
                 away = self._judge(job, found[handle.engine_id], running) or away
         return away
 

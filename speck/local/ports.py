@@ -24,7 +24,7 @@ from speck.errors import LocalError
 
 # Below the range of ports for outgoing connections, so that a restarted server finds its port free.
 PORTS = range(15000, 32000)
-_TRIES = 1000  # random ports, before there is said to be none
+_TRIES = 1000  # random ports, before no port counts as free
 
 
 class Reservation:
@@ -86,7 +86,7 @@ class Reservation:
         self.close()
 
     def _lock(self, port: int, kind: int) -> bool:
-        """Set or clear the lock of a port; false if another reservation has it."""
+        """Lock or unlock a port; false if another reservation holds its lock."""
         if not hasattr(fcntl, "F_OFD_SETLK"):
             return True  # not Linux: ports are checked only
         try:

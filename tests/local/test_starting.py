@@ -1,4 +1,4 @@
-"""What is said of a server that does not come up; the servers are shell scripts."""
+"""Errors about servers that do not come up; the servers are shell scripts."""
 
 from __future__ import annotations
 

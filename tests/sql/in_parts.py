@@ -29,7 +29,7 @@ def in_disorder(rows: Sequence[dict[str, object]], dice: random.Random) -> list[
 
 
 def run_by_reference(part: Program, found: list[Message], left: Left, last: bool) -> tuple[list[str], Left]:
-    """What is left are frames without a progress, which the next job passes on at once."""
+    """The messages of a part, and frames without a progress that the next job passes on at once."""
     sent = evaluate(part, found, end=False).messages
     if part.windows is None or last:
         return left + evaluate(part, found).messages, []

@@ -106,7 +106,7 @@ class Queries:
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
 
     def _rollout(self, composition: str, name: str) -> dict[str, Any]:
-        """The wave of a job in the roll-out at work, in words, and how far it is."""
+        """The wave of a job in the roll-out that is in progress, and the state of its change."""
         operation = self.operations.live(self.operations.at_work(composition) or "")
         if operation is None or not operation.request.waves or name not in operation.actions:
             return {}

@@ -63,7 +63,7 @@ class StampsOfOthersTest {
         assertEquals(1, repetitions.counts().collisions());
     }
 
-    /** What the guarantees except: a stamp does not tell who wrote it. */
+    /** The exception in the guarantees: a stamp does not tell who wrote it. */
     @Test
     void anotherContentUnderADerivedStampWithTheNameOfAWriterTakesItsPlace() {
         receive("a", "r/0/0/5.0", "y");

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Readers that permit numbers in place of topics, at real brokers. */
+/** Readers that permit topic aliases, at real brokers. */
 @Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TopicAliasBrokersTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
@@ -85,7 +85,7 @@ class TopicAliasBrokersTest {
         return source;
     }
 
-    /** Whether the reader has permitted numbers, in its CONNECT packets so far. */
+    /** Returns, for each CONNECT packet of the reader, true if it permits topic aliases. */
     private List<Boolean> permitted() {
         String client = HexFormat.of().formatHex("reader".getBytes(StandardCharsets.UTF_8));
         return proxy.beginnings().stream().map(HexFormat.of()::formatHex).filter(each -> each.contains(client))
