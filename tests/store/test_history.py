@@ -530,6 +530,16 @@ def test_name_that_two_compositions_want_at_once_goes_to_one(coordinator: Coordi
     assert accepted.wait(30)
 
 
+def test_name_that_is_taken_between_two_reads_of_store_is_refused_with_its_owner(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tuple(coordinator.store.jobs())
+    assert carry_out(coordinator, composition(A, name="one")).state == "succeeded"
+    monkeypatch.setattr(type(coordinator.store), "jobs", lambda _: before)
+    with pytest.raises(InvalidInput, match="job_name 'a' is already a job of composition 'one'"):
+        user.apply(coordinator, composition(A, name="two"))
+
+
 def test_busy_and_stale_are_told_of_a_rollback_too(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A))
     carry_out(coordinator, composition(A, B))

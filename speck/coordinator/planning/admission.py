@@ -37,7 +37,10 @@ def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> No
 
     Raises :class:`~speck.errors.Conflict` when a quota would be exceeded.
     """
-    owners = {record.name: record.composition for record in store.jobs()}
+    elsewhere = desired_elsewhere(store, composition.name)
+    # Both reads name owners: another composition may be accepted between them.
+    owners = {job.job_name: owner for owner, jobs in elsewhere.items() for job in jobs}
+    owners |= {record.name: record.composition for record in store.jobs()}
     refuse_composition(quotas, {head.name for head in store.heads()}, composition.name)
     refuse_jobs(quotas, composition.name, composition.jobs, owners)
     faults = [
@@ -52,8 +55,7 @@ def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> No
         if owners.get(name, composition.name) != composition.name
     ]
     taken = {fault.job for fault in faults}
-    elsewhere = chain.from_iterable(desired_elsewhere(store, composition.name).values())
-    others = [job for job in elsewhere if job.job_name not in taken]
+    others = [job for job in chain.from_iterable(elsewhere.values()) if job.job_name not in taken]
     faults += client_id_conflicts([*others, *composition.jobs.values()])
     if not faults:
         faults += _mixed_channels(composition, others, owners)
