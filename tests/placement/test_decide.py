@@ -179,7 +179,10 @@ def test_several_small_steps_may_reach_the_least_gain_together() -> None:
         (0.9, 1.2, True, True),
         (0.9, 1.2, False, False),  # nothing falls behind
         (0.9, 1.05, True, False),
-        (1.06, 1.2, True, False),
+        (1.06, 1.2, True, True),  # what is full measures as nearly full
+        (1.2, 1.3, True, False),
+        (1.26, 2.0, True, False),  # nothing is nearly full
+        (1.06, 1.2, False, False),
     ],
 )
 def test_emergency_takes_one_decision(now: float, after: float, lag: bool, taken: bool) -> None:
@@ -199,7 +202,10 @@ def test_a_move_away_from_what_is_full_need_not_pay_back() -> None:
     endless = replace(GOOD, pays_after=math.inf, multiplier=1.0)
     seen = replace(SEEN, candidates=(endless,))
     assert isinstance(decide(READY, replace(seen, multiplier=1.0), NOW)[0], Step)
-    assert isinstance(decide(READY, replace(seen, multiplier=1.1), NOW)[0], Hold)
+    assert isinstance(decide(READY, replace(seen, multiplier=1.06), NOW)[0], Hold)
+    nearly = replace(seen, multiplier=1.2, candidates=(replace(endless, multiplier=1.2),))
+    assert isinstance(decide(READY, nearly, NOW)[0], Hold)
+    assert isinstance(decide(READY, replace(nearly, lag_grows=True), NOW)[0], Step)
 
 
 def test_near_equal_steps_do_not_break_the_row() -> None:
@@ -352,11 +358,16 @@ def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realis
     assert [each.outcome for each in memory.steps] == [StepOutcome.BACK, StepOutcome.KEPT]
 
 
-def test_step_out_of_an_overload_is_kept_while_its_backlog_lasts() -> None:
-    lagging = replace(REALISED, multiplier=0.9, multiplier_without=0.5, age_p95=0.5, lag_grows=True)
+@pytest.mark.parametrize("without", [0.5, 1.2])
+def test_step_out_of_an_overload_is_kept_while_its_backlog_lasts(without: float) -> None:
+    lagging = replace(
+        REALISED, multiplier=without * 1.8, multiplier_without=without, age_p95=0.5, lag_grows=True
+    )
     answer, memory = judged(lagging)
     assert isinstance(answer, Hold)
     assert memory.steps[-1].outcome is StepOutcome.KEPT
+    answer, _ = judged(replace(lagging, multiplier_without=1.3, multiplier=2.0))
+    assert isinstance(answer, Revert)
 
 
 def test_nothing_moves_while_a_job_works_off_a_backlog() -> None:

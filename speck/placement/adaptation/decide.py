@@ -31,12 +31,12 @@ from speck.placement.adaptation.limits import (
     trimmed,
     with_ban,
 )
-from speck.placement.adaptation.situation import SUSTAINED, Candidate, Progress, Situation
+from speck.placement.adaptation.situation import Candidate, Progress, Situation, is_overloaded
 
 RUNNING = 3  # decisions in a row that name the same step
 OWN_SHARE = 1 / 3  # of the least gain, which a step must have by itself where several reach it together
 UTILISATION = 0.6  # most of a target's cores after a step
-EMERGENCY = 1.1  # least multiplier after a step that is taken at once
+EMERGENCY = 1.1  # times the multiplier, and least one, after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 AT_ONCE = 2  # steps at work on all compositions
 LONGEST_REASON = 300  # characters
@@ -256,7 +256,7 @@ def _objection(memory: AdaptationState, step: Candidate, seen: Situation, now: f
     if not step.utilisation <= UTILISATION:
         return f"{step.target} would be at {step.utilisation:.0%} of its cores (at most {UTILISATION:.0%})"
     # Where the rates are not sustained, results get older all the time: that is no time to save a move.
-    relieves = seen.multiplier < SUSTAINED and step.multiplier >= seen.multiplier
+    relieves = _is_overloaded(seen) and step.multiplier >= seen.multiplier
     if not (relieves or step.pays_after <= seen.options.horizon / 2):
         return f"it would break even after {step.pays_after:.0f} s (at most {seen.options.horizon / 2:.0f} s)"
     return ""
@@ -308,8 +308,12 @@ def _is_emergency(seen: Situation, step: Candidate) -> bool:
     The measured rates are those that get through, so that the multiplier of what is full is about 1.
     """
     reached = max(step.multiplier, seen.reachable)
-    helps = reached >= EMERGENCY and step.multiplier >= seen.multiplier
-    return seen.lag_grows and seen.multiplier < SUSTAINED and helps
+    helps = reached >= EMERGENCY * max(1.0, seen.multiplier) and step.multiplier >= seen.multiplier
+    return seen.lag_grows and _is_overloaded(seen) and helps
+
+
+def _is_overloaded(seen: Situation) -> bool:
+    return is_overloaded(seen.multiplier, lag_grows=seen.lag_grows)
 
 
 def _taken(

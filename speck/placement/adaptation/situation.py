@@ -11,6 +11,14 @@ from speck.core.lifecycle import OperationState
 from speck.core.placement import PlacementOptions
 
 SUSTAINED = 1.05  # least multiplier of rates that are sustained
+# The same where jobs fall behind: what is full measures as nearly full, as predicted loads are right within
+# 15% or so (benchmarks/placement, gates) and samples have noise.
+SUSTAINED_BESIDE_LAG = 1.25
+
+
+def is_overloaded(multiplier: float, *, lag_grows: bool) -> bool:
+    """True if rates with this multiplier are not sustained; ``lag_grows``: jobs fall behind."""
+    return multiplier < (SUSTAINED_BESIDE_LAG if lag_grows else SUSTAINED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

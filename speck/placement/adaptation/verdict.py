@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from speck.core.adaptation import StepRecord
-from speck.placement.adaptation.situation import SUSTAINED, Realised
+from speck.placement.adaptation.situation import Realised, is_overloaded
 from speck.placement.cost import evaluate
 from speck.placement.graph import Model
 from speck.placement.move import after_moving
@@ -36,7 +36,8 @@ def shortfall(step: StepRecord, found: Realised) -> str:
     predicted = predicted_gain(step)
     oldest = max(step.age_p95, found.age_p95_without)
     # What is full without the step has lagged before it, too, and more: the step is no reason for that.
-    relieves = found.multiplier_without < SUSTAINED and found.multiplier >= RELIEF * found.multiplier_without
+    overloaded = is_overloaded(found.multiplier_without, lag_grows=found.lag_grows)
+    relieves = overloaded and found.multiplier >= RELIEF * found.multiplier_without
     if found.lag_grows and not relieves:
         return "its jobs are falling behind"
     # A growth of the load that overloads both placements is no fault of the step.
