@@ -30,7 +30,7 @@ def run(messages: Any, program: str) -> Any:
         return _joined(_taken(messages, program, _JOINED), program, join)
     if windows is None:
         session.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeToText", "array<string>")
-        return messages.select(F.explode(_decoded(program)).alias("value"))
+        return messages.select(F.explode(_decoded(messages, program)).alias("value"))
     if query.get("takes"):
         rows = _taken(messages, program, _rows(windows, totals=True))
     else:
@@ -42,7 +42,7 @@ def run(messages: Any, program: str) -> Any:
     if query.get("rank"):  # a window has all its rows once a second aggregation closes it
         result = result.groupBy(_BOUNDS).agg(F.collect_list(columns).alias("rows"))
         columns = F.col("rows")
-    return result.select(F.explode(F.call_function(_ENCODE, columns, F.lit(program))).alias("value"))
+    return result.select(F.explode(F.call_function(_ENCODE, columns, _name(program))).alias("value"))
 
 
 run.value_type = "binary"  # type: ignore[attr-defined]  # the connector checks the encoding
@@ -54,7 +54,7 @@ def _timed(messages: Any, program: str) -> Any:
     query = json.loads(program)
     struct = _struct(_rows(query["windows"], totals=False))
     messages.sparkSession.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeToRow", f"array<{struct}>")
-    decoded = messages.select(F.inline(_decoded(program)))
+    decoded = messages.select(F.inline(_decoded(messages, program)))
     lag = f"{query['input']['watermark_ms']} milliseconds"
     return decoded.withColumn(_TIME, F.timestamp_millis(_TIME)).withWatermark(_TIME, lag)
 
@@ -71,7 +71,7 @@ def _taken(messages: Any, program: str, rows: list[tuple[str, str]]) -> Any:
     struct = _struct(columns)
     messages.sparkSession.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeFrame", f"array<{struct}>")
     # Each start counts the progress anew, since it reads messages again.
-    decoded = messages.select(F.inline(_decoded(program, F.lit(uuid.uuid4().hex))))
+    decoded = messages.select(F.inline(_decoded(messages, program, F.lit(uuid.uuid4().hex))))
     progress = F.timestamp_millis(_PROGRESS)
     marked = decoded.withColumn(_PROGRESS, progress).withWatermark(_PROGRESS, "0 seconds")
     present = marked.where(F.col(_PRESENT) | F.col(_PROGRESS).isNull())
@@ -84,7 +84,7 @@ def _joined(rows: Any, program: str, join: dict[str, Any]) -> Any:
     rows.sparkSession.udf.registerJavaFunction(_ENCODE, f"{_PACKAGE}.JoinRows", "array<string>")
     window = _window(join["sides"][0]["windows"]).alias(_BOUNDS)
     grouped = rows.groupBy(window, "key").agg(F.collect_list(F.struct("side", "row")).alias("rows"))
-    results = F.call_function(_ENCODE, *_ends(), F.col("rows"), F.lit(program))
+    results = F.call_function(_ENCODE, *_ends(), F.col("rows"), _name(program))
     found = grouped.select(_BOUNDS, F.explode(results).alias("value"))
     if join["distinct"]:  # rows of several keys may have equal results
         found = found.groupBy(_BOUNDS, "value").agg(F.count(F.lit(1)).alias("any"))
@@ -106,8 +106,21 @@ def _ends() -> list[Any]:
     ]
 
 
-def _decoded(program: str, *others: Any) -> Any:
-    return F.call_function(_DECODE, F.col("topic"), F.col("value"), F.lit(program), *others)
+def _decoded(messages: Any, program: str, *others: Any) -> Any:
+    """The rows of each message.
+
+    With ``on_error`` the source has decoded them, to find those that do not fit, and has a column ``row``.
+    """
+    if "row" in messages.columns:
+        content = F.lit(None).cast("string"), F.col("row")
+    else:
+        content = F.col("topic"), F.col("value")
+    return F.call_function(_DECODE, *content, _name(program), *others)
+
+
+def _name(program: str) -> Any:
+    """The program as an argument of a function: Spark gives BINARY unchanged, and would copy a text a row."""
+    return F.lit(program.encode())
 
 
 def _struct(columns: list[tuple[str, str]]) -> str:

@@ -71,8 +71,8 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
     }
     if job.on_error != "fail":
         options |= {"onError": job.on_error, "job": job.job_name}
-        if job.query:  # messages that do not fit are left out before a batch, without a restart
-            options |= {"program": str(job.query["program"])}
+        if job.query:  # messages that do not fit are left out before a batch, and the others decoded there
+            options |= {"program": str(job.query["program"]), "decoded": "true"}
     if job.park_topic is not None:
         options["parkTopic"] = job.park_topic
     part = part_of(job)

@@ -55,6 +55,17 @@ def test_the_source_is_told_what_becomes_of_messages_on_which_the_code_fails(
 
 
 @pytest.mark.parametrize(
+    ("on_error", "expected"), [("fail", {}), ("skip", {"program": "p", "decoded": "true"})]
+)
+def test_the_source_of_a_query_decodes_where_it_leaves_messages_out(
+    on_error: str, expected: dict[str, str]
+) -> None:
+    job = make_job("a", on_error=on_error, query={"program": "p"})
+    options = source_options(job, ATTEMPT, Inventory())
+    assert {name: options[name] for name in ("program", "decoded") if name in options} == expected
+
+
+@pytest.mark.parametrize(
     ("partitioner", "measured", "controlled"),
     [("balanced", True, True), ("balanced", False, False), ("dalton-metrics", False, True)],
 )

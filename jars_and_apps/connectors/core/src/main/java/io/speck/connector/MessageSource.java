@@ -42,9 +42,14 @@ public interface MessageSource extends AutoCloseable {
 
     /**
      * Takes the next messages, {@code limit} at most; an empty list if there are none. Called once the engine has passed on
-     * all that it took before: no batch ends before those.
+     * all that it took before: no batch ends before those, unless {@link #mayEndBefore}.
      */
     List<Received> take(int limit);
+
+    /** True if a batch may end before messages that were taken, which a restart returns again. */
+    default boolean mayEndBefore() {
+        return false;
+    }
 
     /** True if messages taken should be committed soon: more may only come after that, or their commit is waited for. */
     boolean commitIsDue(long offset);

@@ -2,6 +2,8 @@ package io.speck.sql;
 
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 
 /**
@@ -16,7 +18,8 @@ public record Frame(String input, long progress, List<Object[]> rows, int side) 
     static final int VERSION = 1;
     static final int ROWS_VERSION = 2;
     static final int MOST_ROWS = 64; // of a frame
-    private static final int MOST_BYTES = 8 * 1024; // of a frame with several rows
+    static final int MOST_BYTES = 8 * 1024; // of a frame with several rows, or of the messages whose rows are in it
+    private static final int HEAD = 4; // of values(), before the rows
     /** The number of a frame without a row, and those of the cuts. */
     static final int NO_CUT = 0;
     static final int COLUMNS = 1;
@@ -26,6 +29,25 @@ public record Frame(String input, long progress, List<Object[]> rows, int side) 
 
     Frame(String input, long progress, List<Object[]> rows) {
         this(input, progress, rows, 0);
+    }
+
+    /** Returns all of it as values: input, progress, side and the number of rows, then the values of each row. */
+    Object[] values() {
+        List<Object> found = new ArrayList<>();
+        Collections.addAll(found, input, progress, (long) side, (long) rows.size());
+        rows.forEach(each -> Collections.addAll(found, each));
+        return found.toArray();
+    }
+
+    /** Returns the frame with these {@link #values}. */
+    static Frame of(Object[] values) {
+        int count = ((Long) values[HEAD - 1]).intValue();
+        int width = count == 0 ? 0 : (values.length - HEAD) / count;
+        List<Object[]> rows = new ArrayList<>();
+        for (int row = 0; row < count; row++) {
+            rows.add(Arrays.copyOfRange(values, HEAD + row * width, HEAD + (row + 1) * width));
+        }
+        return new Frame((String) values[0], (Long) values[1], rows, ((Long) values[2]).intValue());
     }
 
     /** Returns the name of the input that writes a topic: its last level. */
@@ -80,6 +102,21 @@ public record Frame(String input, long progress, List<Object[]> rows, int side) 
             found.add(text.append(']').toString());
         }
         return found;
+    }
+
+    /** Merges frames of one row, of the same cut, into one with this progress. */
+    static String of(List<String> frames, long progress) {
+        String first = frames.get(0);
+        StringBuilder text = new StringBuilder("[").append(frames.size() == 1 ? VERSION : ROWS_VERSION)
+                .append(first, first.indexOf(','), first.indexOf(',', first.indexOf(',') + 1) + 1)
+                .append(progress);
+        if (frames.size() == 1) {
+            return text.append(first.substring(head(first))).toString();
+        }
+        for (String frame : frames) {
+            text.append(",[").append(frame, head(frame) + 1, frame.length());
+        }
+        return text.append(']').toString();
     }
 
     /** Returns the place of the comma behind version, cut and progress. */

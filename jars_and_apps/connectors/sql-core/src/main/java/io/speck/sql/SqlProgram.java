@@ -183,36 +183,48 @@ public final class SqlProgram {
     }
 
     /**
-     * Returns the row of a message for the windows; null if the condition leaves it out.
+     * Returns a message in the form that the methods below take without a topic, so that it is decoded once only.
      *
-     * @throws UnparsableMessageException if it does not fit the contract of its topic
+     * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
      */
-    public Object[] row(String topic, byte[] content) {
-        Object[] row = decoder.row(topic, content);
-        return passes(where, row) ? all(columns, row) : null;
+    public byte[] decoded(String topic, byte[] content) {
+        return RowBytes.of(readsFrames() ? frame(topic, content).values() : decoder.row(topic, content));
+    }
+
+    Object[] read(String topic, byte[] content) {
+        return topic == null ? RowBytes.row(content) : decoder.row(topic, content);
+    }
+
+    private boolean readsFrames() {
+        return join != null || frames != null;
     }
 
     /**
-     * Returns the message for a message, of a program without windows; null for none.
+     * Returns the row of a message for the windows; null if the condition leaves it out.
      *
-     * @param sent the progress that the caller has sent before
+     * @param topic null if the content is {@link #decoded}
      * @throws UnparsableMessageException if it does not fit the contract of its topic
      */
-    public String text(String topic, byte[] content, Watermarks sent) {
-        Object[] row = decoder.row(topic, content);
-        boolean passes = passes(where, row);
-        if (sends == null) {
-            return passes ? encoder.text(all(columns, row)) : null;
-        }
-        long progress = progress(row);
-        boolean moved = sent.advance("", progress);
-        if (passes) {
-            return Frame.text(sends.cut, progress, all(columns, row));
-        }
-        return moved ? Frame.text(Frame.NO_CUT, sent.mark()) : null;
+    public Object[] row(String topic, byte[] content) {
+        Object[] row = read(topic, content);
+        return passes(where, row) ? all(columns, row) : null;
     }
 
-    private long progress(Object[] row) {
+    /** Returns the sender of the messages of a program without windows. */
+    public Sender sender() {
+        return new Sender(this, sends == null ? 1 : sends.rows);
+    }
+
+    /** Returns the message for a row that is read; null if the condition leaves it out. */
+    String message(Object[] row, Long progress) {
+        if (!passes(where, row)) {
+            return null;
+        }
+        Object[] values = all(columns, row);
+        return sends == null ? encoder.text(values) : Frame.text(sends.cut, progress, values);
+    }
+
+    long progress(Object[] row) {
         return (Long) row[sends.time] - watermark;
     }
 
@@ -229,16 +241,20 @@ public final class SqlProgram {
     /**
      * Returns the row of a message for the windows, or the join, of a part of a query.
      *
+     * @param topic null if the content is {@link #decoded}
      * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
      */
     public Frame frame(String topic, byte[] content) {
+        if (readsFrames() && topic == null) {
+            return Frame.of(RowBytes.row(content));
+        }
         if (join != null) {
             return join.frame(topic, content);
         }
         if (frames != null) {
             return frames.frame(topic, content);
         }
-        Object[] row = decoder.row(topic, content);
+        Object[] row = read(topic, content);
         Object[] totals = totals(row);
         return new Frame("", progress(row), totals == null ? List.of() : List.<Object[]>of(totals));
     }
@@ -285,20 +301,6 @@ public final class SqlProgram {
     /** Returns the message of a progress without a row. */
     public static String progressText(long progress) {
         return Frame.text(Frame.NO_CUT, progress);
-    }
-
-    /** Returns the reason why a message does not fit the contract of its topic; null for one that does. */
-    public String fault(String topic, byte[] content) {
-        try {
-            if (join == null && frames == null) {
-                decoder.row(topic, content);
-            } else {
-                frame(topic, content);
-            }
-            return null;
-        } catch (UnparsableMessageException e) {
-            return e.getMessage();
-        }
     }
 
     /** Returns the slides of an input job with the cut {@code partials}, without a row. */

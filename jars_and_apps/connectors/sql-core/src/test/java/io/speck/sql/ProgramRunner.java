@@ -20,7 +20,8 @@ import java.util.stream.Stream;
 /**
  * Runs programs for the comparison with {@code speck.sql.evaluate}, which starts it from Python. A line of input is
  * {@code {"program": TEXT, "messages": [[TOPIC, BASE64], ...]}}; the line of output for it is {@code {"messages": [TEXT,
- * ...], "unparsable": [[INDEX, REASON], ...], "slides": [TEXT, ...]}}. All windows stay open to the end.
+ * ...], "unparsable": [[INDEX, REASON], ...], "slides": [TEXT, ...]}}. Every other message is decoded beforehand. All
+ * windows stay open to the end.
  *
  * <p>An order for an input job may have the {@code slides} that the one before it has left, and {@code open: true}: then
  * its own are left open.
@@ -42,7 +43,7 @@ public final class ProgramRunner {
         List<Object[]> rows = new ArrayList<>();
         List<String> found = new ArrayList<>();
         List<String> reasons = new ArrayList<>();
-        Watermarks watermarks = program.watermarks();
+        Sender sender = program.sender();
         boolean merges = program.sendsFrames() && program.windows() != null;
         Panes panes = merges ? program.panes() : null;
         List<String> slides = new ArrayList<>();
@@ -60,13 +61,17 @@ public final class ProgramRunner {
             try {
                 String topic = (String) message.get(0);
                 byte[] content = Base64.getDecoder().decode((String) message.get(1));
+                if (index % 2 > 0) { // both forms have the same rows
+                    content = program.decoded(topic, content);
+                    topic = null;
+                }
                 if (merges) {
                     panes.take(program.frame(topic, content)).forEach(frame -> add(frame, found));
                 } else if (program.join() != null) {
                     Frame frame = program.frame(topic, content);
                     joined.get(frame.side()).addAll(program.rows(frame));
                 } else if (program.windows() == null) {
-                    add(program.text(topic, content, watermarks), found);
+                    add(sender.text(topic, content, true), found);
                 } else {
                     rows.addAll(program.isPart() ? program.frame(topic, content).rows()
                             : Stream.ofNullable(program.row(topic, content)).toList());
@@ -76,6 +81,7 @@ public final class ProgramRunner {
             }
             index++;
         }
+        add(sender.close(), found);
         boolean open = Boolean.TRUE.equals(order.get("open"));
         if (merges && !open) {
             panes.ended(Long.MAX_VALUE).forEach(each -> add(each, found));

@@ -2,6 +2,7 @@ package io.speck.mqtt.stamp;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.BooleanSupplier;
 
 /**
  * The message that a thread is working on, for jobs in which a source, the operators after it, and a sink run in one
@@ -15,6 +16,9 @@ import java.util.Map;
 public final class CurrentInput {
     private static final ThreadLocal<CurrentInput> OF_THREAD = ThreadLocal.withInitial(CurrentInput::new);
     private static final int MOST_RUNS = 1000;
+    private static final BooleanSupplier NEVER = () -> false;
+    /** Behind all messages. */
+    private static final long NOT_HELD = Long.MAX_VALUE;
 
     private record Way(String job, String run, int source, String path) {}
 
@@ -26,6 +30,8 @@ public final class CurrentInput {
     private long offset;
     private long hash;
     private int outputs;
+    private BooleanSupplier waiting = NEVER;
+    private long held = NOT_HELD;
 
     /** The last stamp that was derived from, with its source, and what all outputs of its stream have in common. */
     private Stamp named;
@@ -54,6 +60,32 @@ public final class CurrentInput {
         this.offset = offset;
         this.hash = Integer.toUnsignedLong(hash);
         this.outputs = 0;
+        this.waiting = NEVER;
+    }
+
+    /**
+     * Allows outputs of the message to wait, if later messages of the source follow in this thread. They are named after
+     * the message with which they are written, so neither this message nor the next one may have a stamp.
+     *
+     * @param allowed asked by an operator that lets outputs wait
+     */
+    public void mayWait(BooleanSupplier allowed) {
+        waiting = allowed;
+    }
+
+    /** True if outputs of the message may be written with those of a later one. */
+    public boolean mayWait() {
+        return present && waiting.getAsBoolean();
+    }
+
+    /** Notes if outputs of the message wait, or may be missing among others that wait. */
+    public void hold(boolean waits) {
+        held = !waits ? NOT_HELD : held == NOT_HELD ? offset : held;
+    }
+
+    /** Returns the position of the first message that has to be read again as long as outputs wait. */
+    public long heldFrom() {
+        return held;
     }
 
     /** Ends the work on the message: what is written from now on comes from no message. */

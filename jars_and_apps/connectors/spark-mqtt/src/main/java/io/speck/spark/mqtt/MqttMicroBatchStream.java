@@ -10,7 +10,6 @@ import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Utf8;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.sql.SqlProgram;
-import io.speck.sql.UnparsableMessageException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
@@ -20,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -248,8 +248,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             int partitions = recorded > 0 ? recorded : partitions(end - start);
             List<Message> messages = source.messages(start, end);
             InputPartition[] parts = failed == null
-                    ? split(isText() ? TextMessages.checked(messages) : messages, partitions, false)
-                    : splitGroups(failed.group(messages, each -> fault(each.topic(), each.payload())), partitions);
+                    ? split(isText() ? TextMessages.checked(messages) : messages, partitions, Message::payload, false)
+                    : splitGroups(messages, partitions);
             lastPartitions = parts.length;
             return parts;
         });
@@ -264,33 +264,33 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     /** The reason to leave a message out before any task has failed on it; null for none. */
     private String fault(String topic, byte[] payload) {
-        if (program != null) {
-            String reason = program.fault(topic, payload);
-            return reason == null ? null : UnparsableMessageException.class.getSimpleName() + ": " + reason;
-        }
         String fault = isText() ? Utf8.fault(payload) : null;
         return fault == null ? null : TextMessages.reason(fault);
     }
 
     /** Splits the messages on which no task has failed, and makes a partition of each other group. */
-    private InputPartition[] splitGroups(List<FailedMessages.Group> groups, int partitions) {
+    private InputPartition[] splitGroups(List<Message> messages, int partitions) throws IOException, InterruptedException {
+        DecodedMessages decoded = program == null ? null : new DecodedMessages(program);
+        Function<Message, byte[]> content = options.columns().decoded() ? decoded::row : Message::payload;
         List<InputPartition> parts = new ArrayList<>();
-        for (FailedMessages.Group group : groups) {
+        for (FailedMessages.Group group : failed.group(messages,
+                each -> decoded == null ? fault(each.topic(), each.payload()) : decoded.fault(each))) {
             if (group.sound()) {
-                parts.addAll(List.of(split(group.messages(), partitions, group.watched())));
+                parts.addAll(List.of(split(group.messages(), partitions, content, group.watched())));
             } else {
-                parts.add(Rows.pack(group.messages(), options.columns(), group.watched(), group.behind()));
+                parts.add(Rows.pack(group.messages(), options.columns(), content, group.watched(), group.behind()));
             }
         }
         return parts.toArray(new InputPartition[0]);
     }
 
-    private InputPartition[] split(List<Message> messages, int partitions, boolean watched) {
+    private InputPartition[] split(List<Message> messages, int partitions, Function<Message, byte[]> content,
+            boolean watched) {
         InputPartition[] parts = new InputPartition[partitions];
         for (int i = 0; i < partitions; i++) {
             int from = (int) ((long) messages.size() * i / partitions);
             int to = (int) ((long) messages.size() * (i + 1) / partitions);
-            parts[i] = Rows.pack(messages.subList(from, to), options.columns(), watched, false);
+            parts[i] = Rows.pack(messages.subList(from, to), options.columns(), content, watched, false);
         }
         return parts;
     }

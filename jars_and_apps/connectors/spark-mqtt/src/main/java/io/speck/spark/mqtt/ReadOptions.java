@@ -18,7 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param pacing time to gather rows before a batch closes
  * @param columns the columns of the rows
  * @param onError treatment of messages on which the query fails
- * @param program the program of a SQL job, whose messages are checked before a batch; null for another query
+ * @param program the program of a SQL job, which checks the messages before a batch; null for another query
  */
 record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, RowColumns columns,
         OnError onError, String program) {
@@ -29,7 +29,8 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
         names.addAll(Set.of("topic", "clientId", "receiveMaximum", "bufferMegabytes", "maxRowsPerBatch", "partitions",
                 "fenceTopic", "attempt", "failOnDataLoss", "connectTimeout", "maxDelay", "lingerRatio", "idleWait",
-                "quietTime", "valueType", "metadata", "onError", "parkTopic", "job", "controlTopic", "program"));
+                "quietTime", "valueType", "metadata", "onError", "parkTopic", "job", "controlTopic", "program",
+                "decoded"));
         return Set.copyOf(names);
     }
 
@@ -37,6 +38,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
     static ReadOptions parse(CaseInsensitiveStringMap options) {
         OptionReader reader = new OptionReader("source", options, NAMES);
         SourceSettings source = source(reader);
+        OnError onError = reader.onError();
         ReadOptions parsed = new ReadOptions(
                 source,
                 reader.number("maxRowsPerBatch", Math.max(1, source.receiveMaximum() / 2), 1, Integer.MAX_VALUE),
@@ -46,8 +48,8 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                         reader.duration("maxDelay", Duration.ofSeconds(3)),
                         reader.ratio("lingerRatio", 0.5, 100),
                         reader.duration("quietTime", Duration.ofSeconds(1))),
-                new RowColumns(binary(reader), reader.flag("metadata", false)),
-                reader.onError(),
+                columns(reader, onError),
+                onError,
                 reader.text("program", null));
         reader.done();
         return parsed;
@@ -75,7 +77,12 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                 reader.parsed("controlTopic", SourceSettings::filter, null));
     }
 
-    private static boolean binary(OptionReader reader) {
-        return reader.choice("valueType", "string", "string", "binary").equals("binary");
+    private static RowColumns columns(OptionReader reader, OnError onError) {
+        boolean binary = reader.choice("valueType", "string", "string", "binary").equals("binary");
+        boolean decoded = reader.flag("decoded", false);
+        if (decoded && (!binary || reader.text("program", null) == null || onError.fails())) {
+            reader.fault("option 'decoded' needs valueType 'binary', onError 'skip' or 'park', and a 'program'");
+        }
+        return new RowColumns(binary, reader.flag("metadata", false), decoded);
     }
 }

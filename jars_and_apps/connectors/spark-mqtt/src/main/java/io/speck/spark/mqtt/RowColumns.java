@@ -11,13 +11,14 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The columns of the source: {@code topic STRING, value STRING or BINARY, timestamp TIMESTAMP}, and with metadata
- * {@code key STRING, offset BIGINT}.
+ * {@code key STRING, offset BIGINT}. Of decoded messages {@code row BINARY} takes the place of {@code value}.
  *
  * @param binaryValue true if the column {@code value} is BINARY instead of STRING
  * @param metadata true for the columns of metadata, which are not there by default: a query whose state has all columns
  *     could not continue from an older checkpoint
+ * @param decoded true for messages that the program of a SQL job has decoded, whose form is that program's
  */
-record RowColumns(boolean binaryValue, boolean metadata) implements Serializable {
+record RowColumns(boolean binaryValue, boolean metadata, boolean decoded) implements Serializable {
     static final int TOPIC = 0;
     static final int VALUE = 1;
     static final int TIMESTAMP = 2;
@@ -26,10 +27,14 @@ record RowColumns(boolean binaryValue, boolean metadata) implements Serializable
     private static final long MICROS_A_MILLI = 1000;
     private static final byte[] EMPTY = new byte[0];
 
+    RowColumns(boolean binaryValue, boolean metadata) {
+        this(binaryValue, metadata, false);
+    }
+
     StructType schema() {
         StructType plain = new StructType()
                 .add("topic", DataTypes.StringType)
-                .add("value", binaryValue ? DataTypes.BinaryType : DataTypes.StringType)
+                .add(decoded ? "row" : "value", binaryValue ? DataTypes.BinaryType : DataTypes.StringType)
                 .add("timestamp", DataTypes.TimestampType);
         return metadata ? plain.add("key", DataTypes.StringType).add("offset", DataTypes.LongType) : plain;
     }

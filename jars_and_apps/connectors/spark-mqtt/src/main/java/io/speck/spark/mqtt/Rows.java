@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -32,17 +33,19 @@ final class Rows {
      * number, time in milliseconds, length, payload, and with metadata the key). For a message without a stamp, index and
      * fingerprint are its offset and its hash.
      *
+     * @param content returns the content of a message for the task
      * @param watched true if the task should note its success
      * @param behind true if it should wait for the success of another one
      */
-    static InputPartition pack(List<Message> messages, RowColumns columns, boolean watched, boolean behind) {
+    static InputPartition pack(List<Message> messages, RowColumns columns, Function<Message, byte[]> content,
+            boolean watched, boolean behind) {
         Map<String, Integer> topics = new LinkedHashMap<>();
         Map<Stream, Integer> streams = new LinkedHashMap<>();
         int bytes = 0;
         for (Message message : messages) {
             topics.putIfAbsent(message.topic(), topics.size());
             streams.putIfAbsent(Stream.of(message), streams.size());
-            bytes += 52 + message.payload().length + columns.keySize(columns.key(message));
+            bytes += 52 + content.apply(message).length + columns.keySize(columns.key(message));
         }
         ByteBuffer packed = ByteBuffer.allocate(bytes);
         for (Message message : messages) {
@@ -52,7 +55,8 @@ final class Rows {
             packed.putLong(stamp == null ? message.hash() : stamp.fingerprint());
             packed.putLong(message.offset());
             packed.putInt(topics.get(message.topic())).putLong(message.receivedMillis());
-            packed.putInt(message.payload().length).put(message.payload());
+            byte[] payload = content.apply(message);
+            packed.putInt(payload.length).put(payload);
             columns.putKey(packed, columns.key(message));
         }
         return new Packed(topics.keySet().toArray(new String[0]), streams.keySet().toArray(new Stream[0]),
@@ -172,14 +176,23 @@ final class Rows {
             long epoch = packed.getLong();
             long index = packed.getLong();
             long fingerprint = packed.getLong();
-            input.begin(stream.at(epoch, index, fingerprint), source, index, (int) fingerprint);
+            Stamp stamp = stream.at(epoch, index, fingerprint);
+            input.begin(stamp, source, index, (int) fingerprint);
             long offset = packed.getLong();
             current = offset;
             row.update(RowColumns.TOPIC, topics[packed.getInt()]);
             columns.time(row, packed.getLong());
             row.update(RowColumns.VALUE, value(packed.getInt()));
             columns.metadata(row, columns.takeKey(packed), offset);
+            if (stamp == null) {
+                input.mayWait(this::isFollowed);
+            }
             return true;
+        }
+
+        /** True if another message without a stamp follows; the number of its stream is its first field. */
+        private boolean isFollowed() {
+            return remaining > 0 && streams[packed.getInt(packed.position())].job() == null;
         }
 
         private Object value(int length) {

@@ -20,7 +20,7 @@ import org.apache.spark.sql.api.java.UDF4;
  * <p>A task reads a part of a batch, so the progress is kept for the run of a query. Spark moves its watermark behind a
  * batch, so a progress may be used before the other tasks of its batch have given their rows.
  */
-public final class DecodeFrame implements UDF4<String, byte[], String, String, List<Row>> {
+public final class DecodeFrame implements UDF4<String, byte[], Object, String, List<Row>> {
     private static final long serialVersionUID = 1L;
     private static final int HEAD = 2; // the watermark, and the mark of a row that is present
     private static final int MOST_RUNS = 256; // of queries in one process
@@ -36,9 +36,11 @@ public final class DecodeFrame implements UDF4<String, byte[], String, String, L
                 }
             });
 
+    private final NamedProgram programs = new NamedProgram();
+
     @Override
-    public List<Row> call(String topic, byte[] value, String program, String run) {
-        SqlProgram query = SqlProgram.of(program);
+    public List<Row> call(String topic, byte[] value, Object program, String run) {
+        SqlProgram query = programs.of(program);
         Frame frame = query.frame(topic, value);
         Watermarks watermarks = RUNS.computeIfAbsent(run, any -> query.watermarks());
         long mark;

@@ -1,6 +1,5 @@
 package io.speck.spark.mqtt.sql;
 
-import io.speck.sql.SqlProgram;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.Row;
@@ -9,11 +8,13 @@ import scala.collection.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The results of the rows of a window behind the aggregation of a query with ranks: one text each, or none. */
-public final class RankRows implements UDF2<Seq<Row>, String, List<String>> {
+public final class RankRows implements UDF2<Seq<Row>, Object, List<String>> {
     private static final long serialVersionUID = 1L;
 
+    private final NamedProgram programs = new NamedProgram();
+
     @Override
-    public List<String> call(Seq<Row> rows, String program) {
+    public List<String> call(Seq<Row> rows, Object program) {
         List<Object[]> found = new ArrayList<>();
         for (Row row : CollectionConverters.asJava(rows)) {
             Object[] values = new Object[row.size()];
@@ -22,6 +23,6 @@ public final class RankRows implements UDF2<Seq<Row>, String, List<String>> {
             }
             found.add(values);
         }
-        return SqlProgram.of(program).ranked(found);
+        return programs.of(program).ranked(found);
     }
 }

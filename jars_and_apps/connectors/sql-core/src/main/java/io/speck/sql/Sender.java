@@ -1,0 +1,70 @@
+package io.speck.sql;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The messages of a program without windows. A part of a query that sends several rows in a frame closes one once the
+ * progress moves a step, so that no row waits longer than the results for which it is needed, and earlier if many
+ * messages have come. So the frames follow from the messages alone, by no clock and by no cut: if messages are read
+ * again, the same one closes a frame, and the frame has its stamp.
+ */
+public final class Sender {
+    private final SqlProgram program;
+    private final Watermarks sent;
+    private final int most;
+    /** The rows that wait, as frames of one row each. */
+    private final List<String> waiting = new ArrayList<>();
+    private int messages;
+    private long bytes;
+    private long progress;
+
+    Sender(SqlProgram program, int most) {
+        this.program = program;
+        this.sent = program.watermarks();
+        this.most = most;
+    }
+
+    /**
+     * Returns the text for a message, of all rows that wait; null for none.
+     *
+     * @param topic null if the content is {@link SqlProgram#decoded}
+     * @param more true if the row may wait for later messages, with which this one is read again if it must be
+     * @throws UnparsableMessageException if it does not fit the contract of its topic
+     */
+    public String text(String topic, byte[] content, boolean more) {
+        Object[] row = program.read(topic, content);
+        if (!program.sendsFrames()) {
+            return program.message(row, null);
+        }
+        long reached = program.progress(row);
+        boolean moved = sent.advance("", reached);
+        String text = program.message(row, reached);
+        if (text != null) {
+            waiting.add(text);
+        }
+        messages++;
+        bytes += content.length;
+        progress = Math.max(progress, reached);
+        if (more && !moved && messages < most && bytes < Frame.MOST_BYTES) {
+            return null;
+        }
+        String frame = close();
+        return frame == null && moved ? SqlProgram.progressText(sent.mark()) : frame;
+    }
+
+    /** True if messages have come since the last frame was closed. */
+    public boolean waits() {
+        return messages > 0;
+    }
+
+    /** Returns a frame of all rows that wait; null if none do. */
+    public String close() {
+        String frame = waiting.isEmpty() ? null : Frame.of(waiting, progress);
+        waiting.clear();
+        messages = 0;
+        bytes = 0;
+        progress = 0;
+        return frame;
+    }
+}
