@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from speck.sql.frames import MOST_ROWS, ROWS_VERSION
+from speck.sql.frames import MOST_ROWS, MOST_WAITING, ROWS_VERSION
 from speck.sql.program import FRAME, Expression, Input, Program, Sends, Takes, Windows, columns_in
 from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
 
@@ -71,7 +71,7 @@ def input_of(program: Program, cut: str, table: int = 0) -> Program:
         return input_of(program.join.sides[table], cut)
     windows = _windows(program)
     time = program.columns[0][1]
-    sends = Sends(cut, time, windows.slide_ms)
+    sends = Sends(cut, time, windows.slide_ms, MOST_WAITING)
     read = program.input.columns
     part = replace(
         program, windows=None, having=None, select=(), rank=None, keep=None, format=FRAME, sends=sends

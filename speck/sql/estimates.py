@@ -58,16 +58,29 @@ def flow(program: Program, cut: str, rate: float, share: float) -> Flow:
     assert part.sends is not None  # noqa: S101 - for the type checker
     steps = 1000 / part.sends.step_ms  # /s, of the progress
     size = _size(part.output)
-    if cut == COLUMNS or rate <= 0:
+    if rate <= 0:
         return Flow(1.0, 1.0, HEAD + size)
-    rows = rate * share
+    rows = rate * (1.0 if cut == COLUMNS else share)
     if cut == PARTIALS and part.windows is not None:
         rows = min(rows, steps * _distinct(rows / steps, bool(part.windows.keys)), _best(part, rows, steps))
         most = min(MOST_ROWS, max(1.0, MOST_BYTES // (size + 1)))
         frames = steps * math.ceil(rows / steps / most) if rows >= steps else rows
         # The progress follows each slide.
         return _flow(rows, frames, min(steps, rate), rate, size + 2)
-    return _flow(rows, rows, max(0.0, min(steps, rate) - rows), rate, size)
+    # A step ends with a frame, or with the progress alone.  The others are full, and sent if they have a row.
+    full = math.ceil(max(1.0, rate / steps) / part.sends.rows) - 1
+    some = 1 - (1 - rows / rate) ** part.sends.rows
+    return _flow(rows, min(steps, rate) * (1 + full * some), 0.0, rate, size + 2)
+
+
+def share_of(program: Program, cut: str, frames: float, size: float) -> float:
+    """The share of rows that fulfil the condition, by what an input job sends behind it.
+
+    The opposite of :func:`flow`.  ``frames`` are those for each message that it reads, ``size`` the bytes of
+    one.
+    """
+    row = _size(input_of(program, cut).output) + 2
+    return min(1.0, max(0.0, frames * (size - HEAD) / row))
 
 
 def _best(part: Program, rows: float, steps: float) -> float:

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from speck.sql.cuts import input_of, rest_of
-from speck.sql.frames import Steps, Tracker, reader, text_of, texts_of, totals_of
+from speck.sql.frames import OpenFrame, Steps, Tracker, reader, text_of, texts_of, totals_of
 from speck.sql.groups import Groups, Sessions, groups_of
 from speck.sql.messages import UnparsableMessage, decoder, encoder
 from speck.sql.operators import Row, Value, compiled, finite
@@ -75,9 +75,15 @@ def _decoded(
 
 def _rows(program: Program, messages: Messages, outcome: Outcome) -> Iterator[tuple[Row | None, Row]]:
     """The columns of each row, none of one that does not fulfil the condition, and what was read."""
-    where, columns = _condition(program.where), [compiled(each) for each in program.columns]
+    select = _selector(program)
     for row in _decoded(decoder(program.input), messages, outcome):
-        yield ([each(row) for each in columns] if where(row) is True else None), row
+        yield select(row), row
+
+
+def _selector(program: Program) -> Callable[[Row], Row | None]:
+    """A function from what was read to the columns; ``None`` of a row that does not fulfil the condition."""
+    where, columns = _condition(program.where), [compiled(each) for each in program.columns]
+    return lambda row: [each(row) for each in columns] if where(row) is True else None
 
 
 def _timed(program: Program, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:
@@ -151,15 +157,23 @@ def _closed(
 
 
 def _frames(program: Program, sends: Sends, messages: Messages, outcome: Outcome) -> Iterator[str]:
-    """The frames of an input job without windows: one of each row, or of a progress that is new."""
+    """The frames of an input job without windows: of rows, or of a progress that is new."""
     steps, lag = Steps(sends.step_ms), program.input.watermark_ms or 0
-    for row, read in _rows(program, messages, outcome):
+    frame, decode, select = OpenFrame(sends.cut, sends.rows), decoder(program.input), _selector(program)
+
+    def sized(topic: str, content: bytes) -> tuple[Row, int]:
+        return decode(topic, content), len(content)
+
+    for read, size in _decoded(sized, messages, outcome):
         progress = read[sends.time] - lag
         step = steps.advance(progress)
-        if row is not None:
-            yield text_of(sends.cut, progress, row)
-        elif step is not None:
-            yield text_of(None, step)
+        if frame.add(select(read), progress, size) or step is not None:
+            if (text := frame.close()) is not None:
+                yield text
+            elif step is not None:
+                yield text_of(None, step)
+    if (text := frame.close()) is not None:
+        yield text
 
 
 def _partials(

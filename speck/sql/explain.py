@@ -50,6 +50,7 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
     decoded = [each for each, at in zip(read.columns, read.positions, strict=True) if at != TOPIC_POSITION]
     if program.sends is not None:
         yield "cut", program.sends.cut
+        yield "frame", "" if program.sends.rows == 1 else f"up to {program.sends.rows} rows"
     if program.takes is not None:
         yield "inputs", ", ".join(program.takes.inputs)
     yield "decode", _messages(read.format, decoded)

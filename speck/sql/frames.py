@@ -23,7 +23,10 @@ from speck.sql.types import CUTS, Type
 
 VERSION, ROWS_VERSION = 1, 2
 MOST_ROWS = 64  # of a frame
-MOST_BYTES = 8 * 1024  # of a frame with several rows
+MOST_BYTES = 8 * 1024  # of a frame with several rows, or of the messages whose rows are in it
+# Messages whose rows are in a frame of an input job without windows: brokers send as many before the first is
+# acknowledged, if their smallest limit is 10.
+MOST_WAITING = 8
 _HEAD = 3  # version, cut and progress
 _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
@@ -67,6 +70,40 @@ def texts_of(cut: str, progress: int, rows: Iterable[Row], most: int) -> Iterato
         size += length
     if waiting:
         yield _of_rows(head, waiting)
+
+
+@dataclass
+class OpenFrame:
+    """The rows of an input job without windows that wait for others of their frame.
+
+    It is closed when the progress has moved a step, since results wait for that, and once ``most`` messages
+    have come, or :data:`MOST_BYTES` of them: it follows from the messages alone, by no clock.
+    """
+
+    cut: str
+    most: int
+    _rows: list[Row] = field(default_factory=list)
+    _messages: int = 0
+    _bytes: int = 0
+    _progress: int = 0
+
+    def add(self, row: Row | None, progress: int, size: int) -> bool:
+        """Add the row of a message of ``size`` bytes, and return True if the frame is full."""
+        if row is not None:
+            self._rows.append(row)
+        self._messages += 1
+        self._bytes += size
+        self._progress = max(self._progress, progress)
+        return self._messages >= self.most or self._bytes >= MOST_BYTES
+
+    def close(self) -> str | None:
+        """The text of the frame; ``None`` without a row."""
+        texts = [text_of(self.cut, self._progress, each) for each in self._rows]
+        head = text_of(self.cut, self._progress)[:-1]
+        self._rows, self._messages, self._bytes, self._progress = [], 0, 0, 0
+        if len(texts) < 2:
+            return texts[0] if texts else None
+        return _of_rows(head, [f"[{each[len(head) + 1 :]}" for each in texts])
 
 
 def _of_rows(head: str, rows: Sequence[str]) -> str:

@@ -87,8 +87,8 @@ class Sends:
     """The frames that an input job of a query writes, behind the operators of its ``cut``.
 
     ``time`` is the index of the event time among the columns of the input; ``step_ms`` the slide of the
-    query's windows, in which the progress is sent without a row.  ``rows`` is the largest
-    number of rows of a frame.
+    query's windows, in which the progress is sent without a row.  ``rows`` is the largest number of rows of a
+    frame.
     """
 
     cut: str

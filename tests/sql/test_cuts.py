@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from speck.sql.bind import bind
 from speck.sql.cuts import cuts_of, form_of, input_of, rest_of
 from speck.sql.evaluate import evaluate, evaluate_tables
+from speck.sql.frames import MOST_WAITING
 from speck.sql.program import Program
 from speck.sql.types import PARTIALS
 from tests.sql.in_parts import INPUTS, LAG, Input, Message, in_disorder, interleaved, run_in_parts
@@ -129,6 +131,48 @@ def test_the_totals_of_a_slide_travel_together() -> None:
     assert [len(each) - 3 for each in frames_of("partials", *long, row(3000)) if each[1] == 4] == [2, 2, 1]
 
 
+def sizes_of(frames: list[list[object]]) -> list[int]:
+    """The number of rows of each frame, 0 for a progress alone."""
+    return [len(each) - 3 if each[0] == 2 else int(each[1] != 0) for each in frames]
+
+
+def test_the_rows_of_some_messages_travel_together_until_the_progress_moves() -> None:
+    found = [row(each, a=each) for each in range(20)]
+    assert sizes_of(frames_of("filter", *found)) == [1, 8, 8, 3]  # the first message moves the progress
+    frames = frames_of("filter", *found, row(1200), row(1300), row(1100))
+    assert sizes_of(frames) == [1, 8, 8, 4, 2]
+    assert [each[2] for each in frames] == [START - LAG + each for each in (0, 8, 16, 1200, 1300)]
+    assert [each[1] for each in frames[1][3:] if isinstance(each, list)] == [*range(1, 9)]
+
+
+def test_messages_count_for_a_frame_and_not_their_rows() -> None:
+    """A change of the condition does not change where frames end."""
+    found = [row(each, b=each % 5) for each in range(1, 33)]
+    assert sizes_of(frames_of("columns", *found)) == [1, 8, 8, 8, 7]
+    assert sizes_of(frames_of("filter", *found)) == [1, 7, 6, 6, 6]
+    assert sizes_of(frames_of("filter", *(row(each, b=0) for each in range(32)))) == [0]
+    long = [row(each, k="x" * 3000) for each in range(8)]
+    assert sizes_of(frames_of("columns", *long)) == [1, 3, 3, 1]
+
+
+@tries(80)
+@given(case=windowed, seed=st.integers(0, 2**32))
+def test_frames_of_several_rows_are_those_of_one_row_each(case: Case, seed: int) -> None:
+    """Late rows are dropped alike, since a row that moves the progress is the last one of its frame."""
+    program, dice = program_of(case), random.Random(seed)
+    found = messages(case.rows) * 3
+    dice.shuffle(found)
+    outcomes = []
+    for rows in (1, MOST_WAITING):
+        part = input_of(program, dice.choice(("columns", "filter")) if program.where else "columns")
+        assert part.sends is not None
+        sent = evaluate(replace(part, sends=replace(part.sends, rows=rows)), found).messages
+        frames = [("speck/sql/q/0/rows-a", each.encode()) for each in sent]
+        outcomes.append(evaluate(rest_of(program, ["rows-a"]), frames))
+    assert outcomes[0].messages == outcomes[1].messages
+    assert outcomes[0].late == outcomes[1].late
+
+
 BEST = (
     "SELECT k, a, n FROM (SELECT window_start, window_end, k, a, COUNT(*) AS n, "
     "RANK() OVER (PARTITION BY window_start, window_end ORDER BY a DESC) AS place "
@@ -185,6 +229,11 @@ def test_frames_of_one_row_are_read_beside_those_of_several() -> None:
     del sent["sends"]["rows"]
     frames = evaluate(Program.from_json(json.dumps(sent)), [row(0), row(3000)]).messages
     assert [1, 4] in [json.loads(each)[:2] for each in frames]
+    sent = json.loads(input_of(former, "columns").to_json())
+    assert sent["version"] == 3
+    del sent["sends"]["rows"]
+    frames = evaluate(Program.from_json(json.dumps(sent)), [row(each) for each in range(9)]).messages
+    assert [json.loads(each)[:2] for each in frames] == [[1, 1]] * 9
 
 
 def test_rows_that_the_condition_leaves_out_tell_the_progress_once_a_slide() -> None:

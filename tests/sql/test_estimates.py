@@ -8,7 +8,7 @@ import pytest
 
 from speck.sql.bind import bind
 from speck.sql.cuts import input_of
-from speck.sql.estimates import flow
+from speck.sql.estimates import flow, share_of
 from speck.sql.evaluate import evaluate
 from speck.sql.types import Contract, column_of
 
@@ -54,3 +54,11 @@ def test_frames_and_bytes_are_near_those_of_the_reference(text: str, cut: str) -
     expected = flow(program, cut, RATE, 0.75)
     assert RATE * expected.frames == pytest.approx(len(frames) / SECONDS, rel=0.35)
     assert RATE * expected.frames * expected.size == pytest.approx(sent, rel=0.35)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("rate", [0.1, 2, 200])
+def test_the_share_of_rows_is_found_again_in_what_is_sent(share: float, rate: float) -> None:
+    program = bind(COUNT, {"bids": BIDS}).program
+    sent = flow(program, "filter", rate, share)
+    assert share_of(program, "filter", sent.frames, sent.size) == pytest.approx(share)

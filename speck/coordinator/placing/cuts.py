@@ -19,7 +19,7 @@ from speck.placement.graph import Model
 from speck.placement.profile import Inputs, JobProfile, Known, Value, assumed_cost
 from speck.placement.profile import combined as better_known
 from speck.sql.cuts import input_of, table_of, whole_of
-from speck.sql.estimates import Flow, flow, passing
+from speck.sql.estimates import Flow, flow, passing, share_of
 from speck.sql.program import Program
 from speck.sql.types import COLUMNS, FILTER, NO_CUT, ROWS
 from speck.store.deployments import Deployments
@@ -277,6 +277,7 @@ class CutChoice:
         return replace(
             modelled,
             cost=_corrected(modelled.cost, known.cost, base.cost),
+            selectivity=_corrected(modelled.selectivity, known.selectivity, base.selectivity),
             bytes_out=_corrected(modelled.bytes_out, known.bytes_out, base.bytes_out),
         )
 
@@ -309,11 +310,11 @@ class CutChoice:
         return flow(self.query.table(name), cut, self._rate(name), self._passing(name))
 
     def _passing(self, name: str) -> float:
-        """The share of rows that fulfil the condition: measured behind it, or estimated."""
-        known = self.inputs.jobs.get(name)
-        measured = None if known is None else known.selectivity
-        if measured is not None and self._present(name) in (FILTER, ROWS):
-            return min(1.0, measured.value)
+        """The share of rows that fulfil the condition: by what is measured behind it, or estimated."""
+        known, cut = self.inputs.jobs.get(name), self._present(name)
+        if known is not None and cut in (FILTER, ROWS) and known.selectivity and known.bytes_out:
+            size = known.bytes_out.value - len(self.query.inputs[name].sink_topic)
+            return share_of(self.query.table(name), cut, known.selectivity.value, size)
         return passing(self.query.table(name))
 
     # --- in words

@@ -14,6 +14,7 @@ import io.speck.mqtt.stamp.CurrentInput;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
 import java.util.function.ToLongFunction;
 import org.apache.flink.api.connector.source.ReaderOutput;
 import org.apache.flink.api.connector.source.SourceReader;
@@ -36,6 +37,9 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final CompletableFuture<Void> assigned = new CompletableFuture<>();
     private volatile SessionReader reader;
     private CurrentInput input;
+    private final BooleanSupplier waiting = () -> reader.mayHold() && !reader.commitIsDue();
+    /** The message that was emitted last. */
+    private Received last;
     private final OnError onError;
     private final LeftOut leftOut;
     private final CheckpointNames checkpoints;
@@ -55,6 +59,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     public void start() {
         LibraryRelease.register(context.getUserCodeClassLoader());
         input = CurrentInput.ofThread();
+        input.hold(false);
         SourceReaderMetricGroup metrics = context.metricGroup();
         metrics.setPendingRecordsGauge(() -> reader == null ? 0 : reader.pending());
         gauge("queued", SourceMetrics::queued);
@@ -101,10 +106,33 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
             return assigned.isDone() ? InputStatus.END_OF_INPUT : InputStatus.NOTHING_AVAILABLE;
         }
         if (!reader.hasNext()) {
+            if (holds() && reader.commitIsDue()) {
+                endWaiting(output);
+            }
             return InputStatus.NOTHING_AVAILABLE;
         }
-        emit(reader.next(), output);
+        Received next = reader.next();
+        if (holds() && next.stamp() != null) {
+            endWaiting(output); // rows are not named after a message that another session may have had as well
+        }
+        emit(next, output);
+        last = next;
         return reader.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
+    }
+
+    private boolean holds() {
+        return input.heldFrom() < Long.MAX_VALUE;
+    }
+
+    /** Lets an operator of the chain write the outputs that it holds back, as outputs of the last message. */
+    private void endWaiting(ReaderOutput<T> output) {
+        input.begin(null, ONLY_SOURCE, last.offset(), last.hash());
+        try {
+            output.collect(format.apply(new Received(null, new byte[0], null, last.receivedMillis())),
+                    last.receivedMillis());
+        } finally {
+            input.end();
+        }
     }
 
     private void emit(Received next, ReaderOutput<T> output) {
@@ -123,6 +151,9 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
      */
     private RuntimeException failure(Received next, ReaderOutput<T> output) {
         input.begin(next.stamp(), ONLY_SOURCE, next.offset(), next.hash());
+        if (next.stamp() == null) {
+            input.mayWait(waiting);
+        }
         try {
             output.collect(format.apply(next), next.receivedMillis());
             return null;
@@ -189,7 +220,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         try {
             suspects.committing().forEach(this::leaveOut);
             leftOut.flush();
-            return reader == null ? List.of() : List.of(reader.snapshot(checkpoint));
+            return reader == null ? List.of() : List.of(reader.snapshot(checkpoint, input.heldFrom()));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while messages were parked", e);

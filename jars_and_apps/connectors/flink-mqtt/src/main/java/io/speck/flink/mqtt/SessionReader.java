@@ -112,21 +112,36 @@ final class SessionReader implements AutoCloseable {
         return available;
     }
 
-    /** The state at a checkpoint. */
-    MqttSplit snapshot(long checkpoint) throws IOException {
+    /** True if outputs of messages may wait for those of later ones. */
+    boolean mayHold() {
+        return source.mayEndBefore();
+    }
+
+    /** True if no output should wait: the messages so far are to be committed. */
+    boolean commitIsDue() {
+        return source.commitIsDue(position);
+    }
+
+    /**
+     * The state at a checkpoint.
+     *
+     * @param held position of the first message whose outputs wait: a restart returns it again, and those behind it
+     */
+    MqttSplit snapshot(long checkpoint, long held) throws IOException {
+        long end = Math.min(position, held);
         if (opened.isDone() && !opened.isCompletedExceptionally()) {
             source.commit(committed); // deletes records whose acknowledgements have arrived meanwhile
-            record();
+            record(end);
         }
-        positions.put(checkpoint, position);
-        return new MqttSplit(position, journal.read());
+        positions.put(checkpoint, end);
+        return new MqttSplit(end, journal.read());
     }
 
     /** Writes an empty first record too, which shows that the session exists. */
-    private void record() throws IOException {
-        if (position > recorded || journal.isEmpty()) {
-            source.close(recorded, position, 1);
-            recorded = position;
+    private void record(long end) throws IOException {
+        if (end > recorded || journal.isEmpty()) {
+            source.close(recorded, end, 1);
+            recorded = end;
         }
     }
 

@@ -262,6 +262,9 @@ public final class MqttSource extends BufferedSource {
                 counts.addReceived(message);
             }
             buffer.add(message, dropped);
+            if (message.marker != null) {
+                notifyWaiter(); // an engine may hold messages back, for whose commit it waits
+            }
         }
 
         private void fillAwaited(Message awaited, Message incoming) {
@@ -328,6 +331,11 @@ public final class MqttSource extends BufferedSource {
         } finally {
             lock.unlock();
         }
+    }
+
+    @Override
+    public boolean mayEndBefore() {
+        return true;
     }
 
     /**

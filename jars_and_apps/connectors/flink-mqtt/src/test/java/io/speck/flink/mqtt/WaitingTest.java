@@ -1,0 +1,134 @@
+package io.speck.flink.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Topic;
+import io.speck.mqtt.Wire;
+import io.speck.mqtt.stamp.CurrentInput;
+import io.speck.mqtt.stamp.Stamp;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.FlatMapFunction;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.util.Collector;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** An operator without state whose outputs wait for others: a restart reads their messages again. */
+@Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class WaitingTest extends ClusterCase {
+    private Wire wire;
+    private Topic out;
+
+    @BeforeEach
+    void start() throws Exception {
+        wire = new Wire(broker.url(), "out");
+        out = new Topic(broker.url(), "out");
+    }
+
+    @AfterEach
+    void stop() {
+        out.close();
+        wire.close();
+    }
+
+    /** Writes the texts of 8 messages as one, or of fewer if they may not wait; an empty text asks for it. */
+    private static final class Grouped implements FlatMapFunction<String, String> {
+        private static final long serialVersionUID = 1L;
+        private static final int MOST = 8;
+
+        private transient List<String> waiting;
+
+        @Override
+        public void flatMap(String text, Collector<String> to) {
+            waiting = waiting == null ? new ArrayList<>() : waiting;
+            if (!text.isEmpty()) {
+                waiting.add(text);
+            }
+            CurrentInput input = CurrentInput.ofThread();
+            if (!waiting.isEmpty() && (text.isEmpty() || waiting.size() == MOST || !input.mayWait())) {
+                to.collect(String.join(" ", waiting));
+                waiting.clear();
+            }
+            input.hold(!waiting.isEmpty());
+        }
+    }
+
+    private JobID run(String savepoint) throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, savepoint);
+        environment.fromSource(FlinkMqttSource.texts().broker(broker.url()).topic("in").clientId("job")
+                        .fence("speck/fence/job", 1).build(), WatermarkStrategy.noWatermarks(), "in").uid("in")
+                .map(new Failing()).flatMap(new Grouped())
+                .sinkTo(FlinkMqttSink.texts().broker(broker.url()).topic("out").job("job").incarnation("edge").build())
+                .uid("out");
+        return cluster.run(environment);
+    }
+
+    private static List<String> numbers(int from, int to) {
+        return IntStream.range(from, to).mapToObj(Integer::toString).toList();
+    }
+
+    private List<String> received() {
+        return out.all().stream().flatMap(each -> List.of(each.split(" ")).stream()).toList();
+    }
+
+    @Test
+    void failuresAndStopsLoseAndDoubleNothing() throws Exception {
+        AtomicInteger failures = Failing.times(6, 37);
+        JobID job = run(null);
+        for (int from = 0; from < 300; from += 50) {
+            Topic.publish(broker.url(), "in", numbers(from, from + 50));
+            Thread.sleep(OFTEN); // checkpoints fall among waiting outputs
+        }
+        Await.until("most", () -> received().size() >= 296);
+        String savepoint = cluster.stop(job);
+        JobID next = run(savepoint);
+        Topic.publish(broker.url(), "in", numbers(300, 404));
+        Await.until("all", () -> received().size() >= 400);
+        assertTrue(failures.get() < 6, "it never failed");
+        assertEquals(numbers(0, 400), received());
+        Map<Stamp, String> texts = new HashMap<>();
+        for (Wire.Published each : wire.seen()) {
+            assertEquals(each.text(), texts.computeIfAbsent(each.stamp(), any -> each.text()));
+        }
+        cluster.cancel(next);
+    }
+
+    @Test
+    void aDrainEndsTheWait() throws Exception {
+        try (Topic drained = new Topic(broker.url(), "speck/drained/job")) {
+            Failing.times(0, 1);
+            JobID job = run(null);
+            Topic.publish(broker.url(), "in", numbers(0, 11));
+            Await.until("the first 8", () -> received().size() == 8);
+            Topic.publish(broker.url(), "speck/drain/job", List.of("marker"));
+            assertEquals(List.of("marker"), drained.take(1));
+            assertEquals(numbers(0, 11), received());
+            Topic.publish(broker.url(), "in", numbers(11, 19));
+            Await.until("the next 8", () -> received().size() == 19);
+            cluster.cancel(job);
+        }
+    }
+
+    @Test
+    void aMessageWithAStampEndsTheWaitBeforeIt() throws Exception {
+        Failing.times(0, 1);
+        JobID job = run(null);
+        Topic.publish(broker.url(), "in", numbers(0, 3));
+        Topic.publishStamped(broker.url(), "in", "up", "r/0/0/5", "3");
+        Await.until("all", () -> received().size() == 4);
+        assertEquals(List.of("0 1 2", "3"), out.all());
+        assertEquals(List.of(2L, 5L), wire.seen().stream().map(each -> each.stamp().index()).toList());
+        cluster.cancel(job);
+    }
+}
