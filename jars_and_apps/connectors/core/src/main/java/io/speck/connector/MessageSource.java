@@ -51,6 +51,11 @@ public interface MessageSource extends AutoCloseable {
         return false;
     }
 
+    /** True if a drain marker waits for nothing but the commit of the messages below the offset. */
+    default boolean isDrained(long offset) {
+        return false;
+    }
+
     /** True if messages taken should be committed soon: more may only come after that, or their commit is waited for. */
     boolean commitIsDue(long offset);
 

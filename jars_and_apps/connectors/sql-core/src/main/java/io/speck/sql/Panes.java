@@ -109,14 +109,16 @@ public final class Panes {
         add(SqlProgram.row(kept, program.totals()));
     }
 
-    /** Returns the progress of the messages so far, to be kept; 0 before the first one. */
+    /** Returns the progress of the messages so far, to be kept; {@link Watermarks#NONE} before the first one. */
     public long progress() {
-        return watermarks.reached().values().stream().mapToLong(Long::longValue).min().orElse(0);
+        return watermarks.reached().values().stream().mapToLong(Long::longValue).min().orElse(Watermarks.NONE);
     }
 
     /** Takes a progress that was kept. */
     public void restore(long progress) {
-        watermarks.advance("", progress);
+        if (progress != Watermarks.NONE) {
+            watermarks.advance("", progress);
+        }
     }
 
     /**

@@ -58,6 +58,21 @@ public final class Sender {
         return messages > 0;
     }
 
+    /**
+     * Returns the progress, to be kept: where frames end follows from it, and from the messages from the first one on that
+     * waits; {@link Watermarks#NONE} before the first message.
+     */
+    public long progress() {
+        return sent.mark();
+    }
+
+    /** Takes a progress that was kept. */
+    public void restore(long kept) {
+        if (kept != Watermarks.NONE) {
+            sent.advance("", kept);
+        }
+    }
+
     /** Returns a frame of all rows that wait; null if none do. */
     public String close() {
         String frame = waiting.isEmpty() ? null : Frame.of(waiting, progress);

@@ -18,11 +18,11 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * The frames of an input job that merges the rows of each slide. They follow from the messages alone, by no clock: the sink
  * counts them, and the n-th has to be the same again. One task does all of it, without a keyBy between source and sink.
  *
- * <p>{@link SendLeft} has the same state, for a change of the cut.
+ * <p>{@link SendRows} has the same state, for a change of the cut.
  */
 final class MergeSlides extends AbstractStreamOperator<String> implements OneInputStreamOperator<Received, String> {
     static final ListStateDescriptor<String> SLIDES = new ListStateDescriptor<>("slides", Types.STRING);
-    private static final ListStateDescriptor<Long> PROGRESS = new ListStateDescriptor<>("progress", Types.LONG);
+    static final ListStateDescriptor<Long> PROGRESS = new ListStateDescriptor<>("progress", Types.LONG);
     private static final long serialVersionUID = 1L;
 
     private final String text;

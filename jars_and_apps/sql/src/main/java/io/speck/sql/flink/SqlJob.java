@@ -37,11 +37,8 @@ public final class SqlJob {
 
     /** The frames of an input job; all of it is in one chain, with the same state for each cut. */
     private static DataStream<String> sent(MqttJob job, String text, SqlProgram program) {
-        if (program.windows() != null) {
-            return job.messages().transform("slides", Types.STRING, new MergeSlides(text)).uid("slides");
-        }
-        return job.messages().flatMap(new DecodeToText(text)).returns(Types.STRING).name("query").uid("query")
-                .transform("left", Types.STRING, new SendLeft()).uid("slides");
+        return job.messages().transform("frames", Types.STRING,
+                program.windows() == null ? new SendRows(text) : new MergeSlides(text)).uid("slides");
     }
 
     /** The operators have fixed names in the state. Rows of one window end in an order of their own, so they are sorted. */

@@ -37,7 +37,8 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final CompletableFuture<Void> assigned = new CompletableFuture<>();
     private volatile SessionReader reader;
     private CurrentInput input;
-    private final BooleanSupplier waiting = () -> reader.mayHold() && !reader.commitIsDue();
+    private final BooleanSupplier waiting = () -> reader.mayHold();
+    private WaitEnd waitEnd;
     /** The message that was emitted last. */
     private Received last;
     private final OnError onError;
@@ -91,6 +92,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
             throw new IllegalStateException("client '" + settings.clientId() + "' has one session, and not "
                     + splits.size() + " more");
         }
+        waitEnd = new WaitEnd(splits.get(0).waitEnd());
         reader = new SessionReader(settings, splits.get(0));
         assigned.complete(null);
     }
@@ -105,10 +107,16 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         if (reader == null) {
             return assigned.isDone() ? InputStatus.END_OF_INPUT : InputStatus.NOTHING_AVAILABLE;
         }
-        if (!reader.hasNext()) {
-            if (holds() && reader.commitIsDue()) {
+        if (isPaused()) {
+            return InputStatus.NOTHING_AVAILABLE;
+        }
+        if (waitEnd.isAt(reader.position())) {
+            if (holds()) {
                 endWaiting(output);
             }
+            waitEnd.end();
+        }
+        if (!reader.hasNext()) {
             return InputStatus.NOTHING_AVAILABLE;
         }
         Received next = reader.next();
@@ -118,6 +126,10 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         emit(next, output);
         last = next;
         return reader.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
+    }
+
+    private boolean isPaused() {
+        return waitEnd.isAt(reader.position()) && !waitEnd.isRecorded();
     }
 
     private boolean holds() {
@@ -212,7 +224,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
 
     @Override
     public CompletableFuture<Void> isAvailable() {
-        return reader == null ? assigned : reader.available();
+        return reader == null ? assigned : reader.available(isPaused());
     }
 
     @Override
@@ -220,7 +232,11 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         try {
             suspects.committing().forEach(this::leaveOut);
             leftOut.flush();
-            return reader == null ? List.of() : List.of(reader.snapshot(checkpoint, input.heldFrom()));
+            if (reader == null) {
+                return List.of();
+            }
+            long end = waitEnd.snapshot(checkpoint, reader.position(), holds(), reader.isDrained());
+            return List.of(reader.snapshot(checkpoint, input.heldFrom(), end));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while messages were parked", e);
@@ -234,6 +250,8 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         if (reader != null) {
             checkpoints.force(context.metricGroup().getAllVariables().get("<job_id>"), checkpoint);
             reader.complete(checkpoint);
+            waitEnd.complete(checkpoint);
+            reader.wake();
         }
     }
 

@@ -14,22 +14,30 @@ import org.apache.flink.api.connector.source.SourceSplit;
  * (about eight bytes), never the content.
  */
 public final class MqttSplit implements SourceSplit {
-    static final MqttSplit UNREAD = new MqttSplit(0, new TreeMap<>());
+    static final long NO_END = -1;
+    static final MqttSplit UNREAD = new MqttSplit(0, NO_END, new TreeMap<>());
 
     private final long position;
+    private final long waitEnd;
     private final SortedMap<Long, byte[]> records;
 
     /**
-     * @param position number of messages that were emitted
+     * @param position number of messages that were emitted, without those whose outputs wait
+     * @param waitEnd position at which outputs that wait are written, whatever follows; {@link #NO_END} for none
      * @param records a {@link BatchRecord} of each emitted batch that may be unacknowledged, by its start
      */
-    MqttSplit(long position, SortedMap<Long, byte[]> records) {
+    MqttSplit(long position, long waitEnd, SortedMap<Long, byte[]> records) {
         this.position = position;
+        this.waitEnd = waitEnd;
         this.records = Collections.unmodifiableSortedMap(records);
     }
 
     long position() {
         return position;
+    }
+
+    long waitEnd() {
+        return waitEnd;
     }
 
     SortedMap<Long, byte[]> records() {

@@ -12,9 +12,12 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
-/** Serializes the split for checkpoints: position, number of records, and start, length and bytes of each. */
+/**
+ * Serializes the split for checkpoints: position, end of the wait, number of records, and start, length and bytes of each.
+ * Version 1 has no end of the wait.
+ */
 final class MqttSplitSerializer implements SimpleVersionedSerializer<MqttSplit> {
-    private static final int VERSION = 1;
+    private static final int VERSION = 2;
 
     @Override
     public int getVersion() {
@@ -26,6 +29,7 @@ final class MqttSplitSerializer implements SimpleVersionedSerializer<MqttSplit> 
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         DataOutputStream out = new DataOutputStream(bytes);
         out.writeLong(split.position());
+        out.writeLong(split.waitEnd());
         out.writeInt(split.records().size());
         for (Map.Entry<Long, byte[]> record : split.records().entrySet()) {
             out.writeLong(record.getKey());
@@ -37,17 +41,18 @@ final class MqttSplitSerializer implements SimpleVersionedSerializer<MqttSplit> 
 
     @Override
     public MqttSplit deserialize(int version, byte[] serialized) throws IOException {
-        if (version != VERSION) {
-            throw new IOException("state of an mqtt source in version " + version + " (expected " + VERSION + ")");
+        if (version < 1 || version > VERSION) {
+            throw new IOException("state of an mqtt source in version " + version + " (expected 1 to " + VERSION + ")");
         }
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(serialized));
         long position = in.readLong();
+        long waitEnd = version > 1 ? in.readLong() : MqttSplit.NO_END;
         SortedMap<Long, byte[]> records = new TreeMap<>();
         for (int remaining = in.readInt(); remaining > 0; remaining--) {
             long start = in.readLong();
             records.put(start, in.readNBytes(in.readInt()));
         }
-        return new MqttSplit(position, records);
+        return new MqttSplit(position, waitEnd, records);
     }
 
     static boolean same(MqttSplit one, MqttSplit other) {

@@ -99,17 +99,31 @@ final class SessionReader implements AutoCloseable {
 
     /**
      * Completes when {@link #hasNext} may be true; the same future until then, since Flink asks often and keeps each.
+     *
+     * @param paused true to wait for {@link #wake}, whatever comes
      */
-    CompletableFuture<Void> available() {
+    CompletableFuture<Void> available(boolean paused) {
         if (!opened.isDone()) {
             return opened.handle((nothing, failure) -> null);
         }
         if (available.isDone()) {
             CompletableFuture<Void> next = new CompletableFuture<>();
             available = next;
-            source.whenAvailable(() -> next.complete(null));
+            if (!paused) {
+                source.whenAvailable(() -> next.complete(null));
+            }
         }
         return available;
+    }
+
+    /** Lets Flink ask again, although no message has come. */
+    void wake() {
+        available.complete(null);
+    }
+
+    /** The number of messages that were emitted. */
+    long position() {
+        return position;
     }
 
     /** True if outputs of messages may wait for those of later ones. */
@@ -117,24 +131,25 @@ final class SessionReader implements AutoCloseable {
         return source.mayEndBefore();
     }
 
-    /** True if no output should wait: the messages so far are to be committed. */
-    boolean commitIsDue() {
-        return source.commitIsDue(position);
+    /** True if a drain waits for the outputs of the messages so far. */
+    boolean isDrained() {
+        return source.isDrained(position);
     }
 
     /**
      * The state at a checkpoint.
      *
      * @param held position of the first message whose outputs wait: a restart returns it again, and those behind it
+     * @param waitEnd of {@link MqttSplit}
      */
-    MqttSplit snapshot(long checkpoint, long held) throws IOException {
+    MqttSplit snapshot(long checkpoint, long held, long waitEnd) throws IOException {
         long end = Math.min(position, held);
         if (opened.isDone() && !opened.isCompletedExceptionally()) {
             source.commit(committed); // deletes records whose acknowledgements have arrived meanwhile
             record(end);
         }
         positions.put(checkpoint, end);
-        return new MqttSplit(end, journal.read());
+        return new MqttSplit(end, waitEnd, journal.read());
     }
 
     /** Writes an empty first record too, which shows that the session exists. */

@@ -107,6 +107,7 @@ class SettingsTest {
         byte[] split = HexFormat.of().parseHex("000000000000000c00000002000000000000000400000000000000000000000a00000003010203");
         MqttSplit read = new MqttSplitSerializer().deserialize(1, split);
         assertEquals(12, read.position());
+        assertEquals(MqttSplit.NO_END, read.waitEnd());
         assertEquals(List.of(4L, 10L), List.copyOf(read.records().keySet()));
         assertArrayEquals(new byte[] {1, 2, 3}, read.records().get(10L));
         byte[] lineage = HexFormat.of().parseHex("000372756e0000000100000002000000000000002a");
@@ -118,7 +119,7 @@ class SettingsTest {
         TreeMap<Long, byte[]> records = new TreeMap<>();
         records.put(3L, new byte[] {1, 2, 3});
         records.put(9L, new byte[] {});
-        MqttSplit split = new MqttSplit(12, records);
+        MqttSplit split = new MqttSplit(12, 15, records);
         MqttSplitSerializer splits = new MqttSplitSerializer();
         assertEquals(split, splits.deserialize(splits.getVersion(), splits.serialize(split)));
         Lineage lineage = new Lineage("run", 1, 2, 1L << 40);

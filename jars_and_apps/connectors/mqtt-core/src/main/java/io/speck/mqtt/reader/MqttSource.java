@@ -29,6 +29,8 @@ import java.util.concurrent.TimeUnit;
 public final class MqttSource extends BufferedSource {
     private static final long PROBE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
+    /** Four times as many messages as wait together. */
+    private static final int LEAST_WINDOW = 32;
 
     private final BatchJournal journal;
     private final RecordedBatches records;
@@ -262,9 +264,6 @@ public final class MqttSource extends BufferedSource {
                 counts.addReceived(message);
             }
             buffer.add(message, dropped);
-            if (message.marker != null) {
-                notifyWaiter(); // an engine may hold messages back, for whose commit it waits
-            }
         }
 
         private void fillAwaited(Message awaited, Message incoming) {
@@ -333,9 +332,20 @@ public final class MqttSource extends BufferedSource {
         }
     }
 
+    /** A small window would be full of messages that wait for others. */
     @Override
     public boolean mayEndBefore() {
-        return true;
+        return settings.receiveMaximum() >= LEAST_WINDOW;
+    }
+
+    @Override
+    public boolean isDrained(long offset) {
+        lock.lock();
+        try {
+            return buffer.hasMarkerBehind(offset);
+        } finally {
+            lock.unlock();
+        }
     }
 
     /**
