@@ -65,6 +65,13 @@ class Java:
         assert not got["unparsable"]
         return got["messages"], got["slides"]
 
+    def run_rows(
+        self, part: Program, found: list[Message], progress: int | None = None, *, last: bool = False
+    ) -> dict[str, Any]:
+        """An input job without windows, from a progress that another one has left."""
+        order = {"program": part.to_json(), "messages": encoded(found), "waits": not last}
+        return self._answer(order | ({} if progress is None else {"progress": progress}))
+
     def _answer(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(f"{json.dumps(order)}\n")
@@ -158,6 +165,23 @@ def test_input_jobs_whose_cuts_change_in_mid_stream_lose_and_double_nothing(
     program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
     whole = evaluate(program, in_disorder(case.rows, dice))
     assert run_in_parts(program, case.rows, dice, runner.run_input) == sorted(whole.messages)
+
+
+@tries(60)
+@given(case=windowed, seed=st.integers(0, 2**32))
+def test_frames_end_at_the_same_messages_when_those_of_rows_that_wait_are_read_again(
+    runner: Java, case: Case, seed: int
+) -> None:
+    program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
+    part = input_of(program, dice.choice([each for each in cuts_of(program) if each != PARTIALS]))
+    found = in_disorder(case.rows * 3, dice)
+    frames, begin, progress = [], 0, None
+    for end in sorted(dice.sample(range(len(found)), min(3, len(found)))):
+        if end > begin:
+            got = runner.run_rows(part, found[begin:end], progress)
+            frames, begin, progress = [*frames, *got["messages"]], begin + got["read"], got["progress"]
+    frames += runner.run_rows(part, found[begin:], progress, last=True)["messages"]
+    assert frames == runner.run(part, found)["messages"]
 
 
 _frames = st.lists(

@@ -20,11 +20,12 @@ import java.util.stream.Stream;
 /**
  * Runs programs for the comparison with {@code speck.sql.evaluate}, which starts it from Python. A line of input is
  * {@code {"program": TEXT, "messages": [[TOPIC, BASE64], ...]}}; the line of output for it is {@code {"messages": [TEXT,
- * ...], "unparsable": [[INDEX, REASON], ...], "slides": [TEXT, ...]}}. Every other message is decoded beforehand. All
- * windows stay open to the end.
+ * ...], "unparsable": [[INDEX, REASON], ...], "slides": [TEXT, ...], "progress": MILLIS, "read": COUNT}}. Every other
+ * message is decoded beforehand. All windows stay open to the end.
  *
  * <p>An order for an input job may have the {@code slides} that the one before it has left, and {@code open: true}: then
- * its own are left open.
+ * its own are left open. It may have the {@code progress} of the one before, and {@code waits: true}: then its rows that
+ * wait are left, and {@code read} is the number of messages before the first of them.
  */
 public final class ProgramRunner {
     private ProgramRunner() {}
@@ -44,6 +45,9 @@ public final class ProgramRunner {
         List<String> found = new ArrayList<>();
         List<String> reasons = new ArrayList<>();
         Sender sender = program.sender();
+        if (order.get("progress") instanceof JsonParser.Number kept) {
+            sender.restore(Long.parseLong(kept.text()));
+        }
         boolean merges = program.sendsFrames() && program.windows() != null;
         Panes panes = merges ? program.panes() : null;
         List<String> slides = new ArrayList<>();
@@ -56,6 +60,7 @@ public final class ProgramRunner {
             Panes.left(slides).forEach(each -> add(each, found));
         }
         int index = 0;
+        int waiting = -1;
         for (Object each : (List<?>) order.get("messages")) {
             List<?> message = (List<?>) each;
             try {
@@ -72,6 +77,7 @@ public final class ProgramRunner {
                     joined.get(frame.side()).addAll(program.rows(frame));
                 } else if (program.windows() == null) {
                     add(sender.text(topic, content, true), found);
+                    waiting = !sender.waits() ? -1 : waiting < 0 ? index : waiting;
                 } else {
                     rows.addAll(program.isPart() ? program.frame(topic, content).rows()
                             : Stream.ofNullable(program.row(topic, content)).toList());
@@ -81,8 +87,10 @@ public final class ProgramRunner {
             }
             index++;
         }
-        add(sender.close(), found);
         boolean open = Boolean.TRUE.equals(order.get("open"));
+        if (!Boolean.TRUE.equals(order.get("waits"))) {
+            add(sender.close(), found);
+        }
         if (merges && !open) {
             panes.ended(Long.MAX_VALUE).forEach(each -> add(each, found));
         }
@@ -97,7 +105,8 @@ public final class ProgramRunner {
             addResults(program, behind, found);
         }
         return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons)
-                + "],\"slides\":[" + String.join(",", kept) + "]}";
+                + "],\"slides\":[" + String.join(",", kept) + "],\"progress\":" + sender.progress()
+                + ",\"read\":" + (waiting < 0 ? index : waiting) + "}";
     }
 
     /** Adds the results of rows behind windows. */

@@ -132,6 +132,21 @@ class WaitingTest extends ClusterCase {
     }
 
     @Test
+    void aWaitThatHasEndedEndsThereAgainAfterAFailure() throws Exception {
+        Failing.times(0, 1);
+        JobID job = run(20 * OFTEN, null); // it fails before the checkpoint that follows the end
+        Topic.publish(broker.url(), "in", numbers(0, 3));
+        Await.until("the end of the wait", () -> received().size() == 3);
+        AtomicInteger failures = Failing.times(1, 1);
+        Topic.publish(broker.url(), "in", numbers(3, 12));
+        Await.until("all", () -> received().size() >= 12);
+        assertEquals(0, failures.get());
+        assertEquals(numbers(0, 12), received());
+        assertRepetitionsAreEqual();
+        cluster.cancel(job);
+    }
+
+    @Test
     void aDrainEndsTheWait() throws Exception {
         try (Topic drained = new Topic(broker.url(), "speck/drained/job")) {
             Failing.times(0, 1);
