@@ -198,36 +198,3 @@ def test_what_is_sent_while_a_trial_receives_arrives(kind: Callable[[], Brokers]
             await_that(arrivals.raw.total, lambda count: count >= 3, 30)
         assert early.is_published() and all(each.is_published() for each in sent)
     assert arrivals.raw == {"1": 1, "2": 2}
-
-
-_KAFKA_RELAY = """
-import sys
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-
-port, source, sink = sys.argv[1:]
-server, part = f"127.0.0.1:{port}", TopicPartition(source, 0)
-consumer = KafkaConsumer(
-    bootstrap_servers=server, group_id="relay", enable_auto_commit=False, auto_offset_reset="earliest"
-)
-consumer.assign([part])
-producer = KafkaProducer(bootstrap_servers=server)
-while True:
-    if records := consumer.poll(200).get(part, ()):
-        for record in records:
-            producer.send(sink, record.value)
-        producer.flush()
-        consumer.commit()
-"""
-
-
-@pytest.mark.engine
-def test_a_relay_over_kafka_that_commits_late_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
-    kafka = KafkaBrokers()
-    (tmp_path / "relay.py").write_text(_KAFKA_RELAY, encoding="utf-8")
-    command = f"{sys.executable} {tmp_path}/relay.py {{source_port}} {{source_topic}} {{sink_topic}}"
-    with (
-        Killed(tmp_path, brokers=kafka) as trial,
-        Program(tmp_path / "relay", trial.hops, command) as relay,
-    ):
-        found = tried(trial, relay, messages=200, moment=random.Random(1))
-    assert (found["messages"] >= 200, found["lost"]) == (True, 0)
