@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -205,6 +206,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Measure, and print lines or one JSON object."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # what was started is ended
     parser = _parser()
     given = parser.parse_args()
     known = rivals(given.tools, given.command)
