@@ -34,6 +34,8 @@ class Change:
 SETTINGS: Mapping[str, Mapping[str, Change]] = {
     "spark-connect": {
         "class archive": Change(remove=("-XX:SharedArchiveFile=",)),
+        # Of two values of a setting, the last one counts.
+        "session extensions": Change(arguments=("--conf", "spark.sql.extensions.test.loadFromCp=true")),
     },
     "flink-small": {
         "class archive": Change(remove=("-XX:SharedArchiveFile=",)),

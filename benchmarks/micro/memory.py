@@ -38,7 +38,7 @@ from testbed.results import add_output_options, published
 ROOT = Path(__file__).resolve().parents[2]
 HEAPS = {"spark-connect": "512m", "flink": "128m", "flink-small": "128m"}  # the TaskManager's, in flink
 _PROGRAMS = (  # a word of the command line, and what the process is
-    ("SparkConnectServer", "Spark Connect server"),
+    ("SmallServer", "Spark Connect server"),
     ("StandaloneSessionClusterEntrypoint", "Flink JobManager"),
     ("TaskManagerRunner", "Flink TaskManager"),
     ("SmallCluster", "Flink in one process"),

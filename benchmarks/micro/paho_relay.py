@@ -10,6 +10,7 @@ the receiving one waits while too many are under way on the sending one, and not
 
 With ``--keep NAME`` both sessions are kept over a restart, and a message is acknowledged once the broker that
 it goes to has acknowledged it: a relay that is killed loses nothing, and repeats what was under way.
+``--mqtt 3`` is for brokers without MQTT 5.
 """
 
 from __future__ import annotations
@@ -67,8 +68,16 @@ def on_two_connections(port: int, to: int, sink: str) -> paho.Client:
     return receiver
 
 
-def kept(port: int, name: str, *, manual_ack: bool = False) -> paho.Client:
-    """A client whose session of this name is kept; the broker sends it :data:`UNDER_WAY` messages at most."""
+def kept(port: int, name: str, mqtt: int, *, manual_ack: bool = False) -> paho.Client:
+    """A client whose session of this name is kept.
+
+    The broker sends it :data:`UNDER_WAY` messages at most, by MQTT 3 as many as the broker is set to.
+    """
+    if mqtt == 3:
+        made = paho.Client(CallbackAPIVersion.VERSION2, name, clean_session=False, manual_ack=manual_ack)
+        made.max_inflight_messages_set(0)
+        made.connect("127.0.0.1", port)
+        return made
     made = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, manual_ack=manual_ack)
     made.max_inflight_messages_set(0)
     asked = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -109,9 +118,9 @@ class Acknowledging:
                 self._receiver.ack(received, 1)
 
 
-def acknowledged_late(port: int, to: int, sink: str, name: str) -> paho.Client:
+def acknowledged_late(port: int, to: int, sink: str, name: str, mqtt: int) -> paho.Client:
     """Keeps its sessions, and acknowledges what the other broker has taken."""
-    receiver, sender = kept(port, f"{name}-in", manual_ack=True), kept(to, f"{name}-out")
+    receiver, sender = kept(port, f"{name}-in", mqtt, manual_ack=True), kept(to, f"{name}-out", mqtt)
     acknowledging = Acknowledging(receiver)
 
     def forward(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
@@ -143,12 +152,13 @@ def main() -> None:
     parser.add_argument("--connections", type=int, choices=(1, 2), default=2)
     parser.add_argument("--to", type=int, metavar="PORT", help="of the broker written to, if it is another")
     parser.add_argument("--keep", metavar="NAME", help="keep sessions of this name, and acknowledge late")
+    parser.add_argument("--mqtt", type=int, choices=(3, 5), default=5, help="version, with --keep")
     options = parser.parse_args()
     if options.connections == 1 and (options.to or options.keep):
         parser.error("--to and --keep need two connections (expected --connections 2)")
     to = options.to or options.port
     if options.keep:
-        receiver = acknowledged_late(options.port, to, options.sink, options.keep)
+        receiver = acknowledged_late(options.port, to, options.sink, options.keep, options.mqtt)
     elif options.connections == 1:
         receiver = on_one_connection(options.port, options.sink)
     else:

@@ -3,53 +3,98 @@
 ``python -m benchmarks.rivals [--json] [--only NAME ...] [--command COMMAND] [--kills N] [--power N]
 [--uplink N] [--away SECONDS] [--messages N] [--jobs N] [--resume FILE] [--minutes M]``.  Each passes the
 messages of one topic on to another at 200 messages/s (:mod:`testbed.rivals`), in rounds of three kinds: the
-pipeline is killed; the power of its site is cut, broker included; its uplink is away.  One that cannot be
-installed is left out with the reason.  ``--command`` adds a program of the caller's own; ``--tools`` is the
-folder to which Node-RED is installed.  With ``--resume`` the sums are kept in a file after each round, and
-another run continues with them.
+pipeline is killed; the power of its site is cut, broker included; its uplink is away.  The brokers are
+Mosquitto, or those that the name of a pipeline says.  One that cannot be installed is left out with the
+reason.  ``--command`` adds a program of the caller's own; ``--tools`` is the folder to which Node-RED, NATS
+and Flink's connector for Kafka are installed.  With ``--resume`` the sums are kept in a file after each
+round, and another run continues with them.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from benchmarks.micro import stock
 from testbed.results import add_output_options, published
+from testbed.rivals.bare_flink import BareFlink
+from testbed.rivals.brokers import Brokers, KafkaBrokers, MosquittoBrokers, NatsBrokers
 from testbed.rivals.hops import End, Hop
 from testbed.rivals.pipelines import NodeRed, PahoRelay, Program, SpeckJobs, filled, install_node_red
 from testbed.rivals.progress import Progress
 from testbed.rivals.trial import tried
 from testbed.rivals.trials import Killed, PowerCut, Trial, UplinkAway
 from testbed.servers.base import NotInstalled, RealServer
+from testbed.servers.nats import install_nats
 
 Making = Callable[[Path, Sequence[Hop]], RealServer]
 _REST = 10.0  # s before the memory is read
 _ROUNDS_A_SITE = 10  # with the same brokers and pipeline
 
 
-def pipelines(tools: Path, command: str = "") -> dict[str, Making]:
-    """The functions that make each pipeline, in a folder, with its hops."""
+@dataclass(frozen=True)
+class Rival:
+    """A pipeline and its kind of broker; ``make`` makes it in a folder, with its hops.
 
-    def node_red(best: bool) -> Making:
-        return lambda folder, hops: NodeRed(folder, hops, install_node_red(tools), best=best)
+    Both raise :class:`~testbed.servers.base.NotInstalled`.
+    """
 
-    found: dict[str, Making] = {
-        "speck": SpeckJobs,
-        "paho relay": PahoRelay,
-        "paho relay, best": lambda folder, hops: PahoRelay(folder, hops, best=True),
+    make: Making
+    brokers: Callable[[], Brokers] = MosquittoBrokers
+
+
+def rivals(tools: Path, command: str = "") -> dict[str, Rival]:
+    """All that are compared, by name."""
+
+    def node_red(best: bool) -> Rival:
+        return Rival(lambda folder, hops: NodeRed(folder, hops, install_node_red(tools), best=best))
+
+    def over_nats(best: bool) -> Rival:
+        return Rival(
+            lambda folder, hops: PahoRelay(folder, hops, best=best, mqtt=3),
+            lambda: NatsBrokers(install_nats(tools / "nats"), best=best),
+        )
+
+    def bare_flink(best: bool) -> Rival:
+        return Rival(
+            lambda folder, hops: BareFlink(folder, hops, _flink_jar(tools), best=best),
+            lambda: KafkaBrokers(committed=best),
+        )
+
+    found = {
+        "speck": Rival(SpeckJobs),
+        "paho relay": Rival(PahoRelay),
+        "paho relay, best": Rival(lambda folder, hops: PahoRelay(folder, hops, best=True)),
         "node-red": node_red(False),
         "node-red, best": node_red(True),
+        "paho relay over NATS": over_nats(False),
+        "paho relay over NATS, best": over_nats(True),
+        "speck over Kafka": Rival(SpeckJobs, KafkaBrokers),
+        "bare Flink over Kafka": bare_flink(False),
+        "bare Flink over Kafka, best": bare_flink(True),
     }
-    return found | ({"command": lambda folder, hops: Program(folder, hops, command)} if command else {})
+    if command:
+        found["command"] = Rival(lambda folder, hops: Program(folder, hops, command))
+    return found
+
+
+@cache
+def _flink_jar(tools: Path) -> Path:
+    jar, fault = stock.flink_jar(tools)
+    if fault:
+        raise NotInstalled(fault)
+    return jar
 
 
 @dataclass(frozen=True)
@@ -63,23 +108,30 @@ class Options:
     deadline: float  # of the monotonic clock
 
 
-def measure(name: str, make: Making, options: Options, progress: Progress) -> None:
+def measure(name: str, rival: Rival, options: Options, progress: Progress) -> None:
     """Add all rounds that are missing, until the deadline."""
+    brokers = rival.brokers()
     making: dict[str, Callable[[Path], Trial]] = {
-        "kills": Killed,
-        "power": PowerCut,
-        "uplink": lambda folder: UplinkAway(folder, options.away),
+        "kills": lambda folder: Killed(folder, brokers=brokers),
+        "power": lambda folder: PowerCut(folder, brokers),
+        "uplink": lambda folder: UplinkAway(folder, options.away, brokers),
     }
     for kind, trial in making.items():
         while (done := int(progress.of(name, kind).get("rounds", 0))) < options.rounds[kind]:
             if time.monotonic() > options.deadline:
                 return
             _rounds(
-                name, kind, make, trial, min(options.rounds[kind], done + _ROUNDS_A_SITE), options, progress
+                name,
+                kind,
+                rival.make,
+                trial,
+                min(options.rounds[kind], done + _ROUNDS_A_SITE),
+                options,
+                progress,
             )
     for number in sorted({1, options.jobs} if options.jobs else ()):
         if time.monotonic() < options.deadline and not progress.of(name, f"memory_{number}"):
-            progress.add(name, f"memory_{number}", {"mb": memory(make, number, options.messages)})
+            progress.add(name, f"memory_{number}", memory(rival, number, options.messages))
 
 
 def _rounds(
@@ -103,16 +155,24 @@ def _rounds(
                 progress.add(name, kind, found)
 
 
-def memory(make: Making, jobs: int, messages: int) -> float:
-    """Proportional memory (proc(5), smaps_rollup: Pss) of all processes with this many hops, in MB."""
+def memory(rival: Rival, jobs: int, messages: int) -> dict[str, float]:
+    """Proportional memory (MB) with this many hops: ``mb`` of the pipeline, ``broker_mb`` of the broker."""
     with tempfile.TemporaryDirectory(prefix="speck-rivals-") as directory:
         folder = Path(directory)
-        with Killed(folder, jobs) as trial, make(folder / "pipeline", trial.hops) as pipeline:
+        with (
+            Killed(folder, jobs, rival.brokers()) as trial,
+            rival.make(folder / "pipeline", trial.hops) as pipeline,
+        ):
             tried(trial, pipeline, messages=messages)
             time.sleep(_REST)
-            processes = [psutil.Process(pid) for pid in pipeline.pids]
-            everyone = {each for top in processes for each in (top, *top.children(recursive=True))}
-            return round(sum(each.memory_full_info().pss for each in everyone) / 1e6, 1)
+            return {"mb": _megabytes(pipeline.pids), "broker_mb": _megabytes(trial.first.pids)}
+
+
+def _megabytes(pids: Iterable[int]) -> float:
+    """Of these processes and their children, proc(5), smaps_rollup: Pss."""
+    processes = [psutil.Process(pid) for pid in pids]
+    everyone = {each for top in processes for each in (top, *top.children(recursive=True))}
+    return round(sum(each.memory_full_info().pss for each in everyone) / 1e6, 1)
 
 
 def row(name: str, kinds: Sequence[str], jobs: int, progress: Progress) -> dict[str, Any]:
@@ -121,6 +181,8 @@ def row(name: str, kinds: Sequence[str], jobs: int, progress: Progress) -> dict[
     for number in sorted({1, jobs} if jobs else ()):
         if seen := progress.of(name, f"memory_{number}"):
             found[f"memory_mb_{number}_jobs"] = seen["mb"]
+            if "broker_mb" in seen:  # not in files of earlier versions
+                found[f"broker_mb_{number}_jobs"] = seen["broker_mb"]
     return found
 
 
@@ -144,9 +206,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Measure, and print lines or one JSON object."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # what was started is ended
     parser = _parser()
     given = parser.parse_args()
-    known = pipelines(given.tools, given.command)
+    known = rivals(given.tools, given.command)
     if unknown := sorted({*(given.only or ())} - {*known}):
         parser.error(f"--only {unknown[0]!r} is no pipeline (expected one of {', '.join(known)})")
     try:

@@ -1,9 +1,10 @@
 """The time from the start of an engine to its answer, as after a loss of power, on a part of one core.
 
 ``python -m benchmarks.start [--json] [--engine KIND] [--share CORES] [--runs N]``.  Each engine starts with
-its class archive and without it, in turn.  Before each start the files that it reads are dropped from the
-page cache, as far as no other process has them mapped.  The share is enforced by a control group, which needs
-root; without one (``cores`` is ``null``), ``seconds`` are those of the whole machine.
+its settings, and with each that concerns the start undone, in turn.  Before each start the files that it
+reads are dropped from the page cache, as far as no other process has them mapped.  The share is enforced by a
+control group, which needs root; without one (``cores`` is ``null``), ``seconds`` are those of the whole
+machine.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from speck.binder import LocalServer, installed
 from testbed.results import add_output_options, published
 
 HEAPS = {"spark-connect": "512m", "flink": "128m", "flink-small": "128m"}
-_ARCHIVE = "class archive"
+_UNDONE = ("class archive", "session extensions")  # of the settings of benchmarks/load/settings.py
 _PERIOD = 100_000  # us, of the scheduler's quota
 _SUFFIXES = (".jar", ".jsa")
 _PATH = re.compile(r'/[^\s":=,]+')
@@ -105,13 +106,13 @@ def start(engine: str, change: Change | None, share: Share | None) -> dict[str, 
 
 
 def measure(engines: Sequence[str], runs: int, cores: float) -> list[dict[str, Any]]:
-    """A row for each engine, with its archive and without."""
+    """A row for each engine, and for each of its settings undone."""
     found: defaultdict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     with share_of_core(cores) as share:
         for number in range(runs):
             for engine in engines:
                 settings = SETTINGS.get(engine, {})
-                for undone in ("", *(name for name in settings if name == _ARCHIVE)):
+                for undone in ("", *(name for name in settings if name in _UNDONE)):
                     change = settings.get(undone)
                     figures = start(engine, change, share)
                     print(f"{engine} {undone} {number + 1}: {figures}", file=sys.stderr, flush=True)

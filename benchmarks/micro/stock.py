@@ -35,17 +35,21 @@ def starts(engine: str, trigger: str | None, directory: Path) -> tuple[Mapping[s
 
 
 def _of_flink(directory: Path) -> tuple[Mapping[str, Start], str]:
-    built, fault = _fetched("Flink", _LOAD / "stock", directory)
+    jar, fault = flink_jar(directory)
     if fault:
         return {}, fault
-    program = replace(
-        hops.PROGRAMS["flink"], entry_class="io.speck.stock.Stock", job_path=built / "stock-hop.jar"
-    )
+    program = replace(hops.PROGRAMS["flink"], entry_class="io.speck.stock.Stock", job_path=jar)
     exactly = replace(program, arguments={"guarantee": "exactly_once"})
     return {
         AT_LEAST_ONCE: partial(_start_program, AT_LEAST_ONCE, program),
         EXACTLY_ONCE: partial(_start_program, EXACTLY_ONCE, exactly),
     }, ""
+
+
+def flink_jar(directory: Path) -> tuple[Path, str]:
+    """The jar of a hop with Flink's own connector, built below a directory, or the reason why it is not."""
+    built, fault = _fetched("Flink", _LOAD / "stock", directory)
+    return built / "stock-hop.jar", fault
 
 
 def _start_program(

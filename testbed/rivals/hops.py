@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-SOURCE, SINK = "rivals/in", "rivals/out"  # where messages are sent, and counted
+# Where messages are sent, and counted; names that are valid at brokers of each kind.
+SOURCE, SINK = "rivals-in", "rivals-out"
 
 
 @dataclass(frozen=True)
 class End:
-    """A topic at a broker; ``broker`` is ``tcp://HOST:PORT``."""
+    """A topic at a broker; ``broker`` is ``tcp://HOST:PORT``, or ``kafka://HOST:PORT``."""
 
     broker: str
     topic: str
@@ -37,16 +38,21 @@ class Hop:
 
 def side_by_side(broker: str, number: int) -> Sequence[Hop]:
     """Hops at one broker with topics of their own; the first is from :data:`SOURCE` to :data:`SINK`."""
-    ends = ["", *(f"-{each}" for each in range(1, number))]
-    return [Hop(End(broker, SOURCE + each), End(broker, SINK + each)) for each in ends]
+    suffixes = ["", *(f"-{each}" for each in range(1, number))]
+    return [Hop(End(broker, SOURCE + each), End(broker, SINK + each)) for each in suffixes]
 
 
 def through(first: str, between: str) -> Sequence[Hop]:
     """Two hops in a chain: from a broker to another, and back."""
-    middle = End(between, "rivals/mid")
+    middle = End(between, "rivals-mid")
     return [Hop(End(first, SOURCE), middle), Hop(middle, End(first, SINK))]
+
+
+def ends(hops: Sequence[Hop]) -> list[End]:
+    """The ends of all hops, each once, in order."""
+    return list(dict.fromkeys(end for hop in hops for end in (hop.source, hop.sink)))
 
 
 def brokers(hops: Sequence[Hop]) -> list[str]:
     """The addresses of all brokers of the hops, each once, in order."""
-    return list(dict.fromkeys(end.broker for hop in hops for end in (hop.source, hop.sink)))
+    return list(dict.fromkeys(end.broker for end in ends(hops)))

@@ -84,12 +84,14 @@ _RELAY = (
 class PahoRelay(Program):
     """A Python process with paho for each hop, on two connections (``benchmarks.micro.paho_relay``).
 
-    ``best``: its sessions are kept, and a message is acknowledged once the other broker has it.
+    ``best``: its sessions are kept, and a message is acknowledged once the other broker has it; ``mqtt`` is
+    the version of MQTT then.
     """
 
-    def __init__(self, directory: Path, hops: Sequence[Hop], *, best: bool = False) -> None:
+    def __init__(self, directory: Path, hops: Sequence[Hop], *, best: bool = False, mqtt: int = 5) -> None:
         """Prepare it."""
-        super().__init__(directory, hops, _RELAY + (" --keep relay-{number}" if best else ""))
+        keep = f" --keep relay-{{number}} --mqtt {mqtt}" if best else ""
+        super().__init__(directory, hops, _RELAY + keep)
 
 
 class NodeRed(RealServer):

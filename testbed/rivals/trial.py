@@ -1,4 +1,4 @@
-"""Loss and repetitions of any pipeline that passes messages from one MQTT topic on to another.
+"""Loss and repetitions of any pipeline that passes messages from one topic on to another.
 
 A pipeline is a :class:`~testbed.servers.base.RealServer` that was given the hops of a
 :class:`~testbed.rivals.trials.Trial`: it starts, is killed and starts again.  Each message that it passes on
@@ -12,17 +12,15 @@ missing there was lost between::
 from __future__ import annotations
 
 import random
-import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import paho.mqtt.client as paho
 import psutil
 
-from testbed.faults.flow import Sender, client
+from testbed.faults.flow import Sender
 from testbed.faults.rig import PATIENCE, Account, await_that
 from testbed.rivals.hops import SINK, SOURCE
 from testbed.rivals.trials import Trial
@@ -44,12 +42,8 @@ class Arrivals:
     stamped: Counter[str] = field(default_factory=Counter)
     _stamps: set[tuple[str, ...]] = field(default_factory=set)
 
-    def receive(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
-        """Count a message of a subscription."""
-        self.take(message.payload.decode(), list(getattr(message.properties, "UserProperty", ())))
-
-    def take(self, text: str, properties: list[tuple[str, str]]) -> None:
-        """Count a message; ``properties`` are its user properties."""
+    def take(self, text: str, properties: Sequence[tuple[str, str]]) -> None:
+        """Count a message; ``properties`` are its user properties, or its headers."""
         self.raw[text] += 1
         stamp = tuple(value for name, value in sorted(properties) if name in _STAMP)
         if not stamp or stamp not in self._stamps:
@@ -87,15 +81,15 @@ def tried(
     arrived, or none has for the trial's time.
     """
     arrivals, run = Arrivals(), uuid.uuid4().hex[:8]
-    with client(trial.last.address) as consumer:
-        subscribed = threading.Event()
-        consumer.on_message = arrivals.receive
-        consumer.on_subscribe = lambda *_: subscribed.set()
-        consumer.subscribe(SINK, 1)
-        if not subscribed.wait(PATIENCE):
-            raise RuntimeError(f"no subscription to {SINK!r} in {PATIENCE:g} s")
+    with trial.brokers.receiving(trial.last.address, SINK, arrivals.take):
         _await_passage(trial, pipeline, arrivals, f"{run}/probe")
-        sender = Sender(trial.first.address, SOURCE, rate, lambda number: f"{run}/{number}").start()
+        sender = Sender(
+            trial.first.address,
+            SOURCE,
+            rate,
+            lambda number: f"{run}/{number}",
+            connect=trial.brokers.sending,
+        ).start()
         try:
             await_that(lambda: len(sender.sent), lambda count: count >= messages // 10)
             if moment is not None:
@@ -109,7 +103,7 @@ def tried(
 
 def _await_passage(trial: Trial, pipeline: RealServer, arrivals: Arrivals, text: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    with client(trial.first.address) as sender:
+    with trial.brokers.sending(trial.first.address) as sender:
         while text not in arrivals.raw:
             if not all(map(_runs, pipeline.pids)):
                 raise RuntimeError(f"{pipeline} has ended:\n{pipeline.log[-2000:]}")

@@ -11,12 +11,11 @@ from types import TracebackType
 from typing import Self
 
 from testbed.faults.rig import Link
-from testbed.rivals.hops import SINK, SOURCE, End, Hop, side_by_side, through
+from testbed.rivals.brokers import Broker, Brokers, MosquittoBrokers
+from testbed.rivals.hops import SINK, SOURCE, End, Hop, ends, side_by_side, through
 from testbed.servers.base import RealServer
-from testbed.servers.mosquitto import MosquittoServer
 
-# As SpecK ships it (pipelines/mosquitto.conf): a broker that is killed forgets up to 5 s.
-_SAVING = "autosave_interval 5"
+_MOSQUITTO = MosquittoBrokers()
 
 
 class Trial:
@@ -25,15 +24,21 @@ class Trial:
     Messages are sent to the broker ``first`` and counted at ``last``, which come to no harm.
     """
 
-    quiet = 10.0  # s without an arrival, until what is missing counts as lost
-    first: MosquittoServer
-    last: MosquittoServer
+    patience = 10.0  # s, the part of ``quiet`` for any kind of broker
+    first: Broker
+    last: Broker
     hops: Sequence[Hop]
 
-    def __init__(self) -> None:
+    def __init__(self, brokers: Brokers) -> None:
         """Prepare it; a subclass adds its servers to ``servers``."""
-        self.servers: list[MosquittoServer | Link] = []
+        self.brokers = brokers
+        self.servers: list[Broker | Link] = []
         self._stack = ExitStack()
+
+    @property
+    def quiet(self) -> float:
+        """The time (s) without an arrival, until what is missing counts as lost."""
+        return self.patience + self.brokers.lateness
 
     def harm(self, pipeline: RealServer, moment: random.Random) -> None:
         """Do the harm of one round, and return once the pipeline is up again."""
@@ -43,6 +48,8 @@ class Trial:
         with ExitStack() as stack:
             for server in self.servers:
                 stack.enter_context(server)
+            for end in ends(self.hops):
+                self.brokers.make_topic(end.broker, end.topic)
             self._stack = stack.pop_all()
         return self
 
@@ -57,10 +64,10 @@ class Killed(Trial):
 
     PAUSE = 1.0
 
-    def __init__(self, directory: Path, jobs: int = 1) -> None:
+    def __init__(self, directory: Path, jobs: int = 1, brokers: Brokers = _MOSQUITTO) -> None:
         """Prepare it, with ``jobs`` hops side by side."""
-        super().__init__()
-        self.first = self.last = MosquittoServer(directory / "broker", _SAVING)
+        super().__init__(brokers)
+        self.first = self.last = brokers.server(directory / "broker")
         self.servers.append(self.first)
         self.hops = side_by_side(self.first.address, jobs)
 
@@ -79,13 +86,13 @@ class PowerCut(Trial):
     """
 
     DARK = (1.0, 5.0)
-    quiet = 30.0
+    patience = 30.0
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, brokers: Brokers = _MOSQUITTO) -> None:
         """Prepare it."""
-        super().__init__()
-        self.first = self.last = MosquittoServer(directory / "elsewhere", _SAVING)
-        self.site = MosquittoServer(directory / "site", _SAVING)
+        super().__init__(brokers)
+        self.first = self.last = brokers.server(directory / "elsewhere")
+        self.site = brokers.server(directory / "site")
         self.servers += [self.first, self.site]
         self.hops = through(self.first.address, self.site.address)
 
@@ -106,15 +113,15 @@ class UplinkAway(Trial):
     those of a link that comes back with another address.
     """
 
-    quiet = 30.0
+    patience = 30.0
 
-    def __init__(self, directory: Path, seconds: float) -> None:
+    def __init__(self, directory: Path, seconds: float, brokers: Brokers = _MOSQUITTO) -> None:
         """Prepare it; ``seconds`` is the time of a round without the uplink."""
-        super().__init__()
+        super().__init__(brokers)
         self.seconds = seconds
-        self.first = MosquittoServer(directory / "site", _SAVING)
-        self.last = MosquittoServer(directory / "cloud", _SAVING)
-        self.link = Link(self.last.port)
+        self.first = brokers.server(directory / "site")
+        self.last = brokers.server(directory / "cloud")
+        self.link = brokers.link(self.last)
         self.servers += [self.first, self.last, self.link]
         self.hops = [Hop(End(self.first.address, SOURCE), End(self.link.address, SINK))]
 

@@ -17,7 +17,6 @@ class KafkaServer(RealServer):
     """One Kafka process, without replicas."""
 
     log_name = "kafka.log"
-    start_timeout = 60.0
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

@@ -22,6 +22,7 @@ SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 # The connector, where the build puts it and where the wheel contains it.
 CONNECTOR = Path(__file__).resolve().parents[2] / "jars" / "spark-mqtt.jar"
+SMALL_SERVER_CLASS = "io.speck.spark.mqtt.SmallServer"  # in the connector's jar
 CONNECTORS = (CONNECTOR, KAFKA_CONNECTOR)
 
 # Packages of the JDK that Spark opens by reflection (org.apache.spark.launcher.JavaModuleOptions).
@@ -71,6 +72,9 @@ def configuration(port: int, heap: str = "600m") -> dict[str, str]:
         # A checkpoint from a site with other storage is written as files, also local ones.  (Clients of the
         # server can have it run any code, and so write any file, anyway.)
         "spark.sql.artifact.copyFromLocalToFs.allowDestLocal": "true",
+        # Spark brings one session extension, which registers two functions of MLlib by way of Scala's
+        # reflection, with its 1,200 classes.  The small server alone observes this setting.
+        "spark.sql.extensions.test.loadFromCp": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # For the web interface, which is off: memory that grows with every batch, up to these counts.
@@ -97,8 +101,8 @@ def connect_server_command(
 
     ``real_time`` is the number of further slots, for jobs in real time, each of which holds its own.
 
-    ``jars`` go on the class path.  The server writes its files below ``directory``, which is created if
-    needed, or else below its working directory.  To be started with
+    ``jars`` go on the class path; with the connector, the server is a small one.  The server writes its files
+    below ``directory``, which is created if needed, or else below its working directory.  To be started with
     :func:`connect_server_environment`.  Raises :class:`~speck.errors.LocalError` without Java or pyspark.
     """
     settings = configuration(port, heap)
@@ -107,10 +111,17 @@ def connect_server_command(
     if real_time:
         settings["spark.default.parallelism"] = str(cores)
     settings |= extra_conf or {}
+    jars = [*jars]
+    small = any(Path(jar).name == CONNECTOR.name for jar in jars)
     return [
         *java_command(heap, jars, directory, jvm_options),
         "org.apache.spark.deploy.SparkSubmit",
-        *("--class", SERVER_CLASS, "--master", f"local[{cores + real_time}]"),
+        *(
+            "--class",
+            SMALL_SERVER_CLASS if small else SERVER_CLASS,
+            "--master",
+            f"local[{cores + real_time}]",
+        ),
         *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")),
         "spark-internal",
     ]

@@ -22,17 +22,18 @@ public final class Stock {
             arguments.put(words[i].substring(2), words[i + 1]);
         }
         String name = arguments.get("job-name");
-        String servers = arguments.get("source-broker").replaceFirst("kafka://", "");
+        String readServers = servers(arguments.get("source-broker"));
+        String writtenServers = servers(arguments.get("sink-broker"));
         boolean exactly = arguments.getOrDefault("guarantee", "").equals("exactly_once");
         KafkaSource<String> source = KafkaSource.<String>builder()
-                .setBootstrapServers(servers)
+                .setBootstrapServers(readServers)
                 .setTopics(arguments.get("source-topic"))
                 .setGroupId(name)
                 .setStartingOffsets(OffsetsInitializer.earliest())
                 .setValueOnlyDeserializer(new SimpleStringSchema())
                 .build();
         KafkaSinkBuilder<String> sink = KafkaSink.<String>builder()
-                .setBootstrapServers(servers)
+                .setBootstrapServers(writtenServers)
                 .setRecordSerializer(KafkaRecordSerializationSchema.<String>builder()
                         .setTopic(arguments.get("sink-topic"))
                         .setValueSerializationSchema(new SimpleStringSchema())
@@ -45,5 +46,9 @@ public final class Stock {
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
         environment.fromSource(source, WatermarkStrategy.noWatermarks(), "source").sinkTo(sink.build());
         environment.execute();
+    }
+
+    private static String servers(String address) {
+        return address.replaceFirst("kafka://", "");
     }
 }
