@@ -10,7 +10,6 @@ import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.util.List;
-import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.KafkaException;
 
@@ -83,9 +82,9 @@ final class KafkaSource extends BufferedSource {
         }
         buffer.restore(committed, again.seen());
         repetitions.restore(again.writers());
-        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder(settings.clientId()));
+        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder(settings.clientId()), losses);
         messages.forEach(each -> each.addTo(buffer));
-        counts.addRedelivered(messages.size());
+        counts.addRedelivered((int) messages.stream().filter(each -> each.message() != null).count());
         recordedPlace = again.after().copy();
     }
 
@@ -136,10 +135,10 @@ final class KafkaSource extends BufferedSource {
         }
 
         @Override
-        public Map<Integer, Long> takeCommit() {
+        public Place takeCommit() {
             lock.lock();
             try {
-                Map<Integer, Long> due = commitDue ? committedPlace.copy().offsets() : null;
+                Place due = commitDue ? committedPlace.copy() : null;
                 commitDue = false;
                 return due;
             } finally {
@@ -186,8 +185,8 @@ final class KafkaSource extends BufferedSource {
             lock.lock();
             try {
                 if (uncommitted.isEmpty() && committedPlace.of(partition) < offset) {
-                    committedPlace.advance(partition, offset);
-                    recordedPlace.advance(partition, offset);
+                    committedPlace.passMarks(partition, offset);
+                    recordedPlace.passMarks(partition, offset);
                     commitDue = true;
                 }
             } finally {
@@ -323,7 +322,7 @@ final class KafkaSource extends BufferedSource {
         try {
             List<KafkaBatchRecord.Run> runs = uncommitted.batch(start, end);
             Place before = recordedPlace.copy();
-            runs.forEach(each -> recordedPlace.advance(each.partition(), each.first() + each.count()));
+            runs.forEach(each -> recordedPlace.advance(each.partition(), each.epoch(), each.end()));
             record = new KafkaBatchRecord(settings.clientId(), settings.login().address().toString(), settings.topic(),
                     poller.topicId(), start, end, partitions, before, recordedPlace.copy(), runs,
                     buffer.recordedStamps().copy(SeenStamps.RECORDED_HASHES), repetitions.writers());

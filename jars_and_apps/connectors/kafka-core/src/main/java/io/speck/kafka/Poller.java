@@ -7,13 +7,16 @@ import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SourceSettings;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.KafkaException;
@@ -52,8 +55,8 @@ final class Poller implements AutoCloseable {
         /** True if the reader has no room for further messages. */
         boolean full();
 
-        /** Returns the offsets to commit; null if there are no new ones. */
-        Map<Integer, Long> takeCommit();
+        /** Returns the place to commit; null if there is no new one. */
+        Place takeCommit();
 
         /** The number of messages committed so far. */
         long messages();
@@ -77,6 +80,8 @@ final class Poller implements AutoCloseable {
     private final SourceSettings settings;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final String topicId;
+    /** The id of the topic of that name now. */
+    private String presentTopicId;
     private final Reader reader;
     private final Collection<TopicPartition> data;
     private final TopicPartition control;
@@ -88,7 +93,7 @@ final class Poller implements AutoCloseable {
     private long lookedNanos = System.nanoTime();
     private boolean paused;
     private boolean committing;
-    private Map<Integer, Long> lastCommit;
+    private Place lastCommit;
     private long commitAfterNanos;
 
     /** @param consumer assigned to its partitions, at their places */
@@ -97,6 +102,7 @@ final class Poller implements AutoCloseable {
         this.settings = settings;
         this.consumer = consumer;
         this.topicId = topicId;
+        this.presentTopicId = topicId;
         this.reader = reader;
         this.data = data;
         this.control = control;
@@ -151,7 +157,7 @@ final class Poller implements AutoCloseable {
         try {
             records = consumer.poll(POLL);
         } catch (OffsetOutOfRangeException e) {
-            tryToSkipDeleted(e.offsetOutOfRangePartitions());
+            tryToContinue(e);
             return;
         }
         records.records(control).forEach(reader::control);
@@ -227,35 +233,48 @@ final class Poller implements AutoCloseable {
 
     // ---- messages that are gone ----
 
-    private void tryToSkipDeleted(Map<TopicPartition, Long> places) {
+    private void tryToContinue(OffsetOutOfRangeException error) {
         try {
-            skipDeleted(places);
+            continueBehind(error);
         } catch (RetriableException e) { // the next poll finds the same
             LOG.debug("{}: {}", settings.session(), e.getMessage());
         }
     }
 
-    /** Continues behind deleted messages; a place above the end is of another topic, or of a broker that lost some. */
-    private void skipDeleted(Map<TopicPartition, Long> places) {
-        Map<TopicPartition, Long> begins = consumer.beginningOffsets(places.keySet());
+    private void continueBehind(OffsetOutOfRangeException error) {
+        Map<TopicPartition, Long> places = error.offsetOutOfRangePartitions();
+        Set<TopicPartition> affected = new HashSet<>(places.keySet());
+        affected.addAll(data);
+        Map<TopicPartition, Long> begins = consumer.beginningOffsets(affected);
         Map<TopicPartition, Long> ends = consumer.endOffsets(places.keySet());
+        boolean deleted = places.entrySet().stream().allMatch(each -> each.getValue() < begins.get(each.getKey()));
+        if (!deleted && madeAnew()) {
+            reader.lost(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
+            decoder.topicMadeAnew();
+            begins.forEach(consumer::seek);
+            return;
+        }
         places.forEach((partition, place) -> {
-            long begin = begins.get(partition);
-            boolean deleted = place < begin;
+            Continuation next = Continuation.of(partition, place, begins.get(partition), ends.get(partition),
+                    divergent(error, partition));
             if (!partition.equals(control)) {
-                String where = " partition " + partition.partition() + " of topic '" + partition.topic() + "'";
-                reader.lost(deleted ? Losses.RETENTION : Losses.SESSION, deleted ? begin - place : 0, deleted
-                        ? "the messages " + place + " to " + (begin - 1) + " of" + where + " were deleted before they were read"
-                        : "the place " + place + " in" + where + " is above its end " + ends.get(partition)
-                        + ": the topic was made anew, or the broker lost its last messages");
+                reader.lost(next.reason(), next.count(), next.cause());
             }
-            consumer.seek(partition, deleted || madeAnew() ? begin : ends.get(partition));
+            consumer.seek(partition, next.place());
         });
     }
 
+    /** Returns the offset that the broker has named as the first one of other messages; null if it has not. */
+    private static OffsetAndMetadata divergent(OffsetOutOfRangeException error, TopicPartition partition) {
+        return error instanceof LogTruncationException truncation ? truncation.divergentOffsets().get(partition) : null;
+    }
+
+    /** True if another topic has the name of the one that was read. */
     private boolean madeAnew() {
         try {
-            return !Clients.topicId(settings).equals(topicId);
+            String former = presentTopicId;
+            presentTopicId = Clients.topicId(settings);
+            return !presentTopicId.equals(former);
         } catch (InterruptedException e) {
             throw new InterruptException(e);
         }
@@ -268,18 +287,18 @@ final class Poller implements AutoCloseable {
         if (committing || now - commitAfterNanos < 0) {
             return;
         }
-        Map<Integer, Long> due = reader.takeCommit();
+        Place due = reader.takeCommit();
         if (due == null && lastCommit != null && now - commitAfterNanos > IDLE_COMMIT_NANOS) {
             due = lastCommit;
         }
         if (due == null) {
             return;
         }
-        Map<Integer, Long> offsets = due;
+        Place place = due;
         committing = true;
-        consumer.commitAsync(offsets(offsets), (done, error) -> {
+        consumer.commitAsync(place.commits(settings, reader.messages()), (done, error) -> {
             committing = false;
-            lastCommit = offsets;
+            lastCommit = place;
             commitAfterNanos = System.nanoTime() + (error == null ? 0 : RETRY_NANOS);
             if (error != null) {
                 LOG.debug("{}: the place was not committed: {}", settings.session(), error.getMessage());
@@ -289,22 +308,15 @@ final class Poller implements AutoCloseable {
     }
 
     private void commitLast() {
-        Map<Integer, Long> due = reader.takeCommit();
-        if (due != null || committing) {
+        Place due = reader.takeCommit();
+        Place last = due == null && committing ? lastCommit : due;
+        if (last != null) {
             try {
-                consumer.commitSync(offsets(due == null ? lastKnown() : due), LAST_COMMIT);
+                consumer.commitSync(last.commits(settings, reader.messages()), LAST_COMMIT);
             } catch (KafkaException e) { // the engine's state has the place
                 LOG.debug("{}: the last place was not committed: {}", settings.session(), e.getMessage());
             }
         }
-    }
-
-    private Map<Integer, Long> lastKnown() {
-        return lastCommit == null ? Map.of() : lastCommit;
-    }
-
-    private Map<TopicPartition, OffsetAndMetadata> offsets(Map<Integer, Long> place) {
-        return new Place(place).commits(settings, reader.messages());
     }
 
     @Override

@@ -98,6 +98,11 @@ public final class ReceiveBuffer {
         }
     }
 
+    /** Leaves the offset of the next message to one that is lost. */
+    public void skip() {
+        next++;
+    }
+
     /** True if a message below the offset waits to be taken. */
     public boolean hasWaiting(long end) {
         return !waiting.isEmpty() && waiting.peek().offset < end;
