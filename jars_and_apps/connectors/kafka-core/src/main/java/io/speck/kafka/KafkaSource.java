@@ -23,6 +23,7 @@ import org.apache.kafka.common.KafkaException;
  */
 final class KafkaSource extends BufferedSource {
     private final Uncommitted uncommitted;
+    private final Room room;
     private final BatchJournal journal;
     private final Records records;
     private final Control control;
@@ -38,6 +39,7 @@ final class KafkaSource extends BufferedSource {
     KafkaSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
         super(settings, streaming, new Losses(settings));
         this.uncommitted = new Uncommitted(buffer, streaming);
+        this.room = new Room(lock.newCondition(), buffer, uncommitted, settings.bufferBytes());
         this.journal = journal;
         this.records = new Records(settings, journal);
         this.control = new Control(settings);
@@ -125,10 +127,10 @@ final class KafkaSource extends BufferedSource {
         }
 
         @Override
-        public boolean full() {
-            lock.lock();
+        public boolean awaitRoom(long nanos) throws InterruptedException {
+            lock.lockInterruptibly();
             try {
-                return uncommitted.bytes() > settings.bufferBytes();
+                return room.await(nanos);
             } finally {
                 lock.unlock();
             }
@@ -267,7 +269,9 @@ final class KafkaSource extends BufferedSource {
         lock.lock();
         try {
             throwFailure();
-            return uncommitted.take(limit);
+            List<Received> taken = uncommitted.take(limit);
+            room.changed();
+            return taken;
         } finally {
             lock.unlock();
         }
@@ -347,6 +351,7 @@ final class KafkaSource extends BufferedSource {
             }
             committed = Math.max(committed, offset);
             commitDue |= uncommitted.removeUntil(committed, committedPlace);
+            room.changed();
             if (!control.drain().isEmpty() && committedPlace.reaches(control.drain())) {
                 control.drained();
             }

@@ -6,6 +6,7 @@ import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SourceSettings;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
@@ -36,6 +37,8 @@ import org.slf4j.LoggerFactory;
 final class Poller implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Poller.class);
     private static final Duration POLL = Duration.ofMillis(100);
+    /** The longest time in which the control topic is not looked at, as the engine is behind. */
+    private static final long ROOM_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
     private static final Duration LAST_COMMIT = Duration.ofSeconds(5);
     private static final long JOIN_MILLIS = 10_000;
     /** Offsets of a group without members expire, by default 7 days after their last commit. */
@@ -52,8 +55,12 @@ final class Poller implements AutoCloseable {
 
         void arrived(List<KafkaMessage> messages);
 
-        /** True if the reader has no room for further messages. */
-        boolean full();
+        /**
+         * Waits until the reader has room for further messages.
+         *
+         * @return false if it has none after this time
+         */
+        boolean awaitRoom(long nanos) throws InterruptedException;
 
         /** Returns the place to commit; null if there is no new one. */
         Place takeCommit();
@@ -151,24 +158,32 @@ final class Poller implements AutoCloseable {
     }
 
     private void step() {
-        pauseIfFull();
+        boolean full = pauseIfFull();
         commitIfDue();
         ConsumerRecords<byte[], byte[]> records;
         try {
-            records = consumer.poll(POLL);
+            records = consumer.poll(full ? Duration.ZERO : POLL);
         } catch (OffsetOutOfRangeException e) {
             tryToContinue(e);
             return;
         }
         records.records(control).forEach(reader::control);
         for (TopicPartition each : data) {
-            List<KafkaMessage> arrived = records.records(each).stream().map(decoder::decode).toList();
+            List<KafkaMessage> arrived = decoded(records.records(each));
             if (!arrived.isEmpty()) {
                 readWriters(arrived);
                 reader.arrived(arrived);
             }
         }
         lookOnce();
+    }
+
+    private List<KafkaMessage> decoded(List<ConsumerRecord<byte[], byte[]>> records) {
+        List<KafkaMessage> messages = new ArrayList<>(records.size());
+        for (ConsumerRecord<byte[], byte[]> each : records) {
+            messages.add(decoder.decode(each));
+        }
+        return messages;
     }
 
     private void lookOnce() {
@@ -182,8 +197,14 @@ final class Poller implements AutoCloseable {
         }
     }
 
-    private void pauseIfFull() {
-        boolean full = reader.full();
+    /**
+     * Waits for room rather than to poll what the engine is not ready for: meanwhile messages collect at the broker, and
+     * come in fewer and larger fetches.
+     *
+     * @return true if there is no room, and only the control topic is polled
+     */
+    private boolean pauseIfFull() {
+        boolean full = !roomCame();
         if (full != paused) {
             paused = full;
             if (full) {
@@ -191,6 +212,15 @@ final class Poller implements AutoCloseable {
             } else {
                 consumer.resume(data);
             }
+        }
+        return full;
+    }
+
+    private boolean roomCame() {
+        try {
+            return reader.awaitRoom(ROOM_NANOS);
+        } catch (InterruptedException e) {
+            throw new InterruptException(e);
         }
     }
 

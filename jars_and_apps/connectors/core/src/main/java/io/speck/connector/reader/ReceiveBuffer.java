@@ -103,6 +103,11 @@ public final class ReceiveBuffer {
         next++;
     }
 
+    /** The number of messages that wait to be taken. */
+    public int waiting() {
+        return waiting.size();
+    }
+
     /** True if a message below the offset waits to be taken. */
     public boolean hasWaiting(long end) {
         return !waiting.isEmpty() && waiting.peek().offset < end;
