@@ -55,6 +55,13 @@ def filled(command: Sequence[str]) -> list[str]:
     return [*command[:end], f"-Xms{heap}", "-XX:+AlwaysPreTouch", *command[end:]]
 
 
+def optimised(command: Sequence[str]) -> list[str]:
+    """The command line of an engine with Java's optimising compiler, as all but local ones have it."""
+    if process_group.__name__ in command:
+        return process_group.command([optimised(program) for program in json.loads(command[-1])])
+    return [word for word in command if word != "-XX:TieredStopAtLevel=1"]
+
+
 class Changed:
     """A server whose command line is changed."""
 

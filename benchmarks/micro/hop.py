@@ -25,7 +25,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -34,10 +34,11 @@ import benchmarks
 from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator
 from benchmarks.load.processes import Running, running, server
+from benchmarks.load.settings import Changed, optimised
 from binders.flink import FLINK
 from binders.mqtt.local import MOSQUITTO
 from binders.spark import CONNECT
-from speck.binder import EngineBinder, EngineKind, installed
+from speck.binder import EngineBinder, EngineKind, LocalServer, installed
 from speck.core.inventory import Engine as EngineOfSite
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, client_id
@@ -62,13 +63,17 @@ Rounds = dict[str, list[dict[str, float]]]
 
 @dataclass(frozen=True)
 class Options:
-    """Sizes of the runs: messages for throughput, seconds for latency and idling, idle jobs."""
+    """Sizes of the runs: messages for throughput, seconds for latency and idling, idle jobs.
+
+    ``optimised`` is true for engines with Java's optimising compiler.
+    """
 
     runs: int
     messages: int
     latency_seconds: int
     idle_seconds: int
     idle_jobs: int
+    optimised: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,14 @@ class Program:
     job_path: Path
     trigger: str | None = None  # of Spark's jobs
     arguments: Mapping[str, str] = field(default_factory=dict)
+    optimised: bool = False  # the engine has Java's optimising compiler
+
+    @property
+    def local(self) -> LocalServer:
+        """The engine's server."""
+        local = self.kind.local
+        assert local is not None
+        return cast(LocalServer, Changed(local, optimised)) if self.optimised else local
 
     @property
     def engine(self) -> str:
@@ -170,8 +183,7 @@ class Engine:
 @contextlib.contextmanager
 def engine_up(program: Program, directory: Path, broker: str) -> Iterator[Engine]:
     """An engine as ``speck local`` starts it."""
-    local = program.kind.local
-    assert local is not None
+    local = program.local
     with server(program.engine, local, directory, HEAP) as (process, ports):
         address = local.address(ports)
         known = EngineOfSite(spe_address=address, **local.inventory(ports, directory, HEAP))
@@ -406,14 +418,20 @@ def measure(
 
         def start(name: str = "idle") -> contextlib.AbstractContextManager[Engine]:
             home = directory / f"{name}-{uuid.uuid4().hex[:6]}"
-            return engine_up(replace(PROGRAMS[engine_name], trigger=trigger), home, MOSQUITTO.address(ports))
+            program = replace(PROGRAMS[engine_name], trigger=trigger, optimised=options.optimised)
+            return engine_up(program, home, MOSQUITTO.address(ports))
 
         figures, where = traffic(bench, start, directory, port, options, engine_name)
         figures |= idle_figures(bench, start, options)
     result: dict[str, Any] = {}
     for name, each in figures.items():
         result |= {key: round(value, 3) for key, value in each.named(name)}
-    return {**result, "runs": options.runs, "messages": options.messages, "profile": where}
+    return {**result, **described(options), "profile": where}
+
+
+def described(options: Options) -> dict[str, Any]:
+    """What was measured."""
+    return {"runs": options.runs, "messages": options.messages, "optimised": options.optimised}
 
 
 def traffic(
@@ -475,6 +493,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--latency-seconds", type=int, default=20)
     parser.add_argument("--idle-seconds", type=int, default=30)
     parser.add_argument("--idle-jobs", type=int, default=8)
+    parser.add_argument(
+        "--optimised", action="store_true", help="engines with Java's optimising compiler, unlike local ones"
+    )
     return parser.parse_args()
 
 

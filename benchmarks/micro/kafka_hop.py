@@ -40,17 +40,18 @@ class Measured:
 def measure(options: Options, engine: str, directory: Path, trigger: str | None = None) -> dict[str, Any]:
     """All figures, by name; everything that is started ends before this returns or raises."""
     server_jars()  # raises where there is no Kafka, before anything is built
-    others, skipped = stock.starts(engine, trigger, directory)
+    others, skipped = stock.starts(engine, trigger, directory, options.optimised)
     if skipped:
         say(f"skipped: {skipped}")
     with contextlib.ExitStack() as stack:
-        found = _hops(stack, replace(hops.PROGRAMS[engine], trigger=trigger), others, directory)
+        program = replace(hops.PROGRAMS[engine], trigger=trigger, optimised=options.optimised)
+        found = _hops(stack, program, others, directory)
         throughput = alternated(found, options, lambda each: each.bench.flooded(each.hop, options.messages))
         latency = alternated(found, options, lambda each: each.bench.paced(each.hop, options.latency_seconds))
     result: dict[str, Any] = {"skipped": skipped} if skipped else {}
     for name, figure in figures(found, throughput, latency).items():
         result |= {key: round(value, 3) for key, value in figure.named(name)}
-    return {**result, "runs": options.runs, "messages": options.messages, "profile": {}}
+    return {**result, **hops.described(options), "profile": {}}
 
 
 def _hops(

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from benchmarks.load import generator as load
 from benchmarks.load.processes import server
+from benchmarks.load.settings import Changed, optimised
 from benchmarks.micro import hop as hops
 from benchmarks.micro.hop import Engine, Hop, Program, say
 from binders.spark.local.connect_server import ConnectServer
+from speck.binder import LocalServer
 from speck.core.trigger import REAL_TIME
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "stock_at_least_once", "stock_exactly_once"
@@ -25,13 +28,18 @@ _LOAD = Path(load.__file__).parent
 Start = Callable[[contextlib.ExitStack, Engine, str], Hop]
 
 
-def starts(engine: str, trigger: str | None, directory: Path) -> tuple[Mapping[str, Start], str]:
-    """The hops with an engine's own connector by their names, or the reason why there are none."""
+def starts(
+    engine: str, trigger: str | None, directory: Path, compiled: bool = False
+) -> tuple[Mapping[str, Start], str]:
+    """The hops with an engine's own connector by their names, or the reason why there are none.
+
+    ``compiled`` is true for a server of their own that has Java's optimising compiler.
+    """
     if engine == "flink":
         return _of_flink(directory)
     if trigger == REAL_TIME:
         return {}, "Spark's own connector for Kafka is measured in micro-batches, not in real time"
-    return _of_spark(trigger, directory)
+    return _of_spark(trigger, directory, compiled)
 
 
 def _of_flink(directory: Path) -> tuple[Mapping[str, Start], str]:
@@ -59,14 +67,16 @@ def _start_program(
     return replace(hop, name=name)
 
 
-def _of_spark(trigger: str | None, directory: Path) -> tuple[Mapping[str, Start], str]:
+def _of_spark(trigger: str | None, directory: Path, compiled: bool) -> tuple[Mapping[str, Start], str]:
     built, fault = _fetched("Spark", _LOAD / "stock-spark", directory)
     if fault:
         return {}, fault
     jars = sorted((built / "jars").glob("*.jar"))
 
     def start(stack: contextlib.ExitStack, _engine: Engine, broker: str) -> Hop:
-        return stack.enter_context(_query(jars, trigger, directory / "stock-spark", broker))
+        local = ConnectServer(jars)
+        own = cast(LocalServer, Changed(local, optimised)) if compiled else local
+        return stack.enter_context(_query(own, trigger, directory / "stock-spark", broker))
 
     return {AT_LEAST_ONCE: start}, ""
 
@@ -89,14 +99,14 @@ def _fetched(engine: str, project: Path, directory: Path) -> tuple[Path, str]:
 
 
 @contextlib.contextmanager
-def _query(jars: Sequence[Path], trigger: str | None, directory: Path, broker: str) -> Iterator[Hop]:
+def _query(local: LocalServer, trigger: str | None, directory: Path, broker: str) -> Iterator[Hop]:
     """A query that passes messages on with Spark's own source and sink, and their own settings."""
     from pyspark.sql.connect.session import SparkSession
 
     hop = Hop(AT_LEAST_ONCE, "stock-spark.in", "stock-spark.out", None)
     hops.make_topics(broker, hop.out, hop.back)
     servers = broker.removeprefix("kafka://")
-    with server("stock-spark", ConnectServer(jars), directory, hops.HEAP) as (process, ports):
+    with server("stock-spark", local, directory, hops.HEAP) as (process, ports):
         spark = SparkSession.builder.remote(f"sc://127.0.0.1:{ports[0]}").create()
         try:
             source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load.settings import SETTINGS, Change, changed, filled
+from benchmarks.load.settings import SETTINGS, Change, changed, filled, optimised
 from binders.common import process_group
 from binders.flink.local import small
 from speck.binder import Registry, installed
@@ -44,6 +44,15 @@ def test_the_heap_of_each_process_is_full() -> None:
     assert filled(process_group.command([manager, worker])) == process_group.command(
         [full, ["java", "-Xmx64m", "-Xmx2m", "-Xms2m", "-XX:+AlwaysPreTouch", "-cp", "b.jar", "Worker"]]
     )
+
+
+@pytest.mark.parametrize("engine", ["flink", "spark-connect"])
+def test_a_local_engine_has_the_optimising_compiler_when_it_is_asked_for(engine: str, tmp_path: Path) -> None:
+    server = installed().local_engines()[engine]
+    command = server.command(range(1, server.ports + 1), tmp_path, "600m")[0]
+    found = optimised(command)
+    assert "TieredStopAtLevel" in str(command) and "TieredStopAtLevel" not in str(found)
+    assert len(str(command).split("-XX:")) > len(str(found).split("-XX:")) > 2
 
 
 @needs(small.JAR)

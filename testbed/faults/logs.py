@@ -58,14 +58,25 @@ def let_retention_pass(rig: Rig) -> None:
     kafka, topic = _kafka(rig), _kafka(rig).topic(1)
     with ExitStack() as away:
         with rig.sending.paused:
-            sent = rig.sending.texts[: rig.sending.sent]
-            await_that(lambda: rig.counts.account(sent).lost, lambda lost: lost == 0)
-            await_that(lambda: set(kafka.places(topic).values()), lambda found: found == {kafka.end(topic)})
+            read = _await_read(rig)
             away.enter_context(rig.flink.without_task_manager())
-            read = kafka.end(topic)
         rig.sending.await_more(WAITING)
         arrived = await_that(lambda: kafka.end(topic), lambda end: end >= read + WAITING // 4)
         kafka.delete_before(topic, arrived - _LEFT)
+
+
+def _await_read(rig: Rig) -> int:
+    """Wait until all that was sent is counted and committed; returns the end of the topic."""
+    kafka, topic, sent = _kafka(rig), _kafka(rig).topic(1), rig.sending.texts[: rig.sending.sent]
+    await_that(lambda: rig.counts.account(sent).lost, lambda lost: lost == 0)
+    await_that(lambda: _all_read(rig), bool)
+    return kafka.end(topic)
+
+
+def _all_read(rig: Rig) -> bool:
+    """True if all that is in the topic is committed."""
+    kafka, topic = _kafka(rig), _kafka(rig).topic(1)
+    return set(kafka.places(topic).values()) == {kafka.end(topic)}
 
 
 def cut_tail(rig: Rig) -> None:
@@ -105,7 +116,8 @@ def measure(rig: Rig, name: str, messages: int) -> Result:
     """The result of a trial with one of these faults; a loss that SpecK counts is to be reported exactly."""
     before = _reported(rig)
     admitted = ADMITTED.get(name, "")
-    account = rig.trial(FAULTS[name], messages, patience=_LOSING if admitted else PATIENCE)
+    patience = _LOSING if admitted else PATIENCE
+    account = rig.trial(FAULTS[name], messages, patience=patience, settled=lambda: _all_read(rig))
     result = Result(account, admitted=admitted)
     if name != COUNTED:
         return result

@@ -369,10 +369,11 @@ class Rig:
         messages: int,
         rate: float = 500.0,
         patience: float = PATIENCE,
+        settled: Callable[[], bool] = lambda: True,
     ) -> Account:
         """Send messages, do harm in the midst of them, and count what arrives.
 
-        Waits until all have arrived, or nothing has for ``patience`` (s).
+        Waits as :meth:`await_arrivals`.
         """
         before = len(self.counts)
         with self.load(messages, rate) as load:
@@ -381,13 +382,20 @@ class Rig:
                 await_that(lambda: len(self.counts), lambda count: count > before)
             fault(self)
             load.finish()
-            self.await_arrivals(load, patience)
+            self.await_arrivals(load, patience, settled)
             return self.counts.account(load.texts)
 
-    def await_arrivals(self, load: Load, patience: float = PATIENCE) -> None:
-        """Wait until all that was sent has arrived, or nothing has for so long (s)."""
+    def await_arrivals(
+        self, load: Load, patience: float = PATIENCE, settled: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Wait until all that was sent has arrived, or nothing has for so long (s).
+
+        While a rig is not ``settled``, as some messages are still to be read, that is :data:`PATIENCE`.
+        """
         missing, since = len(load.texts), time.monotonic()
-        while missing and time.monotonic() - since < patience:
+        while missing and (
+            (silent := time.monotonic() - since) < patience or (silent < PATIENCE and not settled())
+        ):
             time.sleep(0.2)
             now = self.counts.account(load.texts).lost
             if now != missing:

@@ -1,4 +1,7 @@
-"""A composition over Flink and Spark whose middle broker is a Kafka, with each server killed under load."""
+"""A composition over Flink and Spark whose middle broker is a Kafka, with each server killed under load.
+
+And a job at a Kafka that comes back without the end of a log.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from binders.flink.local.cluster import CONNECTOR as FLINK_CONNECTOR
 from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator, build
+from speck.coordinator import build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
 from speck.schema.compositions import load_composition
@@ -25,7 +28,8 @@ from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.spark import MqttFriend
-from testbed.faults.rig import FLINK_CODE
+from testbed.faults.middle import KafkaMiddle
+from testbed.faults.rig import FLINK_CODE, PATIENCE
 from testbed.servers.flink import FlinkServer
 from testbed.servers.kafka import KafkaServer
 from testbed.servers.mosquitto import MosquittoServer
@@ -51,6 +55,7 @@ OVER_MQTT = JOBS.replace("_broker: C", "_broker: A").replace(
     "site: C, source_topic: raw,", "site: C, source_broker: A, source_topic: raw, sink_broker: A,"
 )
 WORDS = [f"w{number % 7}" for number in range(50)]
+CUT = 4096  # bytes of the end of a log
 
 
 @contextmanager
@@ -74,26 +79,30 @@ def sending(friend: MqttFriend) -> Iterator[Counter[str]]:
 
 
 @contextmanager
-def coordinator_on(
-    directory: Path, sites: dict[str, Site]
-) -> Iterator[tuple[Coordinator, Callable[[str], Operation]]]:
+def coordinator_on(directory: Path, sites: dict[str, Site]) -> Iterator[Callable[[str], Operation]]:
+    """A coordinator of these sites; what it gives applies a composition, and does not wait for its end."""
     inventory = Inventory(sites)
     with Store(directory / "store") as store:
         coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         coordinator.start()
 
-        def apply(text: str) -> Operation:
+        def begin(text: str) -> Operation:
             loaded = load_composition(
                 text, inventory=inventory, registry=installed(), root=ROOT, default_name="mixed"
             )
             operation, _ = user.apply(coordinator, loaded.composition)
-            assert operation.wait(180)
             return operation
 
         try:
-            yield coordinator, apply
+            yield begin
         finally:
             coordinator.close()
+
+
+def ended(operation: Operation) -> Operation:
+    """The operation, when it has ended."""
+    assert operation.wait(PATIENCE), operation.to_dict()
+    return operation
 
 
 def counts(friend: MqttFriend, since: int = 0) -> Counter[str]:
@@ -105,6 +114,13 @@ def counts(friend: MqttFriend, since: int = 0) -> Counter[str]:
     return latest
 
 
+def await_received(friend: MqttFriend, texts: list[str]) -> None:
+    """Wait until each text has arrived."""
+    eventually(
+        lambda: set(texts) - {text for _, text in list(friend.received)}, lambda left: not left, PATIENCE
+    )
+
+
 @dataclass(frozen=True)
 class Deployment:
     """Jobs over both engines and both kinds of brokers, and what they need."""
@@ -112,41 +128,55 @@ class Deployment:
     spark: SparkServer
     flink: FlinkServer
     friend: MqttFriend
-    apply: Callable[[str], Operation]
+    begin: Callable[[str], Operation]
+
+    def apply(self, text: str) -> Operation:
+        """The operation of an apply, ended."""
+        return ended(self.begin(text))
+
+    def await_counted(self, messages: int) -> None:
+        """Wait until more than so many messages were counted."""
+        eventually(lambda: counts(self.friend).total(), lambda total: total > messages, PATIENCE)
 
     def assert_counted(self, sent: Counter[str], since: int = 0) -> None:
         """Each word is counted as often as it was sent, no more and no less."""
-        eventually(lambda: counts(self.friend, since).total(), lambda total: total >= sent.total())
+        eventually(lambda: counts(self.friend, since).total(), lambda total: total >= sent.total(), PATIENCE)
         assert counts(self.friend, since) == sent
+
+
+def site_a(flink: FlinkServer, broker: MosquittoServer) -> Site:
+    """A site with Flink and a broker with MQTT."""
+    engine = Engine(
+        spe_address=flink.address,
+        checkpoint_dir=flink.cluster.checkpoints.as_uri(),
+        savepoint_dir=flink.cluster.savepoints.as_uri(),
+    )
+    return Site(name="A", engines=(engine,), broker_address=broker.address)
 
 
 @pytest.fixture(name="deployed")
 def deployed_fixture(tmp_path: Path, kafka: KafkaServer) -> Iterator[Deployment]:
     spark, flink = SparkServer(tmp_path / "spark"), FlinkServer(tmp_path / "flink")
     with MosquittoServer(tmp_path / "mosquitto") as broker, spark, flink:
-        of_flink = Engine(
-            spe_address=flink.address,
-            checkpoint_dir=flink.cluster.checkpoints.as_uri(),
-            savepoint_dir=flink.cluster.savepoints.as_uri(),
-        )
         of_spark = Engine(spe_address=spark.address, checkpoint_dir=str(tmp_path / "checkpoints"))
         sites = {
-            "A": Site(name="A", engines=(of_flink,), broker_address=broker.address),
+            "A": site_a(flink, broker),
             "C": Site(name="C", engines=(of_spark,), broker_address=kafka.address),
         }
         friend = MqttFriend(broker.port)
         try:
-            with coordinator_on(tmp_path, sites) as (_, apply):
-                operation = apply(JOBS)
+            with coordinator_on(tmp_path, sites) as begin:
+                deployment = Deployment(spark, flink, friend, begin)
+                operation = deployment.apply(JOBS)
                 assert operation.state == "succeeded", operation
-                yield Deployment(spark, flink, friend, apply)
+                yield deployment
         finally:
             friend.close()
 
 
 def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, kafka: KafkaServer) -> None:
     with sending(deployed.friend) as sent:
-        eventually(lambda: counts(deployed.friend).total(), lambda total: total > 500)
+        deployed.await_counted(500)
         deployed.flink.kill_task_manager()
         deployed.spark.kill()
         deployed.spark.start()
@@ -162,14 +192,14 @@ def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, 
 @trial("tests/apply/test_replays.py, RecordDecoderTest and the contract of the Kafka binder")
 def test_a_job_that_reads_again_writes_under_new_names_and_counts_anew(deployed: Deployment) -> None:
     with sending(deployed.friend) as sent:
-        eventually(lambda: counts(deployed.friend).total(), lambda total: total > 5000)
+        deployed.await_counted(5000)
     deployed.assert_counted(sent)
     assert deployed.apply(SPARK_AGAIN).state == "succeeded"
     deployed.spark.kill()
     deployed.spark.start()
     assert deployed.apply(SPARK_AGAIN).state == "succeeded"
     with sending(deployed.friend) as more:
-        eventually(lambda: counts(deployed.friend).total(), lambda total: total > 2 * sent.total())
+        deployed.await_counted(2 * sent.total())
     written = sent + sent + more
     deployed.assert_counted(written)
     since = len(deployed.friend.received)
@@ -185,3 +215,68 @@ def test_sources_change_between_kinds_of_brokers_ten_times(deployed: Deployment)
             for text in (OVER_MQTT, JOBS):
                 assert deployed.apply(text).state == "succeeded"
     deployed.assert_counted(sent)
+
+
+@pytest.fixture(name="damaged")
+def damaged_fixture(kafka: KafkaServer, tmp_path: Path) -> Iterator[KafkaMiddle]:
+    """A Kafka of a test's own, beside the shared one, without which the test is skipped."""
+    with KafkaMiddle(tmp_path / "kafka", "") as own:
+        yield own
+
+
+@contextmanager
+def away(flink: FlinkServer, suspended: bool) -> Iterator[None]:
+    """Flink does not look at the broker: it is suspended, or has no TaskManager."""
+    if not suspended:
+        with flink.without_task_manager():
+            yield
+        return
+    flink.freeze()
+    try:
+        yield
+    finally:
+        flink.thaw()
+
+
+@pytest.mark.parametrize(
+    "suspended",
+    [
+        pytest.param(False, id="reader restarted"),
+        pytest.param(True, id="reader suspended", marks=trial("[reader restarted]")),
+    ],
+)
+def test_messages_with_the_offsets_of_lost_ones_are_read(
+    suspended: bool, damaged: KafkaMiddle, tmp_path: Path
+) -> None:
+    """The broker loses the end of a log that was read; others have its offsets before the reader looks."""
+    kafka = damaged
+    with MosquittoServer(tmp_path / "mosquitto") as broker, FlinkServer(tmp_path / "flink") as flink:
+        text = f"""
+jobs:
+- {{job_name: forward, site: A, source_broker: '{kafka.address}', source_topic: raw, sink_topic: out/raw,
+   job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.Forward}}
+"""
+        friend = MqttFriend(broker.port)
+
+        try:
+            with coordinator_on(tmp_path, {"A": site_a(flink, broker)}) as begin:
+                assert ended(begin(text)).state == "succeeded"
+                former = [f"former {number:100}" for number in range(200)]
+                for first in range(0, len(former), 5):  # a few in each batch of the log
+                    kafka.publish("raw", [each.encode() for each in former[first : first + 5]])
+                await_received(friend, former)
+                end = kafka.end("raw")
+                eventually(
+                    lambda: list(kafka.places("raw").values()), lambda places: places == [end], PATIENCE
+                )
+                with away(flink, suspended):
+                    kafka.kill()
+                    kafka.cut("raw", CUT)
+                    kafka.start()
+                    assert kafka.end("raw") < end
+                    others = [f"other {number:100}" for number in range(200)]
+                    kafka.publish("raw", [each.encode() for each in others])
+                    assert kafka.end("raw") > end
+                await_received(friend, others)
+        finally:
+            friend.close()

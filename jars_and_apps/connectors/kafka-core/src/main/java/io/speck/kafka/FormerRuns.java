@@ -1,6 +1,7 @@
 package io.speck.kafka;
 
 import io.speck.connector.FormerBatch;
+import io.speck.connector.reader.Losses;
 import io.speck.connector.reader.Message;
 import io.speck.connector.reader.ReceiveBuffer;
 import io.speck.mqtt.DataLossException;
@@ -29,7 +30,8 @@ final class FormerRuns implements FormerBatch {
     }
 
     /** Reads the messages; see {@link KafkaBatchRecord#reopen}. */
-    static FormerRuns open(SourceSettings present, Login login, KafkaBatchRecord batch) throws InterruptedException {
+    static FormerRuns open(SourceSettings present, Login login, KafkaBatchRecord batch, Losses losses)
+            throws InterruptedException {
         SourceSettings settings = new SourceSettings(login, batch.session(), batch.topic(), present.receiveMaximum(),
                 present.bufferBytes(), null, present.attempt(), present.failOnDataLoss(), present.connectTimeout());
         FormerRuns found = new FormerRuns(settings, batch);
@@ -38,7 +40,8 @@ final class FormerRuns implements FormerBatch {
             if (!opening.topicId().equals(batch.topicId())) {
                 throw new DataLossException(settings.session() + ": topic '" + batch.topic() + "' was made anew");
             }
-            opening.readAgain(batch, new RecordDecoder(batch.session())).forEach(each -> each.addTo(found.buffer));
+            opening.readAgain(batch, new RecordDecoder(batch.session()), losses)
+                    .forEach(each -> each.addTo(found.buffer));
         } catch (KafkaException e) {
             throw Clients.translated(login, "topic '" + batch.topic() + "'", e);
         }

@@ -15,13 +15,14 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * The messages of a batch, by their offsets, so that exactly these can be returned again after a crash.
  *
  * <p>Form: magic, version, check sum; then session, broker, topic, its id, start, end, parts, the places before and after
- * it, the runs (each partition, first offset, count, fate), and the stamps seen and the writers known at the end of the
- * batch. Version 1 had no broker.
+ * it, the runs (each partition, epoch, first offset, count, fate), and the stamps seen and the writers known at the end of
+ * the batch. Versions 1 and 2 had no epochs, version 1 no broker.
  *
  * @param session the session that the messages were received in
  * @param broker its broker; empty in a record of version 1
@@ -39,17 +40,29 @@ import java.util.List;
 record KafkaBatchRecord(String session, String broker, String topic, String topicId, long start, long end, int parts,
         Place before, Place after, List<Run> runs, SeenStamps seen, KnownWriters writers) implements RecordedBatch {
     private static final int MAGIC = 0x53504b4b;
-    private static final int VERSION = 2;
+    private static final int VERSION = 3;
+    private static final int VERSION_WITHOUT_EPOCHS = 2;
     private static final int VERSION_WITHOUT_BROKER = 1;
 
-    /** Messages of one partition under consecutive offsets, with the same fate. */
-    record Run(int partition, long first, long count, int fate) {
+    /** Messages of one partition and epoch under consecutive offsets, with the same fate. */
+    record Run(int partition, long epoch, long first, long count, int fate) {
         static final int DUPLICATE = 1;
         static final int NOT_NAMED = 2;
 
         static int fate(KafkaMessage message) {
             boolean named = message.believed && !message.collides;
             return (message.duplicate ? DUPLICATE : 0) | (named ? 0 : NOT_NAMED);
+        }
+
+        /** True unless the record under an offset is another one than that of this run, since its broker lost that one. */
+        boolean isOf(Optional<Integer> leaderEpoch) {
+            Optional<Integer> own = Epochs.leader(epoch);
+            return own.isEmpty() || leaderEpoch.isEmpty() || own.equals(leaderEpoch);
+        }
+
+        /** The offset behind its last message. */
+        long end() {
+            return first + count;
         }
 
         boolean duplicate() {
@@ -64,7 +77,7 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
     @Override
     public FormerBatch reopen(SourceSettings settings, Login login, BatchJournal journal, Losses losses)
             throws InterruptedException {
-        return FormerRuns.open(settings, login, this);
+        return FormerRuns.open(settings, login, this, losses);
     }
 
     byte[] encode() {
@@ -84,6 +97,7 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
         Varint.write(out, runs.size());
         for (Run run : runs) {
             Varint.write(out, run.partition());
+            Varint.write(out, Epochs.recorded(run.epoch()) + 1);
             Varint.write(out, run.first());
             Varint.write(out, run.count());
             out.writeByte(run.fate());
@@ -111,11 +125,14 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
         long start = in.readLong();
         long end = in.readLong();
         int parts = in.readInt();
-        Place before = Place.read(in);
-        Place after = Place.read(in);
+        boolean epochs = version > VERSION_WITHOUT_EPOCHS;
+        Place before = Place.read(in, epochs);
+        Place after = Place.read(in, epochs);
         List<Run> runs = new ArrayList<>();
         for (long left = Varint.read(in); left > 0; left--) {
-            runs.add(new Run((int) Varint.read(in), Varint.read(in), Varint.read(in), in.readUnsignedByte()));
+            int partition = (int) Varint.read(in);
+            long epoch = epochs ? Varint.read(in) - 1 : Epochs.UNKNOWN;
+            runs.add(new Run(partition, epoch, Varint.read(in), Varint.read(in), in.readUnsignedByte()));
         }
         return new KafkaBatchRecord(session, broker, topic, topicId, start, end, parts, before, after, runs,
                 SeenStamps.read(in, SeenStamps.RECORDED_HASHES, true), KnownWriters.read(in));

@@ -9,14 +9,18 @@ final class KafkaMessage extends Message {
     private static final int ACKNOWLEDGED = 1;
 
     final int partition;
+    /** The epoch of the partition in which its broker took it, see {@link Epochs}. */
+    final long epoch;
     /** Its offset in the partition. */
     final long position;
     /** The identity under which a replay reads it; null for none, and where no replay reads it. */
     private Stamp again;
 
-    KafkaMessage(int partition, long position, int hash, String topic, byte[] payload, long millis, Stamp stamp) {
+    KafkaMessage(int partition, long epoch, long position, int hash, String topic, byte[] payload, long millis,
+            Stamp stamp) {
         super(ACKNOWLEDGED, hash, topic, payload, millis, stamp);
         this.partition = partition;
+        this.epoch = epoch;
         this.position = position;
     }
 

@@ -23,12 +23,19 @@ import org.apache.kafka.common.errors.RecordTooLargeException;
  * broker has accepted, unless a flush waits for it.
  */
 final class KafkaSink implements MessageSink {
+    /** New partitions of a topic are used after this time at the latest. */
+    private static final long COUNT_NANOS = TimeUnit.SECONDS.toNanos(1);
+
     private final SinkSettings settings;
     private final boolean lenient;
     private final Producers.Shared shared;
     private boolean open = true;
     private String lastTopic;
     private int lastTopicBytes;
+    /** The topic whose partitions were counted last, their number, and when. */
+    private String countedTopic;
+    private int partitions;
+    private long countedNanos;
     private long sent;
 
     /** The messages that the broker has acknowledged or refused. */
@@ -97,9 +104,21 @@ final class KafkaSink implements MessageSink {
      * only one. Of other messages, the producer chooses it by the key.
      */
     private Integer partition(String topic, byte[] job) throws InterruptedException {
+        int partitions = partitions(topic);
+        return partitions > 1 ? Math.floorMod(Arrays.hashCode(job), partitions) : null;
+    }
+
+    /** Returns the number of partitions, which is asked for once in a while: the producer looks under a lock. */
+    private int partitions(String topic) throws InterruptedException {
+        long now = System.nanoTime();
+        if (topic.equals(countedTopic) && now - countedNanos < COUNT_NANOS) {
+            return partitions;
+        }
         try {
-            int partitions = shared.producer.partitionsFor(topic).size();
-            return partitions > 1 ? Math.floorMod(Arrays.hashCode(job), partitions) : null;
+            partitions = shared.producer.partitionsFor(topic).size();
+            countedTopic = topic;
+            countedNanos = now;
+            return partitions;
         } catch (KafkaException e) {
             throw Clients.translated(settings.login(), "topic '" + topic + "'", e);
         }

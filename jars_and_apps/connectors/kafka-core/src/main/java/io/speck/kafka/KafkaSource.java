@@ -10,7 +10,6 @@ import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.util.List;
-import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.KafkaException;
 
@@ -24,6 +23,7 @@ import org.apache.kafka.common.KafkaException;
  */
 final class KafkaSource extends BufferedSource {
     private final Uncommitted uncommitted;
+    private final Room room;
     private final BatchJournal journal;
     private final Records records;
     private final Control control;
@@ -39,6 +39,7 @@ final class KafkaSource extends BufferedSource {
     KafkaSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
         super(settings, streaming, new Losses(settings));
         this.uncommitted = new Uncommitted(buffer, streaming);
+        this.room = new Room(lock.newCondition(), buffer, uncommitted, settings.bufferBytes());
         this.journal = journal;
         this.records = new Records(settings, journal);
         this.control = new Control(settings);
@@ -83,9 +84,9 @@ final class KafkaSource extends BufferedSource {
         }
         buffer.restore(committed, again.seen());
         repetitions.restore(again.writers());
-        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder(settings.clientId()));
+        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder(settings.clientId()), losses);
         messages.forEach(each -> each.addTo(buffer));
-        counts.addRedelivered(messages.size());
+        counts.addRedelivered((int) messages.stream().filter(each -> each.message() != null).count());
         recordedPlace = again.after().copy();
     }
 
@@ -126,20 +127,20 @@ final class KafkaSource extends BufferedSource {
         }
 
         @Override
-        public boolean full() {
-            lock.lock();
+        public boolean awaitRoom(long nanos) throws InterruptedException {
+            lock.lockInterruptibly();
             try {
-                return uncommitted.bytes() > settings.bufferBytes();
+                return room.await(nanos);
             } finally {
                 lock.unlock();
             }
         }
 
         @Override
-        public Map<Integer, Long> takeCommit() {
+        public Place takeCommit() {
             lock.lock();
             try {
-                Map<Integer, Long> due = commitDue ? committedPlace.copy().offsets() : null;
+                Place due = commitDue ? committedPlace.copy() : null;
                 commitDue = false;
                 return due;
             } finally {
@@ -186,8 +187,8 @@ final class KafkaSource extends BufferedSource {
             lock.lock();
             try {
                 if (uncommitted.isEmpty() && committedPlace.of(partition) < offset) {
-                    committedPlace.advance(partition, offset);
-                    recordedPlace.advance(partition, offset);
+                    committedPlace.passMarks(partition, offset);
+                    recordedPlace.passMarks(partition, offset);
                     commitDue = true;
                 }
             } finally {
@@ -268,7 +269,9 @@ final class KafkaSource extends BufferedSource {
         lock.lock();
         try {
             throwFailure();
-            return uncommitted.take(limit);
+            List<Received> taken = uncommitted.take(limit);
+            room.changed();
+            return taken;
         } finally {
             lock.unlock();
         }
@@ -323,7 +326,7 @@ final class KafkaSource extends BufferedSource {
         try {
             List<KafkaBatchRecord.Run> runs = uncommitted.batch(start, end);
             Place before = recordedPlace.copy();
-            runs.forEach(each -> recordedPlace.advance(each.partition(), each.first() + each.count()));
+            runs.forEach(each -> recordedPlace.advance(each.partition(), each.epoch(), each.end()));
             record = new KafkaBatchRecord(settings.clientId(), settings.login().address().toString(), settings.topic(),
                     poller.topicId(), start, end, partitions, before, recordedPlace.copy(), runs,
                     buffer.recordedStamps().copy(SeenStamps.RECORDED_HASHES), repetitions.writers());
@@ -348,6 +351,7 @@ final class KafkaSource extends BufferedSource {
             }
             committed = Math.max(committed, offset);
             commitDue |= uncommitted.removeUntil(committed, committedPlace);
+            room.changed();
             if (!control.drain().isEmpty() && committedPlace.reaches(control.drain())) {
                 control.drained();
             }

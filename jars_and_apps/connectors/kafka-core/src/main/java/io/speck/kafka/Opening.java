@@ -1,5 +1,6 @@
 package io.speck.kafka;
 
+import io.speck.connector.reader.Losses;
 import io.speck.connector.reader.ReceiveBuffer;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.DataLossException;
@@ -11,15 +12,12 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
@@ -31,10 +29,24 @@ import org.apache.kafka.common.TopicPartition;
 final class Opening implements AutoCloseable {
     private static final Duration POLL = Duration.ofMillis(100);
 
-    /** A message of a batch that is run again, and its run in the batch's record. */
+    /**
+     * A message of a batch that is run again, and its run in the batch's record.
+     *
+     * @param message null if the broker does not have it any more
+     */
     record Again(KafkaMessage message, KafkaBatchRecord.Run run) {
+        boolean lost() {
+            return message == null && !run.duplicate();
+        }
+
         /** Adds the message with the fate that it had. */
         void addTo(ReceiveBuffer buffer) {
+            if (message == null) {
+                if (!run.duplicate()) {
+                    buffer.skip();
+                }
+                return;
+            }
             if (!run.named()) {
                 message.disbelieve();
             }
@@ -131,82 +143,75 @@ final class Opening implements AutoCloseable {
         if (recovered.madeAnew()) {
             Map<Integer, Long> begins = new HashMap<>();
             consumer.beginningOffsets(data).forEach((partition, offset) -> begins.put(partition.partition(), offset));
-            return new Place(begins);
+            return Place.at(begins);
         }
-        Map<TopicPartition, OffsetAndMetadata> found = consumer.committed(new HashSet<>(data));
-        Map<Integer, Long> offsets = new HashMap<>();
-        found.forEach((partition, offset) -> {
-            if (offset != null) {
-                offsets.put(partition.partition(), offset.offset());
-            }
-        });
-        if (offsets.isEmpty()) {
+        Place committed = Place.committed(consumer.committed(new HashSet<>(data)));
+        if (committed.isEmpty()) {
             throw new BrokerException("broker " + settings.login() + " has no place of session '" + settings.clientId()
                     + "' in topic '" + settings.topic() + "' (apply the composition again)", true);
         }
-        return new Place(offsets);
+        return committed;
     }
 
     /**
-     * Reads the messages of a batch again.
+     * Reads the messages of a batch again, and reports those that the broker does not have any more.
      *
-     * @throws DataLossException if the broker does not have them any more
+     * @throws DataLossException if there are such ones, and the settings demand it
      */
-    List<Again> readAgain(KafkaBatchRecord batch, RecordDecoder decoder) {
-        Map<Integer, Iterator<ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
+    List<Again> readAgain(KafkaBatchRecord batch, RecordDecoder decoder, Losses losses) {
+        Map<Integer, Map<Long, ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
         for (int partition : batch.runs().stream().map(KafkaBatchRecord.Run::partition).collect(Collectors.toSet())) {
-            found.put(partition, read(batch, partition).iterator());
+            found.put(partition, read(batch, partition));
         }
+        List<Again> messages = again(batch, found, decoder);
+        long lost = messages.stream().filter(Again::lost).count();
+        if (lost > 0) {
+            losses.report(Losses.BATCH, lost, "topic '" + settings.topic() + "' does not have " + lost
+                    + " messages of the uncommitted batch [" + batch.start() + ", " + batch.end() + ") any more");
+        }
+        return messages;
+    }
+
+    /** Returns the messages of a batch, of the records that its topic has, by partition and offset. */
+    static List<Again> again(KafkaBatchRecord batch, Map<Integer, Map<Long, ConsumerRecord<byte[], byte[]>>> found,
+            RecordDecoder decoder) {
         List<Again> messages = new ArrayList<>();
         for (KafkaBatchRecord.Run run : batch.runs()) {
-            Iterator<ConsumerRecord<byte[], byte[]>> records = found.get(run.partition());
-            for (long offset = run.first(); offset < run.first() + run.count(); offset++) {
-                ConsumerRecord<byte[], byte[]> record = records.hasNext() ? records.next() : null;
-                if (record == null || record.offset() != offset) {
-                    throw new DataLossException(settings.session() + ": message " + offset + " of partition "
-                            + run.partition() + " of topic '" + settings.topic()
-                            + "', which a batch has to return again, is not there any more");
-                }
-                messages.add(new Again(decoder.decode(record), run));
+            Map<Long, ConsumerRecord<byte[], byte[]>> records = found.get(run.partition());
+            for (long offset = run.first(); offset < run.end(); offset++) {
+                ConsumerRecord<byte[], byte[]> record = records.get(offset);
+                boolean there = record != null && run.isOf(record.leaderEpoch());
+                messages.add(new Again(there ? decoder.decode(record) : null, run));
             }
         }
         return messages;
     }
 
-    /** The records of a partition that a batch has, in order. */
-    private List<ConsumerRecord<byte[], byte[]>> read(KafkaBatchRecord batch, int partition) {
+    /** Returns the records of a partition that have offsets of a batch. */
+    private Map<Long, ConsumerRecord<byte[], byte[]>> read(KafkaBatchRecord batch, int partition) {
         List<KafkaBatchRecord.Run> runs = batch.runs().stream().filter(each -> each.partition() == partition).toList();
         TopicPartition from = new TopicPartition(settings.topic(), partition);
-        long end = batch.after().of(partition);
-        checkThere(from, runs.get(0).first(), end);
-        consumer.assign(List.of(from));
-        consumer.seek(from, runs.get(0).first());
-        List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
+        List<TopicPartition> only = List.of(from);
+        long first = runs.stream().mapToLong(KafkaBatchRecord.Run::first).min().orElseThrow();
+        long begin = Math.max(first, consumer.beginningOffsets(only).get(from));
+        long last = runs.stream().mapToLong(KafkaBatchRecord.Run::end).max().orElseThrow();
+        long end = Math.min(last, consumer.endOffsets(only).get(from));
+        consumer.assign(only);
+        consumer.seek(from, begin);
+        Map<Long, ConsumerRecord<byte[], byte[]>> records = new HashMap<>();
         while (consumer.position(from) < end) {
             checkTime();
-            ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
-            for (ConsumerRecord<byte[], byte[]> each : polled) {
-                if (each.offset() < end && isIn(runs, each.offset())) {
-                    records.add(each);
+            for (ConsumerRecord<byte[], byte[]> each : consumer.poll(POLL)) {
+                if (isIn(runs, each.offset())) {
+                    records.put(each.offset(), each);
                 }
             }
         }
         return records;
     }
 
-    private void checkThere(TopicPartition partition, long first, long end) {
-        List<TopicPartition> only = List.of(partition);
-        long begins = consumer.beginningOffsets(only).get(partition);
-        long ends = consumer.endOffsets(only).get(partition);
-        if (begins > first || ends < end) {
-            throw new DataLossException(settings.session() + ": partition " + partition.partition() + " of topic '"
-                    + settings.topic() + "' has the messages " + begins + " to " + (ends - 1) + ", and a batch has to return "
-                    + first + " to " + (end - 1) + " again (they were deleted, or the topic was made anew)");
-        }
-    }
-
     private static boolean isIn(Collection<KafkaBatchRecord.Run> runs, long offset) {
-        return runs.stream().anyMatch(each -> offset >= each.first() && offset < each.first() + each.count());
+        return runs.stream().anyMatch(each -> offset >= each.first() && offset < each.end());
     }
 
     /** Begins to poll from a place. */
@@ -216,7 +221,7 @@ final class Opening implements AutoCloseable {
             all.add(controlPartition);
         }
         consumer.assign(all);
-        data.forEach(each -> consumer.seek(each, place.of(each.partition())));
+        data.forEach(each -> consumer.seek(each, place.in(each.partition())));
         if (settings.fenceTopic() != null) {
             consumer.seek(controlPartition, controlPosition);
         }

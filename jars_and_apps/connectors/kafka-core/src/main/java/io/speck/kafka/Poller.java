@@ -6,14 +6,18 @@ import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SourceSettings;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.KafkaException;
@@ -33,6 +37,8 @@ import org.slf4j.LoggerFactory;
 final class Poller implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Poller.class);
     private static final Duration POLL = Duration.ofMillis(100);
+    /** The longest time in which the control topic is not looked at, as the engine is behind. */
+    private static final long ROOM_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
     private static final Duration LAST_COMMIT = Duration.ofSeconds(5);
     private static final long JOIN_MILLIS = 10_000;
     /** Offsets of a group without members expire, by default 7 days after their last commit. */
@@ -49,11 +55,15 @@ final class Poller implements AutoCloseable {
 
         void arrived(List<KafkaMessage> messages);
 
-        /** True if the reader has no room for further messages. */
-        boolean full();
+        /**
+         * Waits until the reader has room for further messages.
+         *
+         * @return false if it has none after this time
+         */
+        boolean awaitRoom(long nanos) throws InterruptedException;
 
-        /** Returns the offsets to commit; null if there are no new ones. */
-        Map<Integer, Long> takeCommit();
+        /** Returns the place to commit; null if there is no new one. */
+        Place takeCommit();
 
         /** The number of messages committed so far. */
         long messages();
@@ -77,6 +87,8 @@ final class Poller implements AutoCloseable {
     private final SourceSettings settings;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final String topicId;
+    /** The id of the topic of that name now. */
+    private String presentTopicId;
     private final Reader reader;
     private final Collection<TopicPartition> data;
     private final TopicPartition control;
@@ -88,7 +100,7 @@ final class Poller implements AutoCloseable {
     private long lookedNanos = System.nanoTime();
     private boolean paused;
     private boolean committing;
-    private Map<Integer, Long> lastCommit;
+    private Place lastCommit;
     private long commitAfterNanos;
 
     /** @param consumer assigned to its partitions, at their places */
@@ -97,6 +109,7 @@ final class Poller implements AutoCloseable {
         this.settings = settings;
         this.consumer = consumer;
         this.topicId = topicId;
+        this.presentTopicId = topicId;
         this.reader = reader;
         this.data = data;
         this.control = control;
@@ -145,24 +158,32 @@ final class Poller implements AutoCloseable {
     }
 
     private void step() {
-        pauseIfFull();
+        boolean full = pauseIfFull();
         commitIfDue();
         ConsumerRecords<byte[], byte[]> records;
         try {
-            records = consumer.poll(POLL);
+            records = consumer.poll(full ? Duration.ZERO : POLL);
         } catch (OffsetOutOfRangeException e) {
-            tryToSkipDeleted(e.offsetOutOfRangePartitions());
+            tryToContinue(e);
             return;
         }
         records.records(control).forEach(reader::control);
         for (TopicPartition each : data) {
-            List<KafkaMessage> arrived = records.records(each).stream().map(decoder::decode).toList();
+            List<KafkaMessage> arrived = decoded(records.records(each));
             if (!arrived.isEmpty()) {
                 readWriters(arrived);
                 reader.arrived(arrived);
             }
         }
         lookOnce();
+    }
+
+    private List<KafkaMessage> decoded(List<ConsumerRecord<byte[], byte[]>> records) {
+        List<KafkaMessage> messages = new ArrayList<>(records.size());
+        for (ConsumerRecord<byte[], byte[]> each : records) {
+            messages.add(decoder.decode(each));
+        }
+        return messages;
     }
 
     private void lookOnce() {
@@ -176,8 +197,14 @@ final class Poller implements AutoCloseable {
         }
     }
 
-    private void pauseIfFull() {
-        boolean full = reader.full();
+    /**
+     * Waits for room rather than to poll what the engine is not ready for: meanwhile messages collect at the broker, and
+     * come in fewer and larger fetches.
+     *
+     * @return true if there is no room, and only the control topic is polled
+     */
+    private boolean pauseIfFull() {
+        boolean full = !roomCame();
         if (full != paused) {
             paused = full;
             if (full) {
@@ -185,6 +212,15 @@ final class Poller implements AutoCloseable {
             } else {
                 consumer.resume(data);
             }
+        }
+        return full;
+    }
+
+    private boolean roomCame() {
+        try {
+            return reader.awaitRoom(ROOM_NANOS);
+        } catch (InterruptedException e) {
+            throw new InterruptException(e);
         }
     }
 
@@ -227,35 +263,48 @@ final class Poller implements AutoCloseable {
 
     // ---- messages that are gone ----
 
-    private void tryToSkipDeleted(Map<TopicPartition, Long> places) {
+    private void tryToContinue(OffsetOutOfRangeException error) {
         try {
-            skipDeleted(places);
+            continueBehind(error);
         } catch (RetriableException e) { // the next poll finds the same
             LOG.debug("{}: {}", settings.session(), e.getMessage());
         }
     }
 
-    /** Continues behind deleted messages; a place above the end is of another topic, or of a broker that lost some. */
-    private void skipDeleted(Map<TopicPartition, Long> places) {
-        Map<TopicPartition, Long> begins = consumer.beginningOffsets(places.keySet());
+    private void continueBehind(OffsetOutOfRangeException error) {
+        Map<TopicPartition, Long> places = error.offsetOutOfRangePartitions();
+        Set<TopicPartition> affected = new HashSet<>(places.keySet());
+        affected.addAll(data);
+        Map<TopicPartition, Long> begins = consumer.beginningOffsets(affected);
         Map<TopicPartition, Long> ends = consumer.endOffsets(places.keySet());
+        boolean deleted = places.entrySet().stream().allMatch(each -> each.getValue() < begins.get(each.getKey()));
+        if (!deleted && madeAnew()) {
+            reader.lost(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
+            decoder.topicMadeAnew();
+            begins.forEach(consumer::seek);
+            return;
+        }
         places.forEach((partition, place) -> {
-            long begin = begins.get(partition);
-            boolean deleted = place < begin;
+            Continuation next = Continuation.of(partition, place, begins.get(partition), ends.get(partition),
+                    divergent(error, partition));
             if (!partition.equals(control)) {
-                String where = " partition " + partition.partition() + " of topic '" + partition.topic() + "'";
-                reader.lost(deleted ? Losses.RETENTION : Losses.SESSION, deleted ? begin - place : 0, deleted
-                        ? "the messages " + place + " to " + (begin - 1) + " of" + where + " were deleted before they were read"
-                        : "the place " + place + " in" + where + " is above its end " + ends.get(partition)
-                        + ": the topic was made anew, or the broker lost its last messages");
+                reader.lost(next.reason(), next.count(), next.cause());
             }
-            consumer.seek(partition, deleted || madeAnew() ? begin : ends.get(partition));
+            consumer.seek(partition, next.place());
         });
     }
 
+    /** Returns the offset that the broker has named as the first one of other messages; null if it has not. */
+    private static OffsetAndMetadata divergent(OffsetOutOfRangeException error, TopicPartition partition) {
+        return error instanceof LogTruncationException truncation ? truncation.divergentOffsets().get(partition) : null;
+    }
+
+    /** True if another topic has the name of the one that was read. */
     private boolean madeAnew() {
         try {
-            return !Clients.topicId(settings).equals(topicId);
+            String former = presentTopicId;
+            presentTopicId = Clients.topicId(settings);
+            return !presentTopicId.equals(former);
         } catch (InterruptedException e) {
             throw new InterruptException(e);
         }
@@ -268,18 +317,18 @@ final class Poller implements AutoCloseable {
         if (committing || now - commitAfterNanos < 0) {
             return;
         }
-        Map<Integer, Long> due = reader.takeCommit();
+        Place due = reader.takeCommit();
         if (due == null && lastCommit != null && now - commitAfterNanos > IDLE_COMMIT_NANOS) {
             due = lastCommit;
         }
         if (due == null) {
             return;
         }
-        Map<Integer, Long> offsets = due;
+        Place place = due;
         committing = true;
-        consumer.commitAsync(offsets(offsets), (done, error) -> {
+        consumer.commitAsync(place.commits(settings, reader.messages()), (done, error) -> {
             committing = false;
-            lastCommit = offsets;
+            lastCommit = place;
             commitAfterNanos = System.nanoTime() + (error == null ? 0 : RETRY_NANOS);
             if (error != null) {
                 LOG.debug("{}: the place was not committed: {}", settings.session(), error.getMessage());
@@ -289,22 +338,15 @@ final class Poller implements AutoCloseable {
     }
 
     private void commitLast() {
-        Map<Integer, Long> due = reader.takeCommit();
-        if (due != null || committing) {
+        Place due = reader.takeCommit();
+        Place last = due == null && committing ? lastCommit : due;
+        if (last != null) {
             try {
-                consumer.commitSync(offsets(due == null ? lastKnown() : due), LAST_COMMIT);
+                consumer.commitSync(last.commits(settings, reader.messages()), LAST_COMMIT);
             } catch (KafkaException e) { // the engine's state has the place
                 LOG.debug("{}: the last place was not committed: {}", settings.session(), e.getMessage());
             }
         }
-    }
-
-    private Map<Integer, Long> lastKnown() {
-        return lastCommit == null ? Map.of() : lastCommit;
-    }
-
-    private Map<TopicPartition, OffsetAndMetadata> offsets(Map<Integer, Long> place) {
-        return new Place(place).commits(settings, reader.messages());
     }
 
     @Override

@@ -27,10 +27,16 @@ final class RecordDecoder {
     private byte[] lastTopicBytes = NOTHING;
     private String lastRun = "";
     private String lastRunAgain;
+    private long timesMadeAnew;
 
     /** Creates a decoder for the reader of a session. */
     RecordDecoder(String session) {
         this.replay = REPLAY.matcher(session).matches() ? session : null;
+    }
+
+    /** Decodes the records of another topic of the same name from now on. */
+    void topicMadeAnew() {
+        timesMadeAnew++;
     }
 
     /** A null content reads as an empty one; headers that are no text are no stamp. */
@@ -44,9 +50,10 @@ final class RecordDecoder {
         Header sequenceHeader = record.headers().lastHeader(SEQUENCE);
         String job = text(jobHeader);
         String sequence = text(sequenceHeader);
-        KafkaMessage message = new KafkaMessage(record.partition(), record.offset(),
-                Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload, record.timestamp(),
-                Stamp.parse(job, sequence));
+        long epoch = Epochs.of(record.leaderEpoch(), timesMadeAnew);
+        int hash = Message.hash(lastTopicBytes, payload, job, sequence);
+        KafkaMessage message = new KafkaMessage(record.partition(), epoch, record.offset(), hash, lastTopic, payload,
+                record.timestamp(), Stamp.parse(job, sequence));
         message.key = record.key() == null ? null : new String(record.key(), StandardCharsets.UTF_8);
         message.badStamp = message.stamp == null && (jobHeader != null || sequenceHeader != null);
         if (replay != null && message.stamp != null) {

@@ -17,6 +17,7 @@ final class Runs {
     /** A run that may grow; {@code offset} is the number of messages before its first one, of which duplicates are none. */
     private static final class Growing {
         private final int partition;
+        private final long epoch;
         private final int fate;
         private long offset;
         private long first;
@@ -25,12 +26,14 @@ final class Runs {
         Growing(KafkaMessage message) {
             offset = message.offset;
             partition = message.partition;
+            epoch = message.epoch;
             first = message.position;
             fate = Run.fate(message);
         }
 
         boolean takes(KafkaMessage message) {
-            return message.partition == partition && message.position == first + count && Run.fate(message) == fate;
+            return message.partition == partition && message.epoch == epoch && message.position == first + count
+                    && Run.fate(message) == fate;
         }
 
         boolean duplicates() {
@@ -90,7 +93,7 @@ final class Runs {
             long skipped = run.below(start);
             long count = run.below(end) - skipped;
             if (count > 0) {
-                found.add(new Run(run.partition, run.first + skipped, count, run.fate));
+                found.add(new Run(run.partition, run.epoch, run.first + skipped, count, run.fate));
             }
         }
         return found;
@@ -110,7 +113,7 @@ final class Runs {
                 break;
             }
             removed = true;
-            place.advance(run.partition, run.first + count);
+            place.advance(run.partition, run.epoch, run.first + count);
             if (count < run.count) {
                 run.removeFirst(count);
                 break;

@@ -6,18 +6,27 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.RecordFrame;
 import io.speck.kafka.KafkaBatchRecord.Run;
 import io.speck.mqtt.stamp.SeenStamps;
 import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.stamp.Varint;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class KafkaBatchRecordTest {
     private static KafkaMessage message(int partition, long position, boolean duplicate, boolean believed) {
-        KafkaMessage message = new KafkaMessage(partition, position, 7, "in", new byte[0], 0, null);
+        return message(partition, 3, position, duplicate, believed);
+    }
+
+    private static KafkaMessage message(int partition, long epoch, long position, boolean duplicate, boolean believed) {
+        KafkaMessage message = new KafkaMessage(partition, epoch, position, 7, "in", new byte[0], 0, null);
         message.duplicate = duplicate;
         message.believed = believed;
         return message;
@@ -26,19 +35,20 @@ class KafkaBatchRecordTest {
     private static KafkaBatchRecord record(List<KafkaMessage> messages) {
         SeenStamps seen = new SeenStamps(SeenStamps.RECORDED_HASHES);
         seen.add(Stamp.parse("a", "r/0/0/5"), 11);
-        Place after = new Place(Map.of(0, 1L, 1, 9L));
+        Place after = Place.at(Map.of(0, 1L, 1, 9L));
         messages.forEach(after::pass);
-        return new KafkaBatchRecord("session", "kafka://h:9092", "in", "id", 40, 43, 2, new Place(Map.of(0, 1L, 1, 9L)), after,
-                Runs.of(messages), seen, KnownWriters.all());
+        return new KafkaBatchRecord("session", "kafka://h:9092", "in", "id", 40, 43, 2, Place.at(Map.of(0, 1L, 1, 9L)),
+                after, Runs.of(messages), seen, KnownWriters.all());
     }
 
     @Test
-    void runsHaveConsecutiveMessagesOfOnePartitionAndFate() {
+    void runsHaveConsecutiveMessagesOfOnePartitionEpochAndFate() {
         List<KafkaMessage> messages = List.of(message(0, 1, false, true), message(0, 2, false, true),
                 message(0, 3, true, true), message(1, 9, false, true), message(0, 4, false, true),
-                message(0, 6, false, true), message(0, 7, false, false));
-        assertEquals(List.of(new Run(0, 1, 2, 0), new Run(0, 3, 1, Run.DUPLICATE), new Run(1, 9, 1, 0),
-                new Run(0, 4, 1, 0), new Run(0, 6, 1, 0), new Run(0, 7, 1, Run.NOT_NAMED)),
+                message(0, 6, false, true), message(0, 7, false, false), message(0, 5, 8, false, false));
+        assertEquals(List.of(new Run(0, 3, 1, 2, 0), new Run(0, 3, 3, 1, Run.DUPLICATE), new Run(1, 3, 9, 1, 0),
+                new Run(0, 3, 4, 1, 0), new Run(0, 3, 6, 1, 0), new Run(0, 3, 7, 1, Run.NOT_NAMED),
+                new Run(0, 5, 8, 1, Run.NOT_NAMED)),
                 Runs.of(messages));
     }
 
@@ -50,26 +60,50 @@ class KafkaBatchRecordTest {
                 List.of(found.session(), found.broker(), found.topic(), found.topicId(), found.start(), found.end(), found.parts()));
         assertEquals(Map.of(0, 1L, 1, 9L), found.before().offsets());
         assertEquals(Map.of(0, 2L, 1, 10L), found.after().offsets());
+        assertEquals(Optional.of(3), found.after().in(0).leaderEpoch());
         assertEquals(written.runs(), found.runs());
         assertEquals(SeenStamps.Verdict.REPETITION, found.seen().add(Stamp.parse("a", "r/0/0/5"), 11));
     }
 
-    /** Written by a connector whose records had no broker. */
-    @Test
-    void aRecordOfVersion1IsReadBack() throws IOException {
-        byte[] now = record(List.of(message(0, 1, false, true))).encode();
-        int broker = 2 + "kafka://h:9092".length();
-        int at = 12 + 2 + "session".length();
-        byte[] before = new byte[now.length - broker];
-        System.arraycopy(now, 0, before, 0, at);
-        System.arraycopy(now, at + broker, before, at, now.length - at - broker);
-        java.util.zip.CRC32C crc = new java.util.zip.CRC32C();
-        crc.update(before, 12, before.length - 12);
-        java.nio.ByteBuffer.wrap(before).putInt(4, 1).putInt(8, (int) crc.getValue());
+    /** Written by a connector whose records had no epochs, or no broker either. */
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2})
+    void aRecordOfAnEarlierVersionIsReadBack(int version) throws IOException {
+        KafkaBatchRecord written = record(List.of(message(0, 1, false, true)));
+        byte[] before = RecordFrame.encode(0x53504b4b, version, out -> {
+            out.writeUTF("session");
+            if (version > 1) {
+                out.writeUTF("kafka://h:9092");
+            }
+            out.writeUTF("in");
+            out.writeUTF("id");
+            out.writeLong(40);
+            out.writeLong(43);
+            out.writeInt(2);
+            for (int[] place : new int[][] {{2, 0, 1, 1, 9}, {2, 0, 2, 1, 9}, {1, 0, 1, 1}}) { // the last one is a run
+                for (int each : place) {
+                    Varint.write(out, each);
+                }
+            }
+            out.writeByte(0);
+            written.seen().write(out);
+            written.writers().write(out);
+        });
         KafkaBatchRecord found = KafkaBatchRecord.decode(before);
-        assertEquals(List.of("session", "", "in", "id", 40L), List.of(found.session(), found.broker(), found.topic(),
-                found.topicId(), found.start()));
+        assertEquals(List.of("session", version > 1 ? "kafka://h:9092" : "", "in", "id", 40L), List.of(found.session(),
+                found.broker(), found.topic(), found.topicId(), found.start()));
         assertEquals(Map.of(0, 2L, 1, 9L), found.after().offsets());
+        assertEquals(Optional.empty(), found.after().in(0).leaderEpoch());
+        assertEquals(List.of(new Run(0, Epochs.UNKNOWN, 1, 1, 0)), found.runs());
+        assertTrue(found.runs().get(0).isOf(Optional.of(7)));
+    }
+
+    @Test
+    void aRunIsNotOfRecordsWithAnotherEpoch() {
+        Run run = new Run(0, 3, 1, 2, 0);
+        assertTrue(run.isOf(Optional.of(3)));
+        assertTrue(run.isOf(Optional.empty()));
+        assertFalse(run.isOf(Optional.of(5)));
     }
 
     @Test

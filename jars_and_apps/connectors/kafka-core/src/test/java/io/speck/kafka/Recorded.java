@@ -28,8 +28,8 @@ public final class Recorded {
 
     /** The record of a batch of a Kafka topic. */
     public static byte[] ofKafka(String session, String topicId, long start, long end) {
-        return new KafkaBatchRecord(session, "kafka://k:9092", "in", topicId, start, end, 2, new Place(Map.of(0, start)),
-                new Place(Map.of(0, end)), List.of(), seen(), writers()).encode();
+        return new KafkaBatchRecord(session, "kafka://k:9092", "in", topicId, start, end, 2, Place.at(Map.of(0, start)),
+                Place.at(Map.of(0, end)), List.of(), seen(), writers()).encode();
     }
 
     /** The record of a batch without messages of a session of MQTT. */

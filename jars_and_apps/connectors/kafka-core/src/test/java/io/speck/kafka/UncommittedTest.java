@@ -25,7 +25,7 @@ class UncommittedTest {
     private static final int CHUNK = 500;
 
     private static KafkaMessage message(int partition, long position, long number) {
-        return new KafkaMessage(partition, position, (int) number, "in", new byte[100], 0,
+        return new KafkaMessage(partition, 0, position, (int) number, "in", new byte[100], 0,
                 new Stamp("a", "r", partition, 0, number));
     }
 
@@ -54,8 +54,9 @@ class UncommittedTest {
         assertTrue(uncommitted.bytes() < 300_000, () -> uncommitted.bytes() + " bytes");
         List<Run> runs = uncommitted.batch(0, 300_000);
         assertEquals(300, runs.size());
-        assertEquals(List.of(new Run(0, 0, 1000, 0), new Run(1, 0, 1000, 0), new Run(0, 1000, 1000, 0)), runs.subList(0, 3));
-        Place place = new Place(Map.of());
+        assertEquals(List.of(new Run(0, 0, 0, 1000, 0), new Run(1, 0, 0, 1000, 0), new Run(0, 0, 1000, 1000, 0)),
+                runs.subList(0, 3));
+        Place place = Place.at(Map.of());
         assertTrue(uncommitted.removeUntil(300_000, place));
         assertEquals(Map.of(0, 150_000L, 1, 150_000L), place.offsets());
         assertTrue(uncommitted.isEmpty());
@@ -98,8 +99,8 @@ class UncommittedTest {
         private final ReceiveBuffer kept = new ReceiveBuffer(true);
         private final Uncommitted uncommitted = new Uncommitted(buffer, true);
         private final Uncommitted reference = new Uncommitted(kept, false);
-        private final Place place = new Place(Map.of());
-        private final Place expected = new Place(Map.of());
+        private final Place place = Place.at(Map.of());
+        private final Place expected = Place.at(Map.of());
         private final long[] positions = new long[3];
         private final Deque<Long> ends = new ArrayDeque<>();
         private long number;
@@ -123,7 +124,7 @@ class UncommittedTest {
         }
 
         private KafkaMessage stamped(int partition, long of) {
-            return new KafkaMessage(partition, positions[partition], (int) of, "in", new byte[3], 0,
+            return new KafkaMessage(partition, 0, positions[partition], (int) of, "in", new byte[3], 0,
                     new Stamp("a", "r", 0, 0, of));
         }
 

@@ -98,6 +98,16 @@ public final class ReceiveBuffer {
         }
     }
 
+    /** Leaves the offset of the next message to one that is lost. */
+    public void skip() {
+        next++;
+    }
+
+    /** The number of messages that wait to be taken. */
+    public int waiting() {
+        return waiting.size();
+    }
+
     /** True if a message below the offset waits to be taken. */
     public boolean hasWaiting(long end) {
         return !waiting.isEmpty() && waiting.peek().offset < end;
