@@ -21,7 +21,7 @@ from speck.placement.profile import combined as better_known
 from speck.sql.cuts import input_of, table_of, whole_of
 from speck.sql.estimates import Flow, flow, passing, share_of
 from speck.sql.program import Program
-from speck.sql.types import COLUMNS, FILTER, NO_CUT, ROWS
+from speck.sql.types import COLUMNS, FILTER, NO_CUT, PARTIALS, ROWS
 from speck.store.deployments import Deployments
 
 READING = 0.5  # the share of the cost of a message that is for reading it; the rest is for what is sent
@@ -274,10 +274,13 @@ class CutChoice:
         if known is None or present is None:
             return modelled
         base = self._modelled(name, present, job)
+        sent = modelled.selectivity
+        if PARTIALS not in (cut, present):  # what totals merge says nothing of rows that travel together
+            sent = _corrected(sent, known.selectivity, base.selectivity)
         return replace(
             modelled,
             cost=_corrected(modelled.cost, known.cost, base.cost),
-            selectivity=_corrected(modelled.selectivity, known.selectivity, base.selectivity),
+            selectivity=sent,
             bytes_out=_corrected(modelled.bytes_out, known.bytes_out, base.bytes_out),
         )
 
