@@ -11,6 +11,7 @@
     │   ├── StaleRevision          planned from a revision that is no longer the latest
     │   ├── StalePlan              planned from facts that have changed since
     │   ├── Busy                   another operation runs on the same composition
+    │   │   └── ShuttingDown       the server accepts nothing before it has restarted
     │   ├── JobsOfAnother          another store runs jobs of these names
     │   └── NotAdoptable           a job of another store cannot become this one's
     ├── Overloaded                 too many operations are running to accept another
@@ -115,6 +116,10 @@ class StalePlan(Conflict):
 
 class Busy(Conflict):
     """Another operation is running on the same composition."""
+
+
+class ShuttingDown(Busy):
+    """The server is shutting down, and accepts nothing more."""
 
 
 class JobsOfAnother(Conflict):

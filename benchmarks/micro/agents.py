@@ -3,12 +3,13 @@
 Simulated agents (:mod:`testbed.benches.fleet`), each with one job, connect over sockets of this machine to
 the listener of a coordinator in this process, which checks their tokens as a server does.
 ``connect_seconds`` is the time until all are connected at first, ``restart_seconds`` that from the start of
-the listener after its end, each agent with the pauses of a real one, and ``restart_cpu_ms`` the processor
-time of this process meanwhile by agent.  ``round_seconds`` is that of a round of the observer over all of
-their jobs, by looks, and ``round_by_calls_seconds`` with agents that report none: the median, the shortest
-and the longest of some.  ``memory_mb`` is the growth of this process by the connections, ``threads`` its
-threads after the rounds.  At rest, for ``--seconds``: ``cpu_percent`` of a core, and ``bytes_per_second`` of
-one agent's connection, both directions, headers of TCP and IP included.
+the listener after its end, each agent with the pauses of a real one, ``restart_refused`` the times that one
+was asked to come again, and ``restart_cpu_ms`` the processor time of this process meanwhile by agent.  With
+``--impatient`` agents do not know that answer, as those of an earlier version.  ``round_seconds`` is the time
+of a round of the observer over all of their jobs, by looks, and ``round_by_calls_seconds`` with agents that
+report none: the median, the shortest and the longest of some.  ``memory_mb`` is the growth of this process by
+the connections, ``threads`` its threads after the rounds.  At rest, for ``--seconds``: ``cpu_percent`` of a
+core, and ``bytes_per_second`` of one agent's connection, both directions, headers of TCP and IP included.
 """
 
 from __future__ import annotations
@@ -191,11 +192,11 @@ def traffic(processes: Sequence[subprocess.Popen[str]]) -> int:
     return total
 
 
-def measure(count: int, seconds: float, directory: Path) -> dict[str, Any]:
-    """One row of the result."""
+def measure(count: int, seconds: float, directory: Path, *options: str) -> dict[str, Any]:
+    """One row of the result; ``options`` are those of :mod:`testbed.benches.fleet`."""
     process, coordinator = psutil.Process(), Coordinator(count, directory)
     before = process.memory_full_info().uss
-    with fleet(coordinator.url, count) as agents:
+    with fleet(coordinator.url, count, *options) as agents:
         row: dict[str, Any] = {"agents": count, "connect_seconds": coordinator.await_all()}
         coordinator.await_looks()
         row["memory_mb"] = (process.memory_full_info().uss - before) / 1e6
@@ -205,12 +206,13 @@ def measure(count: int, seconds: float, directory: Path) -> dict[str, Any]:
         before_restart = process.cpu_times()
         coordinator.start()
         row["restart_seconds"] = coordinator.await_all()
+        row["restart_refused"] = coordinator.hub.refused
         row["restart_cpu_ms"] = 1000 * _seconds(before_restart, process.cpu_times()) / count
         coordinator.await_looks()
         begun = traffic(agents)
         row["cpu_percent"] = _used(process, seconds)
         row["bytes_per_second"] = (traffic(agents) - begun) / count / seconds
-    with fleet(coordinator.url, count, "--without-looks"):
+    with fleet(coordinator.url, count, "--without-looks", *options):
         coordinator.await_all()
         row |= dict(coordinator.rounds().named("round_by_calls_seconds"))
     coordinator.close()
@@ -235,9 +237,11 @@ def main() -> None:
     add_output_options(parser)
     parser.add_argument("--agents", type=int, default=10_000, metavar="N")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="at rest")
+    parser.add_argument("--impatient", action="store_true", help="agents of an earlier version")
     options = parser.parse_args()
+    further = ["--impatient"] if options.impatient else []
     with TemporaryDirectory(prefix="speck-agents-") as directory:
-        row = measure(options.agents, options.seconds, Path(directory))
+        row = measure(options.agents, options.seconds, Path(directory), *further)
     if published(options, "agents", {"agents": row}):
         return
     for name, value in row.items():

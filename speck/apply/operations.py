@@ -27,7 +27,7 @@ from speck.core.lifecycle import (
 from speck.core.plan import Keep, Plan, kind_of
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
-from speck.errors import Busy, Conflict, NotFound, SpeckError, StoreError
+from speck.errors import Busy, Conflict, NotFound, ShuttingDown, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
 from speck.store import DeletedComposition, Event, Intent, RevisionOutcome, Store, Transaction
@@ -227,12 +227,13 @@ class Operations:
         return self.store.operation_of_key(request.key)
 
     def refuse_busy(self, composition: str) -> None:
-        """Raise :class:`~speck.errors.Busy` while an operation changes a composition, or at shutdown.
+        """Raise :class:`~speck.errors.Busy` while an operation changes a composition.
 
-        Raises :class:`~speck.errors.Overloaded` when too many are at work on others.
+        Raises :class:`~speck.errors.ShuttingDown`, and :class:`~speck.errors.Overloaded` when too many are
+        at work on others.
         """
         if self._closing:
-            raise Busy("the server is shutting down (retry after it has restarted)")
+            raise ShuttingDown("the server is shutting down (retry after it has restarted)")
         at_work = self._at_work.get(composition)
         if at_work is not None:
             raise Busy(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from speck.errors import ServerError
@@ -54,13 +54,23 @@ def fault_of(urls: tuple[str, ...]) -> str:
 
 def is_standby(answer: requests.Response) -> bool:
     """True for the refusal of a standby, which has done nothing."""
+    return _refusal(answer).get("role") == "standby"
+
+
+def is_shutting_down(answer: requests.Response) -> bool:
+    """True for the refusal of a server that shuts down, which has done nothing."""
+    return _refusal(answer).get("shutting_down") is True
+
+
+def _refusal(answer: requests.Response) -> dict[str, Any]:
+    """The problem of a server that is not available, empty for another answer."""
     if answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
-        return False
+        return {}
     try:
         body = answer.json()
     except ValueError:
-        return False
-    return isinstance(body, dict) and body.get("role") == "standby"
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 @dataclass
@@ -88,8 +98,8 @@ class Pair:
         """The answer of the primary to ``request(url)``, which is made again where its answer was lost.
 
         With ``once`` it is not.  While a standby answers and no primary, a take-over is awaited for
-        ``patience`` s.  Raises :class:`NoServer`, :class:`LostAnswer`, and the errors of requests that are
-        not those of one server.
+        ``patience`` s, as while the primary shuts down.  Raises :class:`NoServer`, :class:`LostAnswer`, and
+        the errors of requests that are not those of one server.
         """
         until, awaited = self.clock() + patience, False
         while True:
@@ -125,7 +135,7 @@ class Pair:
             sent = True
             answer = request(self.url)
         except requests.RequestException as error:
-            is_cut = not _is_unsent(error)  # as the connections of a standby are that becomes the primary
+            is_cut = not is_unsent(error)  # as the connections of a standby are that becomes the primary
             lost = sent and is_cut
             is_late = isinstance(error, requests.ReadTimeout)
             if lost and is_late and self._is_primary():  # it is slow, and nobody else's turn
@@ -138,7 +148,7 @@ class Pair:
             if not isinstance(error, away):
                 raise
             return None, "does not respond" if is_late else "does not answer", is_cut
-        if is_standby(answer):
+        if is_standby(answer) or is_shutting_down(answer):
             return None, _detail(answer), True
         self._found = True
         return answer, "", False
@@ -161,7 +171,7 @@ def _detail(answer: requests.Response) -> str:
     return f"answers: {answer.json().get('detail', 'a standby')}"
 
 
-def _is_unsent(error: requests.RequestException) -> bool:
+def is_unsent(error: requests.RequestException) -> bool:
     """True if there was no connection, so that the server has not received the request."""
     import requests
     from urllib3.exceptions import MaxRetryError, NewConnectionError

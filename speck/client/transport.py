@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speck.client.pair import TAKE_OVER, NoServer, Pair, fault_of, urls_of
+from speck.client.restart import RESTART, through_restart
 from speck.core.foreign_text import one_line
 from speck.core.settings import HOST, PORT
 from speck.errors import ServerError
@@ -95,8 +96,9 @@ class Transport:
     ) -> Any:
         """The data of the answer to a request.
 
-        Where its answer is lost, a pair gets it again, with the key of the first time, so that an operation
-        begins once.  With ``once`` it is not made again: repeated, it would have another effect or answer.
+        A server that shuts down gets it again when it has restarted.  Where its answer is lost, a pair gets
+        it again, with the key of the first time, so that an operation begins once.  With ``once`` it is not
+        made again: repeated, it would have another effect or answer.
         """
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
         wait = self.read_timeout + float(query.get("wait") or 0)
@@ -128,7 +130,8 @@ class Transport:
             return self._request(method, url + path, **kwargs)
 
         if len(self.urls) == 1:
-            return request(self.url)
+            patience = min(RESTART, self.read_timeout)
+            return through_restart(lambda: request(self.url), once=once, patience=patience)
         if fault := fault_of(self.urls):
             raise ServerError(fault)
         return self._pair.send(request, once=once, patience=min(TAKE_OVER, self.read_timeout))

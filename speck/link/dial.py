@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import http
 import itertools
 import logging
-import random
 import ssl
 import threading
 import time
@@ -22,12 +22,13 @@ from speck.errors import SpeckError
 from speck.link.codec import encode
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello
+from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from speck.link.repeats import MARK, Answered, whole_call
 
 BEAT = 15.0  # s between two pings
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0  # s before the next try; a part of it is random
 LONGEST_OF_PAIR = 2.0  # s; one of two servers is a standby, which refuses each try
 MOST_CALLS = 64  # under way; the coordinator has at most 32
+LONGEST_AGAIN = 120  # s; a proxy before the coordinator may ask for hours
 OPENING = 30.0  # s, for an answer: after a restart, the coordinator may have thousands of connections
 
 _log = logging.getLogger(__name__)
@@ -66,15 +67,17 @@ class Dialler:
 
     def run(self) -> None:
         """Keep a connection until :meth:`close`."""
-        pause, longest = FIRST_PAUSE, LONGEST_PAUSE if len(self.urls) == 1 else LONGEST_OF_PAIR
-        for url in itertools.cycle(self.urls):
+        pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE if len(self.urls) == 1 else LONGEST_OF_PAIR)
+        at = 0
+        while True:
             begun = time.monotonic()
-            reason = self._connected(url)
+            reason, again = self._connected(self.urls[at])
             if self._stop.is_set():
                 return
             self.contact(reason)
-            pause = FIRST_PAUSE if time.monotonic() - begun > longest else min(longest, pause * 2)
-            self._stop.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that not all come at once
+            if again is None:
+                at = (at + 1) % len(self.urls)
+            self._stop.wait(pauses.after(time.monotonic() - begun, again))
 
     def close(self) -> None:
         """End the connection, and open no other."""
@@ -92,8 +95,8 @@ class Dialler:
             return False
         return True
 
-    def _connected(self, url: str) -> str:
-        """Connect, and serve until the end; returns its reason."""
+    def _connected(self, url: str) -> tuple[str, int | None]:
+        """Connect, and serve until the end; returns its reason, and what :func:`come_again` says of it."""
         host = url.split("://", 1)[1].split("/", 1)[0].rpartition(":")[0].strip("[]")
         try:
             with connect(
@@ -110,24 +113,24 @@ class Dialler:
             ) as websocket:
                 self._socket = websocket
                 if self._stop.is_set():  # closed while it connected
-                    return "closed"
+                    return "closed", None
                 assembly = Assembly()
                 self._greet(websocket, assembly)
                 self.contact("")
                 self._greeted = websocket
                 self._serve(websocket, assembly)
         except InvalidStatus as error:
-            return f"{url} refuses the connection: {_words(error)}"
+            return f"{url} refuses the connection: {_words(error)}", come_again(error)
         except Refused as error:
-            return f"{url} refuses this agent: {error}"
+            return f"{url} refuses this agent: {error}", None
         except Exception as error:  # whatever ended it, the next connection is the remedy
             known = WebSocketException | OSError | BadFrame | TimeoutError | SpeckError
             if not isinstance(error, known):
                 _log.exception("the connection to %s failed", url)
-            return f"{url}: {error or type(error).__name__}"
+            return f"{url}: {error or type(error).__name__}", None
         finally:
             self._socket = self._greeted = None
-        return f"{url} closed the connection"
+        return f"{url} closed the connection", None
 
     def _greet(self, websocket: ClientConnection, assembly: Assembly) -> None:
         self._send(websocket, encode(self.hello()) | {"protocol": self.hello().protocol})
@@ -180,6 +183,18 @@ def _epoch_in(welcome: object) -> int:
     """The epoch of a coordinator; 0 for one without a standby."""
     found = welcome.get("epoch", 0) if isinstance(welcome, dict) else 0
     return found if isinstance(found, int) else 0
+
+
+def come_again(error: InvalidStatus) -> int | None:
+    """The time after which the coordinator asks an agent to come again, s; ``None`` without one.
+
+    It is in ``Retry-After`` (RFC 9110, 10.2.3) of an answer 503.
+    """
+    answer = error.response
+    found = answer.headers.get("Retry-After", "")
+    is_busy = answer.status_code == http.HTTPStatus.SERVICE_UNAVAILABLE
+    is_number = found.isdecimal() and len(found) < 10
+    return min(LONGEST_AGAIN, int(found)) if is_busy and is_number else None
 
 
 def _words(error: InvalidStatus) -> str:

@@ -25,6 +25,7 @@ from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
+from speck.link.gate import AGENT, Gate, GatedConnection
 from speck.link.hello import Hello, Joined, JoinRequest, refusal
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import LastLooks, Look, LookMessage
@@ -36,13 +37,13 @@ AT_ONCE = 32  # calls under way at one site
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
 _GREETING = 30.0  # s, for the first message of an agent: after a restart, thousands of them come at once
 _JOINING = 10.0  # s, for the request of a site that joins
-_BACKLOG = 1024  # connections that are not accepted yet
+_BACKLOG = 4096  # connections that are not accepted yet
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _ENDING = 10.0  # s, by which a call may be late
 _CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
 _ENDED = 2.0  # s, for the tasks of connections that were cut
 _ANSWERING = 5.0  # s, for a connected agent to show that it is there
-_AGENT, _JOIN = "/agent", "/join"
+_JOIN = "/join"
 
 _log = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ class Hub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(name="agents", daemon=True)
         self._server: Server | None = None
+        self._gate = Gate(_GREETING)
         self._revoking: asyncio.Task[None] | None = None
         self._rechecked = asyncio.Event()
         self._joining = 0
@@ -133,6 +135,7 @@ class Hub:
             ping_interval=BEAT,
             ping_timeout=BEAT,
             server_header=None,
+            create_connection=self._gate.connection,  # type: ignore[arg-type] # a function makes one, too
             backlog=_BACKLOG,
         )
         self._revoking = asyncio.create_task(self._revoke())
@@ -153,9 +156,11 @@ class Hub:
             self._revoking.cancel()
         if self._server is not None:
             self._server.close()
+            self._gate.close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSING):
                     await self._server.wait_closed()
+        self._gate.close()
         for each in self._sockets:  # of agents that do not answer
             each.transport.abort()
         # A loop that stops leaves tasks pending: they end with their connections, whose end takes a moment.
@@ -167,6 +172,11 @@ class Hub:
 
     # --- agents
 
+    @property
+    def refused(self) -> int:
+        """The times that agents were asked to come again, as too many connected at once."""
+        return self._gate.control.refused
+
     def presence(self, site: str) -> Presence | None:
         """The agent of a site that is connected now."""
         found = self._connections.get(site)
@@ -177,8 +187,8 @@ class Hub:
             if self._joining < MOST_JOINING:
                 return None  # its first message has a code
             return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many sites join at once\n")
-        if request.path != _AGENT:
-            return connection.respond(http.HTTPStatus.NOT_FOUND, f"agents connect to {_AGENT}\n")
+        if request.path != AGENT:
+            return connection.respond(http.HTTPStatus.NOT_FOUND, f"agents connect to {AGENT}\n")
         if self._authenticate(_token(request)) is None:
             _log.warning("an agent at %s has no valid token", _peer(connection))
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "the token is not that of a site\n")
@@ -279,6 +289,8 @@ class Hub:
             await agent.socket.close(1008)
             return
         self._connections[site] = agent
+        if isinstance(agent.socket, GatedConnection):
+            agent.socket.note_greeted()
         _log.info("the agent of site %r is connected", site)
         if former is not None:  # the network lost it, and it came back before that was noticed
             await former.socket.close(1001)

@@ -1,17 +1,17 @@
 """Simulated agents over real sockets: ``python -m testbed.benches.fleet URL --first N --count N``.
 
 Each connects as an agent does, again after a pause if it has to, with one job that runs.  It answers the
-calls of a round, and reports looks unless there is ``--without-looks``.  For each line of standard input, one
-on standard output has the bytes and segments that they have sent and received; they end with the input.
+calls of a round, and reports looks unless there is ``--without-looks``.  With ``--impatient`` it keeps to its
+own pauses when the coordinator asks it to come again, as agents of an earlier version do.  For each line of
+standard input, one on standard output has the bytes and segments that they have sent and received; they end
+with the input.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import random
 import socket
 import struct
 import sys
@@ -21,14 +21,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from speck.core.runtime import Found, JobState, JobStatus
 from speck.link.codec import encode
-from speck.link.dial import BEAT, FIRST_PAUSE, LONGEST_PAUSE, OPENING
+from speck.link.dial import BEAT, OPENING, come_again
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello
 from speck.link.look import AGAIN, Look, LookMessage
+from speck.link.pauses import Pauses
 
 _TCP_INFO = struct.Struct("=8B24I4Q2I")  # Linux, linux/tcp.h, up to the numbers of segments
 
@@ -56,6 +57,7 @@ class Fleet:
     first: int
     count: int
     looks: bool
+    impatient: bool = False
     connected: dict[int, ClientConnection] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -67,14 +69,17 @@ class Fleet:
             each.cancel()
 
     async def _agent(self, number: int) -> None:
-        pause = FIRST_PAUSE
+        pauses = Pauses()
         while True:
-            begun = time.monotonic()
-            with contextlib.suppress(OSError, TimeoutError, WebSocketException):
+            begun, again = time.monotonic(), None
+            try:
                 await self._connection(number)
+            except InvalidStatus as error:
+                again = None if self.impatient else come_again(error)
+            except (OSError, TimeoutError, WebSocketException):
+                pass
             self.connected.pop(number, None)
-            pause = FIRST_PAUSE if time.monotonic() - begun > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            await asyncio.sleep(pauses.after(time.monotonic() - begun, again))
 
     async def _connection(self, number: int) -> None:
         headers = {"Authorization": f"Bearer {token_of(number)}"}
@@ -147,8 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=0, metavar="N")
     parser.add_argument("--count", type=int, default=1, metavar="N")
     parser.add_argument("--without-looks", action="store_true")
+    parser.add_argument("--impatient", action="store_true")
     options = parser.parse_args(arguments)
-    asyncio.run(Fleet(options.url, options.first, options.count, not options.without_looks).run())
+    fleet = Fleet(options.url, options.first, options.count, not options.without_looks, options.impatient)
+    asyncio.run(fleet.run())
 
 
 if __name__ == "__main__":

@@ -87,7 +87,9 @@ def main(arguments: Sequence[str]) -> int:
     with TemporaryDirectory() as name, ExitStack() as stack:
         directory = Path(name)
         places, programs = ENGINES[options.engine]
-        with Trial(places(stack, directory), programs, directory / "trial", options.seed, report) as trial:
+        with Trial(
+            places(stack, directory), programs, directory / "trial", options.seed, report, patience=_PATIENCE
+        ) as trial:
             rounds = TakeOvers(trial)
             for number in range(options.rounds):
                 choices = [each for each in (*trial.versions, None) if each != trial.state]

@@ -27,7 +27,7 @@ from testbed.faults.expected import faults
 from testbed.faults.served import Counted, Served
 from testbed.faults.sites import Place, Probe, await_cleared
 
-PATIENCE = 60.0  # s, until what is wanted must be there
+PATIENCE = 60.0  # s
 _TROUBLED = 300.0  # s; Flink may start for 120 s what gave no answer
 _POLL = 0.03
 _BUSY = 409  # another operation, such as a healing one, is at work
@@ -50,7 +50,8 @@ class Outcome:
 class Trial:
     """Two sites, one store, and one composition that is changed again and again.
 
-    ``note`` is told of each round; ``program`` is the module of a server that is not killed at a point.
+    ``note`` is told of each round; ``program`` is the module of a server that is not killed at a point;
+    ``patience`` is the time until what is desired must be there, s.
     """
 
     places: Mapping[str, Place]
@@ -59,6 +60,7 @@ class Trial:
     seed: int
     note: Callable[[Outcome], None] = lambda outcome: None
     program: str = "speck.cli"
+    patience: float = PATIENCE
     outcomes: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -211,7 +213,7 @@ class Trial:
         return True
 
     def _request(self, client: Client, target: str | None, wait: float) -> dict[str, object]:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 if target is None:
@@ -235,20 +237,21 @@ class Trial:
         return same[-1] if same and last["message"] != target else None
 
     def _do(self, client: Client, target: str | None) -> None:
-        operation = self._request(client, target, wait=PATIENCE)
+        operation = self._request(client, target, wait=self.patience)
         if operation["state"] != "succeeded":
             raise _Wrong(f"applied again, it {operation['state']}: {operation}")
 
     def _await_death_or_end(self, server: Served) -> None:
         client = server.client()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while not server.await_death(_POLL) and time.monotonic() < deadline:
             with suppress(ServerError):
                 if client is not None and not any(each["operation"] for each in client.compositions()):
                     break
 
-    def _await_idle(self, client: Client, default: int | None, patience: float = PATIENCE) -> int | None:
+    def _await_idle(self, client: Client, default: int | None, patience: float = 0.0) -> int | None:
         """Wait until no operation is at work; answers the revision."""
+        patience = patience or self.patience
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             found = [each for each in client.compositions() if each["name"] == NAME]
@@ -261,7 +264,7 @@ class Trial:
 
     def _is_gone(self, client: Client) -> bool:
         """True if the composition was deleted; waits for a deletion whose next try is due."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             self._await_idle(client, None)
             if not any(each["deleting"] for each in client.compositions()):
@@ -284,7 +287,7 @@ class Trial:
 
     def _await_deployment(self, jobs: Sequence[Form], client: Client) -> None:
         """Wait until engines, brokers and the store contain the desired deployment, and nothing else."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while True:
             found = faults(self.places, jobs)
             if not found:
@@ -299,7 +302,7 @@ class Trial:
         self._count += 1
         self._expected.append(f"c,{self._count},{version.mark}")
         self.probe.send("c")
-        if not self.probe.await_output(self._expected, PATIENCE):
+        if not self.probe.await_output(self._expected, self.patience):
             raise _Wrong(f"came out: {self.probe.received[-3:]}, wanted {self._expected[-3:]}")
 
     # --- after what went wrong
@@ -323,7 +326,7 @@ class Trial:
                 self._revision = self._await_idle(client, None)
 
     def _new_store(self) -> None:
-        if self._stores:
+        if self._stores and self.store.exists():  # not if it is still that of another server
             shutil.move(self.store, self.directory / f"wrong-{self._stores}")
         self._stores += 1
 

@@ -42,8 +42,9 @@ def test_an_operation_at_work_is_finished_and_shown_to_its_end(
                 process.send_signal(number)
                 assert process.stderr.readline().startswith(f"{number.name}: ")
             deadline = time.monotonic() + 120
-            while (refused := apply(server, "one")).status_code != 409 or "shutting" not in refused.text:
+            while (refused := apply(server, "one")).status_code != 503 or "shutting" not in refused.text:
                 assert time.monotonic() < deadline, refused.text
+            assert refused.headers["Retry-After"] == "1"
             assert requests.get(url, timeout=120).json()["state"] == "running"
             server.go()
             shown = [json.loads(line[6:])["state"] for line in lines if line.startswith(b"data: ")]

@@ -93,6 +93,7 @@ def _complete(document: dict[str, Any], names: Mapping[tuple[str, str], str]) ->
         operation.setdefault("description", _description(operation, responses))
         if _begins(responses):
             operation.setdefault("parameters", []).append(_KEY)
+            responses["503"] = _unavailable(responses.get("503"))
         _add_ended(responses)
         for response in (*responses.values(), *shared.values()):
             _as_problem(response)
@@ -146,6 +147,21 @@ def _begins(responses: dict[str, Any]) -> bool:
     """True if a request may begin an operation."""
     begun = responses.get("202", {}).get("content", {}).get(_JSON, {}).get("schema", {})
     return str(begun.get("$ref", "")).endswith("/Operation")
+
+
+def _unavailable(other: dict[str, Any] | None) -> dict[str, Any]:
+    """The answer of a server that begins no operation now; ``other``: as the route states it."""
+    also = f", {other['description']}" if other else ""
+    return {
+        "description": f"shutting down, overloaded{also}, a standby, or without its store",
+        "headers": {
+            "Retry-After": {
+                "description": "the time to wait, s, before the same request is sent again",
+                "schema": {"type": "integer"},
+            }
+        },
+        "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
 
 
 def _add_ended(responses: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from speck.errors import (
     InvalidInput,
     NotFound,
     Overloaded,
+    ShuttingDown,
     SpeckError,
     StoreError,
     StoreFull,
@@ -40,6 +41,7 @@ _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
     (InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotFound, HTTPStatus.NOT_FOUND),
     (Expired, HTTPStatus.GONE),
+    (ShuttingDown, HTTPStatus.SERVICE_UNAVAILABLE),
     (Conflict, HTTPStatus.CONFLICT),
     (Overloaded, HTTPStatus.SERVICE_UNAVAILABLE),
     (BinderError, HTTPStatus.BAD_GATEWAY),
@@ -70,6 +72,8 @@ def _of_speck(error: SpeckError) -> Response:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
     if isinstance(error, InvalidInput):
         return problem(status, str(error), faults=[fault_data(each) for each in error.faults])
+    if isinstance(error, ShuttingDown):
+        return problem(status, str(error), headers={"Retry-After": "1"}, shutting_down=True)
     headers = {"Retry-After": "5"} if isinstance(error, Overloaded) else None
     return problem(status, str(error), headers=headers)
 

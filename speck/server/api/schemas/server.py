@@ -86,5 +86,6 @@ class ProblemSchema(Schema):
     status = fields.Integer(metadata={"description": "the HTTP status"})
     detail = text("the error in one line")
     received = fields.Integer(metadata={"description": "of an artifact that is not here: the bytes that are"})
+    shutting_down = fields.Boolean(metadata={"description": "true if the server accepts nothing more"})
     accepted = fields.Boolean(metadata={"description": "false if the server accepts no code from clients"})
     faults = fields.List(fields.Nested(WarningSchema), metadata={"description": "every fault of the request"})
