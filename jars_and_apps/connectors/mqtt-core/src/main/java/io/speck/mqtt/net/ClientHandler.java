@@ -60,6 +60,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private long lastReadNanos;
     private int keepAliveSeconds = Connection.KEEP_ALIVE_SECONDS;
     private String endReason = "the connection was closed";
+    private boolean connected;
     private ScheduledFuture<?> keepAlive;
 
     ClientHandler(Connection connection, ConnectionListener listener) {
@@ -113,6 +114,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     @Override
     public void channelActive(ChannelHandlerContext context) {
+        connected = true;
         context.writeAndFlush(connect());
     }
 
@@ -283,7 +285,9 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
             keepAlive.cancel(false);
         }
         BrokerException end = new BrokerException("broker " + connection.login() + ": " + endReason, false);
-        opened.completeExceptionally(end);
+        if (connected) { // an attempt that fails says why itself, perhaps after this
+            opened.completeExceptionally(end);
+        }
         subscribed.completeExceptionally(end);
         if (accepted && !closing) {
             accepted = false;
