@@ -11,7 +11,9 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import flask
 import pytest
 
 from docs.generate.commands import tree
@@ -418,7 +420,13 @@ def test_interrupt_leaves_the_operation_running(
 ) -> None:
     operations = rest.coordinator.operations
     hold, followed, data_of = rest.world.hold("submit"), threading.Event(), operations.data
-    monkeypatch.setattr(operations, "data", lambda name: (followed.set(), data_of(name))[1])
+
+    def data(name: str) -> dict[str, Any]:
+        if flask.request.method == "GET":  # the command has the answer to its POST
+            followed.set()
+        return data_of(name)
+
+    monkeypatch.setattr(operations, "data", data)
     apply = [sys.executable, "-m", "speck.cli", "--server", rest.url, "apply", two]
     command = ["env", "--default-signal=INT", *apply]  # it may be ignored where the tests run
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
