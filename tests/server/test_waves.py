@@ -146,7 +146,7 @@ def test_a_roll_out_that_was_interrupted_goes_on_with_its_waves(tmp_path: Path) 
         found = second.operations.live(operation.id)
         assert found is not None
         assert found.request.waves == ("s1",)
-        assert (found.actions["j2"].note, found.actions["j2"].state) == ("wave 2 of 2", "pending")
+        assert found.actions["j2"].note == "wave 2 of 2"  # what only prepares may have begun
         assert running(world) == {"j1": "3 seconds", "j2": "2 seconds", "j3": "2 seconds"}
 
 
