@@ -430,7 +430,7 @@ def measure(
 
 
 def described(options: Options) -> dict[str, Any]:
-    """What was measured."""
+    """The options of a run, as fields of its result."""
     return {"runs": options.runs, "messages": options.messages, "optimised": options.optimised}
 
 

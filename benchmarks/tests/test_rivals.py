@@ -210,7 +210,7 @@ def test_a_benchmark_that_is_terminated_leaves_no_process(tmp_path: Path) -> Non
     try:
         parent = psutil.Process(benchmark.pid)
         children = await_that(parent.children, lambda found: len(found) == 2, 60)
-        await_that(children[-1].net_connections, bool, 60)  # the relay is at work
+        await_that(children[-1].net_connections, bool, 60)  # the relay is connected
         benchmark.terminate()
         assert benchmark.wait(60) == 143
         assert not any(child.is_running() for child in children)

@@ -229,8 +229,7 @@ class Operations:
     def refuse_busy(self, composition: str) -> None:
         """Raise :class:`~speck.errors.Busy` while an operation changes a composition.
 
-        Raises :class:`~speck.errors.ShuttingDown`, and :class:`~speck.errors.Overloaded` when too many are
-        at work on others.
+        Raises :class:`~speck.errors.ShuttingDown`, and :class:`~speck.errors.Overloaded` when too many run.
         """
         if self._closing:
             raise ShuttingDown("the server is shutting down (retry after it has restarted)")

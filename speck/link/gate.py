@@ -18,7 +18,7 @@ AGENT = "/agent"
 _OF_AGENT = f"GET {AGENT} ".encode()
 _COUNTED = 10.0  # s: a greeting that takes longer waits for its agent, and holds up no other
 _LONGEST_HEAD = 8192  # bytes of a request; its first line and fields are not checked here
-_LOGGING = 60.0  # s between two words about agents that were refused
+_LOGGING = 60.0  # s between two log entries about refusals
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Gate:
         if now - self._logged >= _LOGGING:
             self._logged = now
             _log.warning(
-                "more agents connect than can be greeted at once: they come again later (refused so far: %d)",
+                "too many agents are connecting at once: some have to retry later (%d refusals so far)",
                 self.control.refused,
             )
         return _refusal(seconds)
@@ -136,8 +136,8 @@ class GatedConnection(ServerConnection):
 
 
 def _refusal(seconds: int) -> bytes:
-    """The answer to an agent that is to come again after so many seconds."""
-    text = f"too many agents connect at once (come again in {seconds} s)\n".encode()
+    """The answer 503 to an agent that has to wait for some seconds."""
+    text = f"too many agents are connecting at once (retry in {seconds} s)\n".encode()
     status = http.HTTPStatus.SERVICE_UNAVAILABLE
     lines = (
         f"HTTP/1.1 {status.value} {status.phrase}",

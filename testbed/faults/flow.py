@@ -21,10 +21,10 @@ class Sent(Protocol):
     """A message that is under way."""
 
     def wait_for_publish(self, timeout: float | None = None) -> None:
-        """Wait until the broker has it, at most ``timeout`` s."""
+        """Wait for the broker's acknowledgement, at most ``timeout`` s."""
 
     def is_published(self) -> bool:
-        """True if the broker has it."""
+        """True if the broker has acknowledged it."""
 
 
 class Publisher(Protocol):

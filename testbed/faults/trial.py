@@ -27,7 +27,7 @@ from testbed.faults.expected import faults
 from testbed.faults.served import Counted, Served
 from testbed.faults.sites import Place, Probe, await_cleared
 
-PATIENCE = 60.0  # s
+PATIENCE = 60.0  # s, for the desired deployment to be complete
 _TROUBLED = 300.0  # s; Flink may start for 120 s what gave no answer
 _POLL = 0.03
 _BUSY = 409  # another operation, such as a healing one, is at work
@@ -50,8 +50,8 @@ class Outcome:
 class Trial:
     """Two sites, one store, and one composition that is changed again and again.
 
-    ``note`` is told of each round; ``program`` is the module of a server that is not killed at a point;
-    ``patience`` is the time until what is desired must be there, s.
+    ``note`` is called after each round; ``program`` is the module of a server that is not killed at a point;
+    ``patience`` is the time for the desired deployment to be complete, s.
     """
 
     places: Mapping[str, Place]
@@ -249,10 +249,9 @@ class Trial:
                 if client is not None and not any(each["operation"] for each in client.compositions()):
                     break
 
-    def _await_idle(self, client: Client, default: int | None, patience: float = 0.0) -> int | None:
+    def _await_idle(self, client: Client, default: int | None, patience: float | None = None) -> int | None:
         """Wait until no operation is at work; answers the revision."""
-        patience = patience or self.patience
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + (self.patience if patience is None else patience)
         while time.monotonic() < deadline:
             found = [each for each in client.compositions() if each["name"] == NAME]
             if not found:

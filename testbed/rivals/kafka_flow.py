@@ -17,14 +17,14 @@ class _Sent:
         self._future = future
 
     def wait_for_publish(self, timeout: float | None = None) -> None:
-        """Wait until the broker has it, at most ``timeout`` s."""
+        """Wait for the broker's acknowledgement, at most ``timeout`` s."""
         from kafka.errors import KafkaError
 
         with suppress(KafkaError):  # of a time-out, too
             self._future.get(timeout)
 
     def is_published(self) -> bool:
-        """True if the broker has it."""
+        """True if the broker has acknowledged it."""
         return bool(self._future.succeeded())
 
 

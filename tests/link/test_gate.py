@@ -15,6 +15,7 @@ from websockets.http11 import Response
 
 from speck.link.dial import LONGEST_AGAIN, Dialler, come_again
 from speck.link.hub import Hub
+from speck.link.pauses import Pauses
 from tests.link.test_hub import HELLO, PATIENCE, RIGHT, SITE, await_that, dial, greet, listening
 
 UPGRADE = (
@@ -77,9 +78,9 @@ def test_who_finds_no_place_is_refused_at_once_and_gets_in_later(
         for _ in range(2):
             error = refused(url)
             assert come_again(error) == 0
-            assert (error.response.body or b"").startswith(b"too many agents connect at once")
+            assert (error.response.body or b"").startswith(b"too many agents are connecting at once")
         assert hub.refused == 2
-        assert caplog.text.count("they come again later") == 1
+        assert caplog.text.count("some have to retry later") == 1
         assert "welcome" in greet(first)
         await_that(lambda: places(hub) == 0)
         with dial(url) as second:
@@ -92,7 +93,7 @@ def test_an_agent_comes_again_when_it_is_asked_to(hub: Hub, url: str) -> None:
         await_that(lambda: hub.refused > 1)
         hub._gate.control.least = 1
         await_that(lambda: hub.presence("A") is not None)
-        assert "refuses the connection: too many agents connect at once (come again in 0 s)" in reasons[0]
+        assert "refuses the connection: too many agents are connecting at once (retry in 0 s)" in reasons[0]
 
 
 def test_an_agent_of_a_pair_comes_again_to_the_server_that_asked(hub: Hub, url: str) -> None:
@@ -107,13 +108,16 @@ def test_an_agent_of_a_pair_comes_again_to_the_server_that_asked(hub: Hub, url: 
         other.close()
 
 
-def test_an_agent_does_not_come_before_the_time(hub: Hub, url: str) -> None:
+def test_an_agent_does_not_come_before_the_time(hub: Hub, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hub._gate.control.least = 0
     hub._gate.control._due = time.monotonic() + 30
-    with dialling(url) as reasons:
-        await_that(lambda: bool(reasons))
-        time.sleep(1.5)  # a pause of its own would be over
-        assert hub.refused == 1
+    pauses, after = list[float](), Pauses.after
+    monkeypatch.setattr(
+        Pauses, "after", lambda self, *found: (pauses.append(after(self, *found)), pauses[-1])[1]
+    )
+    with dialling(url):
+        await_that(lambda: bool(pauses))
+    assert pauses[0] > 20
 
 
 @pytest.mark.parametrize("end", ["cut", "closed", "silent"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from speck.apply.settling import Settling
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
@@ -133,7 +135,9 @@ def test_a_job_that_dies_later_ends_the_roll_out(rest: RestServer) -> None:
     assert f"wave 1 did not settle: job 'j2' is {JobState.FAILED.value}" in str(ended["actions"])
 
 
-def test_a_roll_out_that_was_interrupted_goes_on_with_its_waves(tmp_path: Path) -> None:
+def test_a_roll_out_that_was_interrupted_goes_on_with_its_waves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The sites that came first stay the first, also where a share of them was given."""
     world = World()
     former = {each.job_name: replace(each, trigger="2 seconds") for each in jobs_at_sites()}
@@ -142,11 +146,21 @@ def test_a_roll_out_that_was_interrupted_goes_on_with_its_waves(tmp_path: Path) 
         user.apply(first, Composition("one", former))[0].wait(60)
         operation, _ = user.apply(first, Composition("one", newer), waves=("1", "50%"), settle=3600.0)
         eventually(lambda: running(world).get("j1"), lambda trigger: trigger == "3 seconds", 60)
+    settling, settle = threading.Event(), Settling.settle
+
+    def noted(self: Settling, jobs: Iterable[Job], seconds: float) -> None:
+        jobs = list(jobs)
+        if ([each.job_name for each in jobs], seconds) == (["j1"], 3600.0):
+            settling.set()
+        settle(self, jobs, seconds)
+
+    monkeypatch.setattr(Settling, "settle", noted)
     with coordinator(tmp_path, world) as second:
         found = second.operations.live(operation.id)
         assert found is not None
         assert found.request.waves == ("s1",)
-        assert found.actions["j2"].note == "wave 2 of 2"  # what only prepares may have begun
+        assert found.actions["j2"].note == "wave 2 of 2"
+        assert settling.wait(60)  # so that nothing but preparations of the second wave may begin
         assert running(world) == {"j1": "3 seconds", "j2": "2 seconds", "j3": "2 seconds"}
 
 

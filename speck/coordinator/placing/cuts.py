@@ -275,7 +275,7 @@ class CutChoice:
             return modelled
         base = self._modelled(name, present, job)
         sent = modelled.selectivity
-        if PARTIALS not in (cut, present):  # what totals merge says nothing of rows that travel together
+        if PARTIALS not in (cut, present):  # how far totals merge says nothing about rows in one frame
             sent = _corrected(sent, known.selectivity, base.selectivity)
         return replace(
             modelled,

@@ -12,12 +12,12 @@ import org.apache.kafka.common.TopicPartition;
  */
 record Continuation(OffsetAndMetadata place, String reason, long count, String cause) {
     /**
-     * Continues behind deleted messages, or where the log of a broker that has lost its end goes on: from there on the same
-     * offsets are other messages.
+     * Continues behind deleted messages, or, if the broker has lost the end of its log, at the first offset whose message is
+     * another one now.
      *
      * @param begin the first offset that the broker has
      * @param end the offset behind its last one
-     * @param divergent where its log goes on, with the epoch of what is before; null if the broker does not know
+     * @param divergent that first offset, with the epoch of the message before it; null if the broker does not know it
      */
     static Continuation of(TopicPartition partition, long former, long begin, long end, OffsetAndMetadata divergent) {
         String where = " partition " + partition.partition() + " of topic '" + partition.topic() + "'";

@@ -84,7 +84,7 @@ class RoomTest {
         assertTrue(waiting.get() >= 0, waiting::toString);
     }
 
-    /** What a batch has is there until it is committed. */
+    /** Messages of a batch keep their room until it is committed. */
     @Test
     void anEngineThatWorksInBatchesIsBoundByMemoryAlone() throws InterruptedException {
         Reader reader = new Reader(false, 700_000);
