@@ -11,7 +11,7 @@ from speck.binder import EngineBinder
 from speck.core.job import Job, client_id
 from speck.core.runtime import Attempt, Handle, JobState, JobStatus, State
 
-PATIENCE = 60.0  # s
+PATIENCE = 180.0  # s; a start of Spark takes a minute on two slow cores that three tests share
 OWNER = "0a1b2c3d4e5f6071"  # the identity of a store
 
 # What an engine reports of a job that was stopped: some remember it for a while.

@@ -86,7 +86,8 @@ def coordinator_on(directory: Path, site: Site) -> Iterator[Callable[[], Operati
     """A coordinator; what is given applies the chain and awaits the operation's end."""
     inventory = Inventory({"A": site})
     with Store(directory / "store") as store:
-        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
+        settings = Settings(roots=(ROOT,), period=0, drain=180)
+        coordinator = build(store, installed(), inventory, settings).coordinator
         coordinator.start()
 
         def apply() -> Operation:

@@ -83,7 +83,8 @@ def coordinator_on(directory: Path, sites: dict[str, Site]) -> Iterator[Callable
     """A coordinator of these sites; what it gives applies a composition, and does not wait for its end."""
     inventory = Inventory(sites)
     with Store(directory / "store") as store:
-        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
+        settings = Settings(roots=(ROOT,), period=0, drain=PATIENCE)  # engines that were killed are behind
+        coordinator = build(store, installed(), inventory, settings).coordinator
         coordinator.start()
 
         def begin(text: str) -> Operation:

@@ -53,7 +53,7 @@ class Way(Link):
 def begun(directory: Path, inventory: Inventory) -> Iterator[Coordinator]:
     """A coordinator with a store of its own, whose loop runs only when a test says so."""
     with Store(directory / "store") as store:
-        settings = Settings(roots=(ROOT,), period=0)
+        settings = Settings(roots=(ROOT,), period=0, drain=PATIENCE)
         coordinator = build(store, installed(), inventory, settings).coordinator
         coordinator.start()
         try:
