@@ -23,6 +23,7 @@ from speck.store.deployments import Deployment, EngineKey, by_engine
 
 PATIENCE = 3.0  # s, that a round waits for the slowest engine
 PLAN_PATIENCE = 20.0  # s, that a plan does
+SHOWN = 15.0  # s, that a job's last status is shown while its engine takes its time: a busy one is no fault
 _LATE = 0.15  # the part of its time that a plan waits for an engine which was late the last time
 _MOMENT = 0.25  # s
 
@@ -63,7 +64,10 @@ class Observer:
         self._now = PatientCalls("observe-now", 0.0, self.looks.submit)
 
     def seen(self) -> dict[str, JobStatus]:
-        """The last status of each job, by job name."""
+        """The last status of each job, by job name.
+
+        While an engine has not answered yet, it is the one before, for up to ``SHOWN`` s.
+        """
         return dict(self._seen)
 
     @property
@@ -109,10 +113,19 @@ class Observer:
         others = {key: jobs for key, jobs in grouped.items() if key not in answers}
         answers |= self._ask_all(others)
         statuses = {name: status for each in answers.values() for name, status in each.statuses.items()}
-        self._seen.update(statuses)
+        waiting = {job.job_name for key in self._asked for job, _ in grouped.get(key, ())}
+        kept = {name for name in waiting if self._is_recent(name)}
+        self._seen.update((name, status) for name, status in statuses.items() if name not in kept)
         self._silent = {address: why for each in answers.values() for address, why in each.silent.items()}
         listed = {address: jobs for each in answers.values() for address, jobs in each.found.items()}
         return Observation(statuses, listed, self._silent)
+
+    def _is_recent(self, name: str) -> bool:
+        """True if the last status of a job is known, and is not too old to be shown."""
+        last = self._seen.get(name)
+        if last is None or last.state is JobState.UNKNOWN:
+            return False
+        return self.clock() - last.observed_at < SHOWN
 
     def _ask_all(self, grouped: Mapping[EngineKey, Sequence[Deployment]]) -> dict[EngineKey, Observation]:
         """The answers of engines that are asked side by side, or their silence."""

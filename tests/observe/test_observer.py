@@ -11,7 +11,7 @@ from speck.binder.pool import BinderPool
 from speck.binder.start_limit import StartLimit
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobState
-from speck.observe.observer import Observer
+from speck.observe.observer import SHOWN, Observer
 from speck.store.deployments import Deployment
 from speck.testing import attempt_of, eventually
 from testbed.benches.jobs_by_hand import make_job
@@ -41,6 +41,10 @@ def plan_of(observer: Observer, jobs: list[Deployment]) -> dict[str, JobState]:
     return {name: each.state for name, each in observer.observe(jobs, observer.patience).items()}
 
 
+def shown(observer: Observer) -> dict[str, JobState]:
+    return {name: each.state for name, each in observer.seen().items()}
+
+
 @pytest.mark.parametrize("look", [round_of, plan_of])
 def test_a_few_engines_are_asked_at_a_time(look: Look) -> None:
     """A thread for each of a thousand engines waited for the interpreter."""
@@ -66,4 +70,38 @@ def test_those_that_were_silent_are_asked_last() -> None:
         states = round_of(observer, jobs)
         assert [name for name, each in states.items() if each is JobState.UNKNOWN] == ["at-0"]
         assert [address for method, address, _ in world.calls if method == "statuses"] == order
+    observer.pool.close()
+
+
+def test_the_last_status_is_shown_while_an_engine_takes_its_time() -> None:
+    """The page said that no job of a busy machine was known, while all of them ran."""
+    world, now = World(), [time.time()]
+    observer = observer_of(world, 5, patience=0.05)
+    observer.clock = lambda: now[0]
+    jobs = deployed(observer.pool)
+    eventually(lambda: round_of(observer, jobs), lambda found: set(found.values()) == {JobState.RUNNING})
+    world.down(ENGINES[0])  # refuses each call, and so is known not to answer
+    eventually(lambda: round_of(observer, jobs), lambda found: found["at-0"] is JobState.UNKNOWN)
+    hold = world.hold("statuses")
+    assert set(round_of(observer, jobs).values()) == {JobState.UNKNOWN}
+    assert shown(observer) == {"at-0": JobState.UNKNOWN} | dict.fromkeys(
+        ("at-1", "at-2", "at-3", "at-4"), JobState.RUNNING
+    )
+    now[0] += SHOWN + 1
+    round_of(observer, jobs)
+    assert set(shown(observer).values()) == {JobState.UNKNOWN}
+    hold.release()
+    observer.pool.close()
+
+
+def test_no_status_is_shown_of_a_job_that_changes() -> None:
+    world = World()
+    observer = observer_of(world, 5, patience=0.05)
+    jobs = deployed(observer.pool)
+    eventually(lambda: round_of(observer, jobs), lambda found: set(found.values()) == {JobState.RUNNING})
+    observer.forget(["at-1"])
+    hold = world.hold("statuses")
+    round_of(observer, jobs)
+    assert shown(observer)["at-1"] is JobState.UNKNOWN
+    hold.release()
     observer.pool.close()
