@@ -26,6 +26,8 @@ final class KafkaSink implements MessageSink {
     /** New partitions of a topic are used after this time at the latest. */
     private static final long COUNT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
+    private static final long NOT_TIMED = Long.MIN_VALUE;
+
     private final SinkSettings settings;
     private final boolean lenient;
     private final Producers.Shared shared;
@@ -37,6 +39,8 @@ final class KafkaSink implements MessageSink {
     private int partitions;
     private long countedNanos;
     private long sent;
+    /** True while a message is under way whose acknowledgement is timed; for the others, no clock is read. */
+    private volatile boolean timing;
 
     /** The messages that the broker has acknowledged or refused. */
     private final AtomicLong answered = new AtomicLong();
@@ -126,21 +130,34 @@ final class KafkaSink implements MessageSink {
 
     private void send(ProducerRecord<byte[], byte[]> record, Map<String, String> properties) throws InterruptedException {
         throwFailure();
-        long sentNanos = System.nanoTime();
+        long sentNanos = beginTiming();
         try {
             shared.producer.send(record, (metadata, error) -> completed(record, properties, sentNanos, error));
             sent++;
         } catch (KafkaException e) {
+            timing = false;
             throw Clients.translated(settings.login(), "topic '" + record.topic() + "'", e);
         }
     }
 
+    /** Returns the time now if no message under way is timed, and times this one. */
+    private long beginTiming() {
+        if (timing) {
+            return NOT_TIMED;
+        }
+        timing = true;
+        return System.nanoTime();
+    }
+
     private void completed(ProducerRecord<byte[], byte[]> record, Map<String, String> properties, long sentNanos,
             Exception error) {
-        if (error == null) {
-            shared.acknowledged(sentNanos);
-        } else {
+        if (sentNanos != NOT_TIMED) {
+            timing = false;
+        }
+        if (error != null) {
             failed(record, properties, error);
+        } else if (sentNanos != NOT_TIMED) {
+            shared.acknowledged(sentNanos);
         }
         if (answered.incrementAndGet() >= awaited || error != null) {
             synchronized (this) {

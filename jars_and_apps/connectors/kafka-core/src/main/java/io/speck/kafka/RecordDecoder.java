@@ -1,9 +1,9 @@
 package io.speck.kafka;
 
 import io.speck.connector.reader.Message;
-import io.speck.mqtt.InvalidTextException;
 import io.speck.mqtt.Utf8;
 import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.stamp.StampReader;
 import java.nio.charset.StandardCharsets;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -23,6 +23,7 @@ final class RecordDecoder {
     private static final Pattern REPLAY = Pattern.compile(".*:r\\d+");
 
     private final String replay;
+    private final StampReader stamps = new StampReader();
     private String lastTopic = "";
     private byte[] lastTopicBytes = NOTHING;
     private String lastRun = "";
@@ -48,18 +49,18 @@ final class RecordDecoder {
         byte[] payload = record.value() == null ? NOTHING : record.value();
         Header jobHeader = record.headers().lastHeader(JOB);
         Header sequenceHeader = record.headers().lastHeader(SEQUENCE);
-        String job = text(jobHeader);
-        String sequence = text(sequenceHeader);
+        byte[] job = text(jobHeader);
+        byte[] sequence = text(sequenceHeader);
         long epoch = Epochs.of(record.leaderEpoch(), timesMadeAnew);
         int hash = Message.hash(lastTopicBytes, payload, job, sequence);
         KafkaMessage message = new KafkaMessage(record.partition(), epoch, record.offset(), hash, lastTopic, payload,
-                record.timestamp(), Stamp.parse(job, sequence));
+                record.timestamp(), stamps.read(job, sequence));
         message.key = record.key() == null ? null : new String(record.key(), StandardCharsets.UTF_8);
         message.badStamp = message.stamp == null && (jobHeader != null || sequenceHeader != null);
         if (replay != null && message.stamp != null) {
             message.readAgainAs(again(message.stamp));
         }
-        message.textBytes = bytes(message.key) + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
+        message.textBytes = bytes(message.key) + (message.stamp == null ? 0 : 2 * (job.length + sequence.length));
         return message;
     }
 
@@ -78,15 +79,10 @@ final class RecordDecoder {
         headers.add(SEQUENCE, sequence);
     }
 
-    private static String text(Header header) {
-        if (header == null || header.value() == null) {
-            return null;
-        }
-        try {
-            return Utf8.decode(header.value());
-        } catch (InvalidTextException e) {
-            return null;
-        }
+    /** Returns the value of a header; null for none, and for one that is no text. */
+    private static byte[] text(Header header) {
+        byte[] value = header == null ? null : header.value();
+        return value == null || Utf8.fault(value) != null ? null : value;
     }
 
     /** The memory of a text, which may need two bytes for each character. */

@@ -20,6 +20,7 @@ import java.util.stream.IntStream;
 import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -71,6 +72,32 @@ class KafkaSinkTest {
         assertTrue(found.getMessage().contains("did not acknowledge 2 messages"), found.getMessage());
         acknowledge(2);
         sink.flush();
+    }
+
+    @Test
+    void anAcknowledgementIsTimedWhateverCameOfTheOneBefore() throws InterruptedException {
+        KafkaSink sink = sink(LONG, true);
+        assertEquals(-1, sink.acks().medianMillis());
+        send(sink, 3);
+        assertEquals(-1, sink.acks().medianMillis());
+        producer.errorNext(new RecordTooLargeException("no"));
+        acknowledge(2); // were under way beside one that was timed
+        assertEquals(-1, sink.acks().medianMillis());
+        send(sink, 1);
+        Thread.sleep(20);
+        acknowledge(1);
+        assertTrue(sink.acks().leastMillis() >= 20, sink.acks().toString());
+    }
+
+    @Test
+    void aMessageThatTheProducerDoesNotTakeIsNoTimedOne() throws InterruptedException {
+        KafkaSink sink = sink(LONG, false);
+        producer.sendException = new KafkaException("no");
+        assertThrows(BrokerException.class, () -> send(sink, 1));
+        producer.sendException = null;
+        send(sink, 1);
+        acknowledge(1);
+        assertTrue(sink.acks().leastMillis() >= 0, sink.acks().toString());
     }
 
     @Test

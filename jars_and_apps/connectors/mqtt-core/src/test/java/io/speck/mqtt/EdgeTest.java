@@ -67,7 +67,7 @@ class EdgeTest {
                 MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(inner.url()), PATIENCE))) {
             for (Received each : take(source, count)) {
                 input.begin(each.stamp(), 0, each.offset(), each.hash());
-                sink.send("out/a", each.payload(), null, bytes("job"), bytes(input.nextSequence("run")));
+                sink.send("out/a", each.payload(), null, bytes("job"), input.nextSequence("run"));
                 input.end();
             }
             sink.flush();

@@ -61,17 +61,23 @@ public class Message {
     }
 
     public static int hash(byte[] topic, byte[] payload, String job, String sequence) {
+        return hash(topic, payload, job == null ? null : job.getBytes(StandardCharsets.UTF_8),
+                sequence == null ? null : sequence.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** The same; job and sequence are in UTF-8. */
+    public static int hash(byte[] topic, byte[] payload, byte[] job, byte[] sequence) {
         CRC32C crc = new CRC32C();
         crc.update(topic);
         crc.update(0);
         crc.update(payload);
         if (job != null) {
             crc.update(0);
-            crc.update(job.getBytes(StandardCharsets.UTF_8));
+            crc.update(job);
         }
         if (sequence != null) {
             crc.update(0);
-            crc.update(sequence.getBytes(StandardCharsets.UTF_8));
+            crc.update(sequence);
         }
         return (int) crc.getValue();
     }

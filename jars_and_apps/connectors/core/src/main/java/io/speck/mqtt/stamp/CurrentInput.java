@@ -1,5 +1,6 @@
 package io.speck.mqtt.stamp;
 
+import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
@@ -16,6 +17,7 @@ import java.util.function.BooleanSupplier;
 public final class CurrentInput {
     private static final ThreadLocal<CurrentInput> OF_THREAD = ThreadLocal.withInitial(CurrentInput::new);
     private static final int MOST_RUNS = 1000;
+    private static final byte[] DOT = {'.'};
     private static final BooleanSupplier NEVER = () -> false;
     /** Behind all messages. */
     private static final long NOT_HELD = Long.MAX_VALUE;
@@ -37,7 +39,13 @@ public final class CurrentInput {
     private Stamp named;
     private int namedSource;
     private String derivedRun;
-    private String derivedPath;
+    private byte[] derivedPath;
+    private byte[] derivedPrefix;
+
+    /** The last run and source of outputs of messages without a stamp, and the prefix of their sequences. */
+    private String ownRun;
+    private int ownSource;
+    private byte[] ownPrefix;
 
     private CurrentInput() {}
 
@@ -120,23 +128,40 @@ public final class CurrentInput {
      * @param run the run in the stamps of outputs of messages without a stamp
      * @throws IllegalStateException if this thread is working on no message
      */
-    public String nextSequence(String run) {
+    public byte[] nextSequence(String run) {
         if (!present) {
             throw new IllegalStateException("an element came to the mqtt sink from no message of an mqtt source"
                     + " in the same thread, so that its stamp cannot be derived");
         }
         int output = outputs++;
         if (stamp == null) {
-            return Stamp.prefix(run, source, 0) + offset + "." + output + Stamp.fingerprintText(hash);
+            return SequenceBytes.derived(ownPrefix(run), offset, DOT, output, hash);
         }
         if (named == null || namedSource != source || !named.sameStream(stamp)) {
             derivedRun = derivedRun();
-            derivedPath = "." + stamp.derivedPath();
-            named = stamp;
-            namedSource = source;
+            derivedPath = ascii("." + stamp.derivedPath());
+            derivedPrefix = null;
         }
-        return Stamp.prefix(derivedRun, stamp.partition(), stamp.epoch()) + stamp.index() + derivedPath + output
-                + Stamp.fingerprintText(stamp.fingerprint());
+        if (derivedPrefix == null || named.epoch() != stamp.epoch()) {
+            derivedPrefix = ascii(Stamp.prefix(derivedRun, stamp.partition(), stamp.epoch()));
+        }
+        named = stamp;
+        namedSource = source;
+        return SequenceBytes.derived(derivedPrefix, stamp.index(), derivedPath, output, stamp.fingerprint());
+    }
+
+    /** Returns the prefix of the outputs of messages without a stamp. */
+    private byte[] ownPrefix(String run) {
+        if (ownPrefix == null || ownSource != source || !run.equals(ownRun)) {
+            ownPrefix = ascii(Stamp.prefix(run, source, 0));
+            ownSource = source;
+            ownRun = run;
+        }
+        return ownPrefix;
+    }
+
+    private static byte[] ascii(String text) {
+        return text.getBytes(StandardCharsets.ISO_8859_1);
     }
 
     private String derivedRun() {

@@ -44,8 +44,8 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     static final int LONGEST_SEQUENCE = 256;
     /** With the longest numbers before it and one element after it, a sequence is still within its bound. */
     private static final int LONGEST_PATH_TEXT = 160;
-    private static final char BEFORE_FINGERPRINT = '~';
-    private static final int FINGERPRINT_LENGTH = 1 + Integer.BYTES * 2;
+    static final char BEFORE_FINGERPRINT = '~';
+    static final int FINGERPRINT_LENGTH = 1 + Integer.BYTES * 2;
     private static final HexFormat HEXADECIMAL = HexFormat.of();
 
     /** Creates a counted stamp. */
@@ -161,16 +161,54 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
 
     /** Parses the two properties; null if they do not hold a valid stamp. */
     public static Stamp parse(String job, String sequence) {
-        if (job == null || sequence == null || !isName(job) || sequence.length() > LONGEST_SEQUENCE) {
+        if (job == null || sequence == null || sequence.length() > LONGEST_SEQUENCE) {
             return null;
         }
-        int end = sequence.length() - FINGERPRINT_LENGTH;
-        if (end < 0 || sequence.charAt(end) != BEFORE_FINGERPRINT) {
-            return parse(job, sequence, sequence.length(), NO_FINGERPRINT);
+        Beginning beginning = Beginning.of(job, sequence);
+        return beginning == null ? null : beginning.stamp(sequence.substring(Beginning.length(sequence)));
+    }
+
+    /** What the stamps of one writer and epoch have in common. */
+    record Beginning(String job, String run, int partition, long epoch) {
+        /** Parses the job and all of a sequence but its end; null if they are of no stamp. */
+        static Beginning of(String job, String sequence) {
+            int first = sequence.indexOf('/');
+            int second = sequence.indexOf('/', first + 1);
+            int third = sequence.indexOf('/', second + 1);
+            if (first < 0 || second <= first || third <= second || !isName(job)) {
+                return null;
+            }
+            String run = sequence.substring(0, first);
+            long partition = number(sequence, first + 1, second);
+            long epoch = number(sequence, second + 1, third);
+            boolean valid = isName(run) && partition >= 0 && partition <= Integer.MAX_VALUE && epoch >= 0;
+            return valid ? new Beginning(job, run, (int) partition, epoch) : null;
         }
-        long fingerprint = fingerprint(sequence, end + 1);
-        Stamp stamp = fingerprint == NO_FINGERPRINT ? null : parse(job, sequence, end, fingerprint);
-        return stamp != null && stamp.derived() && !stamp.replaces() ? stamp : null;
+
+        /** The length of the text that {@link #of} has parsed. */
+        static int length(String sequence) {
+            return sequence.indexOf('/', sequence.indexOf('/', sequence.indexOf('/') + 1) + 1) + 1;
+        }
+
+        /** Parses the end of a sequence: index, path and fingerprint; null if it is of no stamp. */
+        Stamp stamp(String end) {
+            int length = end.length() - FINGERPRINT_LENGTH;
+            if (length < 0 || end.charAt(length) != BEFORE_FINGERPRINT) {
+                return stamp(end, end.length(), NO_FINGERPRINT);
+            }
+            long fingerprint = fingerprint(end, length + 1);
+            Stamp stamp = fingerprint == NO_FINGERPRINT ? null : stamp(end, length, fingerprint);
+            return stamp != null && stamp.derived() && !stamp.replaces() ? stamp : null;
+        }
+
+        /** Parses index and path up to this length. */
+        private Stamp stamp(String end, int length, long fingerprint) {
+            int dot = end.indexOf('.');
+            long index = number(end, 0, dot < 0 ? length : dot);
+            String path = dot < 0 ? "" : end.substring(dot + 1, length);
+            return index >= 0 && (dot < 0 || isPath(path))
+                    ? new Stamp(job, run, partition, epoch, index, path, fingerprint) : null;
+        }
     }
 
     /** Reads lower-case hexadecimal digits up to the end, so that a number has one text; -1 if there are others. */
@@ -184,25 +222,6 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
             fingerprint = fingerprint << 4 | (isDigit(each) ? each - '0' : each - 'a' + 10);
         }
         return fingerprint;
-    }
-
-    /** Parses a sequence whose index or path ends here; behind it is neither '.' nor '/'. */
-    private static Stamp parse(String job, String sequence, int end, long fingerprint) {
-        int first = sequence.indexOf('/');
-        int second = sequence.indexOf('/', first + 1);
-        int third = sequence.indexOf('/', second + 1);
-        if (first < 0 || second <= first || third <= second || !isName(sequence.substring(0, first))) {
-            return null;
-        }
-        int dot = sequence.indexOf('.', third);
-        int indexEnd = dot < 0 ? end : dot;
-        long partition = number(sequence, first + 1, second);
-        long epoch = number(sequence, second + 1, third);
-        long index = number(sequence, third + 1, indexEnd);
-        String path = dot < 0 ? "" : sequence.substring(dot + 1, end);
-        boolean valid = partition >= 0 && partition <= Integer.MAX_VALUE && epoch >= 0 && index >= 0;
-        return valid && (dot < 0 || isPath(path))
-                ? new Stamp(job, sequence.substring(0, first), (int) partition, epoch, index, path, fingerprint) : null;
     }
 
     private static boolean isPath(String path) {

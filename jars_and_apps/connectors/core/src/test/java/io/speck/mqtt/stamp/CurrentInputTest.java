@@ -7,7 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -26,7 +33,11 @@ class CurrentInputTest {
 
     private String outputOf(Stamp stamp, int source) {
         current.begin(stamp, source, 5, HASH);
-        return current.nextSequence("own");
+        return nextSequence();
+    }
+
+    private String nextSequence() {
+        return new String(current.nextSequence("own"), StandardCharsets.US_ASCII);
     }
 
     private Stamp derived(Stamp stamp, String writer) {
@@ -37,7 +48,7 @@ class CurrentInputTest {
     void outputsOfOneInputAreNumbered() {
         String first = outputOf(COUNTED, 0);
         assertTrue(first.matches("d[0-9a-z]+/3/17/42\\.0"), first);
-        assertEquals(first.replace(".0", ".1"), current.nextSequence("own"));
+        assertEquals(first.replace(".0", ".1"), nextSequence());
         assertEquals(first, outputOf(COUNTED, 0));
     }
 
@@ -46,7 +57,7 @@ class CurrentInputTest {
         String first = outputOf(COUNTED, 0);
         current.aside(() -> assertTrue(current.isAside()));
         assertFalse(current.isAside());
-        assertEquals(first.replace(".0", ".1"), current.nextSequence("own"));
+        assertEquals(first.replace(".0", ".1"), nextSequence());
         assertThrows(IllegalArgumentException.class, () -> current.aside(() -> {
             throw new IllegalArgumentException();
         }));
@@ -56,7 +67,7 @@ class CurrentInputTest {
     @Test
     void anInputWithoutAStampIsItsPositionAndAHashOfItsContent() {
         assertEquals("own/2/0/5.0~fffffffe", outputOf(null, 2));
-        assertEquals("own/2/0/5.1~fffffffe", current.nextSequence("own"));
+        assertEquals("own/2/0/5.1~fffffffe", nextSequence());
     }
 
     @Test
@@ -107,6 +118,28 @@ class CurrentInputTest {
 
     /** Tasks write the outputs of a batch side by side, so that one with a lower number may come later. */
     @Test
+    void outputsAreNamedAfterTheirOwnInputInAnyOrderOfInputs() {
+        List<Stamp> inputs = new ArrayList<>(Arrays.asList((Stamp) null));
+        for (int number = 0; number < 32; number++) {
+            String path = (number & 8) == 0 ? "" : "1.0";
+            inputs.add(new Stamp((number & 1) == 0 ? "a" : "b", (number & 2) == 0 ? "run" : "run2", number & 1, number & 4,
+                    number, path, path.isEmpty() || (number & 16) == 0 ? Stamp.NO_FINGERPRINT : 0xFEDCBA98L));
+        }
+        Map<Stamp, String> alone = new HashMap<>();
+        inputs.forEach(each -> alone.put(each, outputOf(each, 1)));
+        Random random = new Random(1);
+        for (int i = 0; i < 10_000; i++) {
+            Stamp input = inputs.get(random.nextInt(inputs.size()));
+            assertEquals(alone.get(input), outputOf(input, 1));
+            if (input != null) {
+                Stamp output = Stamp.parse("writer", outputOf(input, 1));
+                assertEquals(List.of(input.partition(), input.epoch(), input.index(), input.fingerprint()),
+                        List.of(output.partition(), output.epoch(), output.index(), output.fingerprint()));
+            }
+        }
+    }
+
+    @Test
     void outputsOfAMessageThatReplacesOthersReplaceNone() {
         Stamp newest = derived(new Stamp("a", "run", 0, 0, 7, Stamp.NEWEST), "b");
         assertFalse(newest.replaces());
@@ -117,6 +150,6 @@ class CurrentInputTest {
     @Test
     void anElementOfNoMessageIsRefused() {
         current.end();
-        assertThrows(IllegalStateException.class, () -> current.nextSequence("own"));
+        assertThrows(IllegalStateException.class, this::nextSequence);
     }
 }

@@ -1,8 +1,10 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.stamp.CurrentInput;
+import io.speck.mqtt.stamp.SequenceBytes;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 
 /**
  * The stamps of one writer: derived from those of its input where the graph allows it ({@link RowByRow}) and the source
@@ -13,7 +15,7 @@ final class SinkStamps {
     /** The numbers continue over all checkpoints of Flink, so that one epoch holds them all. */
     private static final long EPOCH = 0;
 
-    private final String prefix;
+    private final byte[] prefix;
     private final String edgeRun;
     private final boolean rowByRow;
     private Boolean derived;
@@ -24,7 +26,7 @@ final class SinkStamps {
      * @param rowByRow true if the graph allows derived stamps
      */
     SinkStamps(Lineage lineage, String edgeRun, boolean rowByRow) {
-        this.prefix = Stamp.prefix(lineage.run(), lineage.subtask(), EPOCH);
+        this.prefix = Stamp.prefix(lineage.run(), lineage.subtask(), EPOCH).getBytes(StandardCharsets.ISO_8859_1);
         this.edgeRun = edgeRun;
         this.rowByRow = rowByRow && lineage.parallelism() == 1;
         this.next = lineage.next();
@@ -34,21 +36,20 @@ final class SinkStamps {
     byte[] next() {
         CurrentInput input = CurrentInput.ofThread();
         if (input.isAside()) {
-            return bytes(prefix + next++);
+            return SequenceBytes.counted(prefix, next++);
         }
         if (derived == null) {
             derived = rowByRow && input.present();
         }
-        return bytes(derived ? input.nextSequence(edgeRun) : prefix + next++);
+        return derived ? input.nextSequence(edgeRun) : SequenceBytes.counted(prefix, next++);
     }
 
     /** Returns the sequence with a number of the program's own, of which only the highest counts. */
     byte[] numbered(long number) {
-        return bytes(prefix + number + "." + Stamp.NEWEST);
-    }
-
-    private static byte[] bytes(String sequence) {
-        return sequence.getBytes(StandardCharsets.ISO_8859_1);
+        byte[] end = (number + "." + Stamp.NEWEST).getBytes(StandardCharsets.ISO_8859_1);
+        byte[] sequence = Arrays.copyOf(prefix, prefix.length + end.length);
+        System.arraycopy(end, 0, sequence, prefix.length, end.length);
+        return sequence;
     }
 
     /** The number of the next counted message. */

@@ -4,6 +4,7 @@ import io.speck.connector.writer.AckMetrics;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.stamp.CurrentInput;
+import io.speck.mqtt.stamp.SequenceBytes;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -106,13 +107,8 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
     }
 
     private byte[] sequence() {
-        if (settings.mode() == StampMode.DERIVED) {
-            return input.nextSequence(settings.edgeRun()).getBytes(StandardCharsets.ISO_8859_1);
-        }
-        byte[] digits = Long.toString(index++).getBytes(StandardCharsets.ISO_8859_1);
-        byte[] sequence = Arrays.copyOf(prefix, prefix.length + digits.length);
-        System.arraycopy(digits, 0, sequence, prefix.length, digits.length);
-        return sequence;
+        return settings.mode() == StampMode.DERIVED
+                ? input.nextSequence(settings.edgeRun()) : SequenceBytes.counted(prefix, index++);
     }
 
     @Override

@@ -14,6 +14,7 @@ import io.speck.mqtt.Topic;
 import io.speck.mqtt.Wire;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.stamp.CurrentInput;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -41,7 +42,7 @@ class RowsTest {
         try (PartitionReader<InternalRow> rows = new Rows.Factory(PLAIN, 2, null, null)
                 .createReader(Rows.pack(source.messages(0, end), PLAIN, Message::payload, false, false))) {
             while (rows.next()) {
-                sequences.add(CurrentInput.ofThread().nextSequence("own"));
+                sequences.add(new String(CurrentInput.ofThread().nextSequence("own"), StandardCharsets.US_ASCII));
                 mayWait.add(CurrentInput.ofThread().mayWait());
             }
         }
