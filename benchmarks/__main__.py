@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.key_split.day import DATA
 from testbed import ROOT
+from testbed.termination import call, run
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,10 @@ def _run(name: str, options: argparse.Namespace) -> bool:
         command = [*BENCHMARKS[name].command(quick=options.quick, folder=folder), *recorded]
         print(f"== {name}: python {' '.join(command[1:])}", flush=True)
         began = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        code = call(command, cwd=ROOT).returncode
         print(f"== {name}: {time.monotonic() - began:.0f} s, exit code {code}", flush=True)
     return code == 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

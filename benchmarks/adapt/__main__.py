@@ -16,6 +16,7 @@ import yaml
 
 from benchmarks.adapt import accelerated, kills
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 
 def main() -> int:
@@ -50,4 +51,4 @@ def without_step(found: Mapping[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

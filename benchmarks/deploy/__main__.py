@@ -21,6 +21,7 @@ from benchmarks.deploy.kinds import KINDS, Kind
 from benchmarks.deploy.sites import Sites, sites_up
 from benchmarks.deploy.ways import Way, seconds, speck_server
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 ROUND_TRIPS = (0.0, 18.6)  # ms; the second is the paper's
 
@@ -229,4 +230,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -17,6 +17,7 @@ import yaml
 
 from benchmarks.fences import core, engines
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 
 def _numbers(text: str) -> list[int]:
@@ -53,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -19,6 +19,7 @@ from benchmarks.fog import figure8, figure10
 from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from speck.local.wan.network import unavailable
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 
 def main() -> int:
@@ -94,4 +95,4 @@ def _spread(row: dict[str, Any], name: str) -> list[float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

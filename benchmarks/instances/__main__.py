@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.instances.trials import TRIALS
 from testbed.results import add_output_options, published
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
+from testbed.termination import run
 
 
 def main() -> int:
@@ -36,4 +37,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.irm.account import ARRIVALS, RULES, Series, figures
 from benchmarks.irm.fleet import simulate
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 COLUMNS = (
     *("fill_before_next", "bins_over_least", "bins_over_least_day", "cpu_error"),
@@ -105,4 +106,4 @@ def _print(result: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

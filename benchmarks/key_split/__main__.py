@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks.key_split import hot_towns, simulate, spark, train
+from testbed.termination import run
 
 MEASUREMENTS = {
     "simulate": simulate.main,
@@ -25,4 +26,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

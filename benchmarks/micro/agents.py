@@ -44,6 +44,7 @@ from testbed.benches.fleet import broker_of, engine_of, token_of
 from testbed.benches.jobs_by_hand import make_job
 from testbed.doubles.binders import World, double_kinds
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 PROCESSES = 2  # of agents
 PATIENCE = 300.0  # s
@@ -249,4 +250,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

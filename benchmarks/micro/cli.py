@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.common import Figure
 from testbed.results import add_output_options, published
 from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.termination import run
 
 RUNS = 9
 JOBS = 10
@@ -91,4 +92,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

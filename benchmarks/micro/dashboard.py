@@ -31,6 +31,7 @@ from testbed.benches.examples import one_site
 from testbed.results import add_output_options, published
 from testbed.servers.chromium import Page, missing, start
 from testbed.servers.rest import RestServer, rest_server
+from testbed.termination import run
 
 FEW = 1000  # jobs, up to which each is written and drawn by itself
 PERIOD = 0.5  # s between two changes
@@ -220,4 +221,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

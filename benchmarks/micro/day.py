@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import json
 import resource
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -34,6 +33,7 @@ from speck.cli.demo.stages import Demo, DemoOptions
 from speck.cli.demo.view import View
 from speck.errors import SpeckError
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 SAMPLE = 2.0  # s
 PHASES = {
@@ -196,4 +196,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

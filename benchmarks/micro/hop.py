@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import hashlib
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -46,6 +45,7 @@ from speck.core.runtime import Attempt, Handle
 from speck.core.trigger import parse_trigger
 from testbed.jdk import tool
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop
@@ -510,8 +510,6 @@ def main() -> None:
     """Measure, and show the figures."""
     given = arguments()
     sizes = Options(*(getattr(given, each.name) for each in fields(Options)))
-    # As an exception, so that what was started is stopped.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
         result = chosen(given.broker)(sizes, given.engine, Path(directory), given.trigger)
     kind = [] if given.broker == "mqtt" else [given.broker]
@@ -521,4 +519,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

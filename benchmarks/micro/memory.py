@@ -34,6 +34,7 @@ from speck import local
 from speck.binder import installed
 from speck.client import Client as Rest
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAPS = {"spark-connect": "512m", "flink": "128m", "flink-small": "128m"}  # the TaskManager's, in flink
@@ -260,4 +261,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -28,6 +28,7 @@ from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.schema.compositions import load_composition
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 SIZES = (1_000, 10_000, 100_000)
 RUNS = 5
@@ -136,4 +137,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

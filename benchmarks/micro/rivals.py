@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -37,6 +36,7 @@ from testbed.rivals.trial import tried
 from testbed.rivals.trials import Killed, PowerCut, Trial, UplinkAway
 from testbed.servers.base import NotInstalled, RealServer
 from testbed.servers.nats import install_nats
+from testbed.termination import run
 
 Making = Callable[[Path, Sequence[Hop]], RealServer]
 _REST = 10.0  # s before the memory is read
@@ -206,7 +206,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Measure, and print lines or one JSON object."""
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # what was started is ended
     parser = _parser()
     given = parser.parse_args()
     known = rivals(given.tools, given.command)
@@ -235,4 +234,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -44,6 +44,7 @@ from testbed.doubles.binders import World
 from testbed.doubles.profiled_engines import Profiled, ProfilingEngine
 from testbed.doubles.samples import BEGIN, flink_stream
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 SITES = 10
 MINUTE = 60.0  # s
@@ -222,4 +223,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -34,6 +34,7 @@ from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 SIZES = (1_000, 10_000)
 JOBS_A_SITE = 100
@@ -130,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

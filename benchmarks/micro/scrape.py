@@ -28,6 +28,7 @@ from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.binders import World, double_kinds
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 ENGINES = 10
 REQUESTS = 10_000
@@ -110,4 +111,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

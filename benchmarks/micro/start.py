@@ -28,6 +28,7 @@ from benchmarks.load.settings import SETTINGS, Change, Changed
 from binders.common.java import java
 from speck.binder import LocalServer, installed
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 HEAPS = {"spark-connect": "512m", "flink": "128m", "flink-small": "128m"}
 _UNDONE = ("class archive", "session extensions")  # of the settings of benchmarks/load/settings.py
@@ -144,4 +145,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

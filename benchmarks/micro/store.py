@@ -30,6 +30,7 @@ from testbed.benches import user
 from testbed.benches.jobs_by_hand import code_hash, write_code
 from testbed.doubles.binders import InMemoryEngine, World, double_kinds
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 RUNS = 5
 
@@ -108,12 +109,12 @@ def plain(jobs: Composition, directory: Path) -> float:
 def measure(count: int, runs: int) -> dict[str, Figure]:
     """Both, ``runs`` times, each time with another composition."""
     ours, theirs = [], []
-    for run in range(runs):
-        jobs = composition(count, run)
+    for number in range(runs):
+        jobs = composition(count, number)
         with tempfile.TemporaryDirectory() as directory:
             ours.append(deployed(jobs, Path(directory) / "speck"))
             theirs.append(plain(jobs, Path(directory) / "plain"))
-        print(f"run {run + 1} of {runs}: {ours[-1]:.0f} bytes a job", file=sys.stderr)
+        print(f"run {number + 1} of {runs}: {ours[-1]:.0f} bytes a job", file=sys.stderr)
     return {"bytes_per_job": Figure.of(ours), "plain_json_bytes_per_job": Figure.of(theirs)}
 
 
@@ -134,4 +135,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

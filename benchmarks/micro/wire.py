@@ -36,6 +36,7 @@ from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from testbed.termination import run
 
 FORMS = ("text", "compact")
 ENGINES = ("flink", "spark")
@@ -202,4 +203,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -28,6 +27,7 @@ from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from benchmarks.placement.scores import spearman
 from speck.local.wan.network import unavailable
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 BEST = 1.05
 SLOWEST, FASTEST = sql.SLOWEST, sql.FASTEST
@@ -183,4 +183,4 @@ def _print(found: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

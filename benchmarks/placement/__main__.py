@@ -25,6 +25,7 @@ from speck.placement.problem import Problem
 from speck_baselines.learned.predictor import predictors
 from testbed.placement.random_problems import make
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 REGRET_IS_EXACT = 1e-6
 
@@ -180,4 +181,4 @@ def _print(result: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

@@ -6,10 +6,10 @@ Without a section: all of them (:mod:`testbed.faults.whole`).
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
 
 from testbed import ROOT
+from testbed.termination import run
 
 _SECTIONS = ROOT / "testbed" / "faults"
 
@@ -28,11 +28,9 @@ def main() -> int:
         return 2
     if arguments and arguments[0] == name:
         del arguments[0]
-    # As an exception, so that what was started is stopped.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     result: int = importlib.import_module(f"testbed.faults.{name}").main(arguments)
     return result
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.simulate import adapt, agreement, real, regret
 from testbed.results import add_output_options, published
+from testbed.termination import run
 
 PARTS = ("agreement", "real", "regret", "adapt")
 
@@ -143,4 +144,4 @@ def _flat(value: Any, name: str) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

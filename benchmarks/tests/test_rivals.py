@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from benchmarks.micro.rivals import row
-from testbed import ROOT
 from testbed.faults.rig import await_that
 from testbed.rivals.bare_flink import newest_checkpoint
 from testbed.rivals.brokers import Brokers, KafkaBrokers, MosquittoBrokers, NatsBrokers
@@ -201,19 +198,3 @@ def test_what_is_sent_while_a_trial_receives_arrives(kind: Callable[[], Brokers]
             await_that(arrivals.raw.total, lambda count: count >= 3, 30)
         assert early.is_published() and all(each.is_published() for each in sent)
     assert arrivals.raw == {"1": 1, "2": 2}
-
-
-@pytest.mark.engine
-def test_a_benchmark_that_is_terminated_leaves_no_process(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.rivals", "--only", "paho relay", "--messages", "100000"]
-    benchmark = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)})
-    try:
-        parent = psutil.Process(benchmark.pid)
-        children = await_that(parent.children, lambda found: len(found) == 2, 60)
-        await_that(children[-1].net_connections, bool, 60)  # the relay is connected
-        benchmark.terminate()
-        assert benchmark.wait(60) == 143
-        assert not any(child.is_running() for child in children)
-    finally:
-        benchmark.kill()
-        benchmark.wait()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from speck.local.wan import Link, Network, unavailable
 from testbed.results import add_output_options, published
+from testbed.termination import run
 from testbed.wan.measure import bandwidth, endpoint, round_trip
 
 MBIT = 1e6
@@ -120,4 +120,4 @@ def _print(result: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -367,7 +367,3 @@ def main(arguments: list[str] | None = None) -> int:
             if each.admitted and (each.account.lost or each.account.doubled):
                 print(f"{name}: {each.admitted}")
     return 1 if any(each.broken for name, each in results.items() if name != EDGE) else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.results import add_output_options, published
+from testbed.termination import call
 
 _EDGE = "edge_"  # what is lost at the edges of a composition is measured, and not promised
 
@@ -51,7 +52,7 @@ def _figures(section: _Section, long: bool) -> dict[str, Any]:
     command = [sys.executable, "-m", *section.module.split(), "--json", *options]
     print(" ".join(command[1:]), file=sys.stderr, flush=True)
     began = time.monotonic()
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    ended = call(command, stdout=subprocess.PIPE)
     print(f"... {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     try:
         return dict(json.loads(ended.stdout.splitlines()[-1]))

@@ -1,0 +1,54 @@
+"""Programs that start servers, and stop them however they are ended.
+
+A signal ends Python at once by default, without the ``finally`` blocks that stop what was started.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+def run(main: Callable[[], int | None]) -> NoReturn:
+    """Run the main function of a program, and exit with its result.
+
+    SIGTERM, SIGINT and SIGHUP raise :class:`SystemExit` with 128 plus their number in it, so that its blocks
+    end what they started; later ones do not cut that short.  A SIGHUP that is ignored (``nohup``) stays so.
+    A shell without job control has SIGINT ignored by what it starts in the background; it counts here too.
+    """
+    for number in _ENDING:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+    sys.exit(main())
+
+
+def call(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run another such program to its end, as :func:`subprocess.run` does, with text.
+
+    If this one is ended meanwhile, so is the other, with time to stop its servers: ``subprocess.run`` would
+    kill it.
+    """
+    with subprocess.Popen(command, text=True, **options) as process:
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    for each in _ENDING:
+        # Not SIG_IGN, which programs that are started to stop others would inherit.
+        signal.signal(each, _nothing)
+    raise SystemExit(128 + number)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Do nothing."""
