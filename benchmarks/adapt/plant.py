@@ -23,7 +23,7 @@ from speck.placement.cost import Figures
 from speck.placement.profile import Inputs, JobProfile, LinkProfile, SiteProfile
 from testbed.benches.adaptation import EDGES, NAME, Bench, Conditions
 from testbed.benches.placement import engine_at, movable
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 # Bytes of a message on the wire, as the model counts them: of a device, and of a job, with its stamp.
 WIRE, STAMPED = 209.0, 287.0

@@ -42,7 +42,8 @@ from speck.store.deployments import Deployment
 from testbed import ROOT
 from testbed.benches.fleet import broker_of, engine_of, token_of
 from testbed.benches.jobs_by_hand import make_job
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.results import add_output_options, published
 from testbed.termination import run
 

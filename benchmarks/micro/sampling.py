@@ -40,9 +40,9 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World
 from testbed.doubles.profiled_engines import Profiled, ProfilingEngine
 from testbed.doubles.samples import BEGIN, flink_stream
+from testbed.doubles.world import World
 from testbed.results import add_output_options, published
 from testbed.termination import run
 

@@ -32,7 +32,8 @@ from speck.server.collector import collected_seldom
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.results import add_output_options, published
 from testbed.termination import run
 

@@ -28,7 +28,9 @@ from speck.core.settings import Settings
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import code_hash, write_code
-from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.results import add_output_options, published
 from testbed.termination import run
 

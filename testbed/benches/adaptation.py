@@ -21,7 +21,7 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import write_code
 from testbed.benches.placement import NOW, Profiler, broker_at, engine_at, kinds, movable
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 from testbed.faults.killed_coordinator import ShortLife
 
 EDGES = ("A", "B")

@@ -33,7 +33,8 @@ from speck.server.agents import agents_hub, enrolment_of, remote_binders, start_
 from speck.server.tls import Certificate
 from speck.store import Store
 from speck.testing.waiting import eventually
-from testbed.doubles.binders import InMemoryBroker, World
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.world import World
 
 TOKEN = "t" * 40
 PATIENCE = 20.0  # s, for a connection over loopback

@@ -8,7 +8,8 @@ from speck.coordinator import Coordinator, Services, build
 from speck.core.settings import Settings
 from speck.store import Store
 from testbed.benches.jobs_by_hand import write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 
 class Restarts:

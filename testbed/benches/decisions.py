@@ -10,7 +10,7 @@ from speck.client import Client
 from speck.core.adaptation import AdaptationState, Ban, Decision, Entry, StepOutcome, StepRecord, Trigger
 from speck.server.tokens import Tokens
 from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, inventory, kinds
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, rest_server
 
 AUTO = ROAD_TRAFFIC.replace("jobs:\n", "placement: {mode: auto}\njobs:\n", 1)

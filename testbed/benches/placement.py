@@ -14,7 +14,8 @@ from speck.core.profile import JobSample
 from speck.core.runtime import Handle
 from speck.placement.profile import Inputs, JobProfile, Known, Value
 from testbed.benches.jobs_by_hand import composition, make_job
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 EDGES = ("A", "B", "C")
 UPLINKS = {"A": 2e6, "B": 4e6, "C": 4e6, "D": 1e9}  # bit/s

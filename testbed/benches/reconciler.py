@@ -16,7 +16,8 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, write_code
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 WAITS = 10.0  # s, that a job waits after its first healing; twice as long after the second
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from speck.binder import Backlog, BrokerKind, CountFrom, Registry
 from speck.core.inventory import Inventory
 from speck.errors import Rejected
-from testbed.doubles.binders import BrokerState, InMemoryBroker, World
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.world import BrokerState, World
 
 
 class InMemoryLog(InMemoryBroker):

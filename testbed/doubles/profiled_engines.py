@@ -10,7 +10,9 @@ from speck.core.inventory import Inventory
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import Capacity, Handle
 from speck.errors import BinderError
-from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 Counts = Callable[[str, str, float], JobSample]  # by name and engine's id of a job, and time
 

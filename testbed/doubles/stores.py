@@ -14,7 +14,8 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 BROKER = "tcp://b1:1883"
 ENGINE = "sc://e1:1"

@@ -11,7 +11,7 @@ from typing import Any
 from speck.errors import BinderError, StoreError, Unreachable
 from speck.store.leveldb.database import Database
 from speck.store.transaction import Change
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 
 class Life:

@@ -25,7 +25,8 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, write_code
 from testbed.benches.pair import InMemoryPair
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.faults.killed_coordinator import ShortLife
 from testbed.results import add_output_options, published
 

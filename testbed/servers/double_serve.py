@@ -12,7 +12,9 @@ from speck import cli
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle
 from speck.server import process
-from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 _submit = InMemoryEngine.submit
 

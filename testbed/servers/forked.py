@@ -28,7 +28,7 @@ from testbed import ROOT
 # The modules of which each program needs some; those of ``speck.cli`` are imported in its process.
 _IMPORTS = {
     "speck.cli": ("speck.client", "requests", "rich.live", "rich.progress", "rich.table", "yaml"),
-    "testbed.servers.double_serve": ("speck.server.process", "testbed.doubles.binders"),
+    "testbed.servers.double_serve": ("speck.server.process", "testbed.doubles.kinds"),
 }
 _ONE_AT_A_TIME = threading.Lock()
 

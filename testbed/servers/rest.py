@@ -24,7 +24,8 @@ from speck.server.tls import Certificate
 from speck.server.tokens import Owner, Role, Tokens, digest
 from speck.server.wsgi import PATIENCE, WebServer
 from speck.store import Store
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.link.places import PlaceOfJobs
 from speck.testing import attempt_of
 from testbed.benches.agents import LinkBench, link_bench
-from testbed.doubles.binders import InMemoryBroker, World, double_kinds
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from tests.binder.test_contract_double import BROKER, ENGINE, DoubleBench
 
 PATIENCE = 20.0

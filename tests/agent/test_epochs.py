@@ -11,7 +11,8 @@ from speck.agent.site_file import SiteFile
 from speck.core.inventory import Secret
 from speck.errors import InvalidInput
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from tests.binder.test_contract_double import BROKER, ENGINE
 
 

@@ -13,7 +13,9 @@ from speck.core.runtime import Attempt
 from speck.errors import SpeckError, Unreachable
 from speck.testing.waiting import eventually
 from testbed.benches.examples import job
-from testbed.doubles.binders import Hold, InMemoryBroker, World
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.troubles import Hold
+from testbed.doubles.world import World
 
 NEAR, FAR = "tcp://near:1883", "tcp://far:1883"
 

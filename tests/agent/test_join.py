@@ -24,7 +24,8 @@ from speck.server.tls import Certificate
 from speck.testing.waiting import eventually
 from testbed.benches.agents import PATIENCE, JoiningServer, joining_server, running_agent
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.certificates import Authority
 

@@ -16,7 +16,7 @@ from speck.errors import InvalidInput, SpeckError
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, yaml_of
 
 pytestmark = pytest.mark.usefixtures("known_owner")
@@ -108,9 +108,7 @@ def test_a_state_that_the_new_place_cannot_read_is_refused_before_anything(
     carry_out(coordinator, composition(A, B))
     world.down(ENGINE)
     monkeypatch.setattr(world, "states", frozenset())
-    monkeypatch.setattr(
-        "testbed.doubles.binders.InMemoryEngine.left_state", lambda self, handle: _elsewhere()
-    )
+    monkeypatch.setattr("testbed.doubles.engine.InMemoryEngine.left_state", lambda self, handle: _elsewhere())
     operation = carry_out(coordinator, composition(A, MOVED), ENGINE)
     assert "cannot be read" in operation.actions["b"].error
     assert world.where()["b"] == ENGINE

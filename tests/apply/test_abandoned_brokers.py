@@ -24,7 +24,8 @@ from speck.store.abandoned import AbandonedSession
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.faults.killed_coordinator import ShortLife
 from testbed.servers.rest import rest_server, yaml_of
 from tests.apply.test_abandon import carry_out

@@ -21,8 +21,11 @@ from speck.errors import BinderError
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
+from testbed.doubles.broker import InMemoryBroker
 from testbed.doubles.delayed_store import DelayedStore
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -15,8 +15,8 @@ from speck.core.plan import Keep
 from speck.errors import InvalidInput, JobsOfAnother, NotAdoptable, StaleRevision
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
-from testbed.doubles.binders import CHANGES, World
 from testbed.doubles.stores import BROKER, ENGINE, Stores
+from testbed.doubles.world import CHANGES, World
 
 A, B, C = make_job("a", "t0", "t1"), make_job("b", "t1", "t2"), make_job("c", "t2", "t3")
 TOUCHING = CHANGES | {"ensure_session", "delete_session", "fence", "claim_session", "name_writers"}

@@ -16,8 +16,9 @@ from speck.errors import InvalidInput, Unreachable
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
 from testbed.doubles.logs import with_logs
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -12,8 +12,9 @@ from speck.core.plan import ForeignJob, plan_data
 from speck.errors import JobsOfAnother, Rejected
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
-from testbed.doubles.binders import CHANGES, InMemoryEngine, World
+from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.stores import BROKER, ENGINE, Stores
+from testbed.doubles.world import CHANGES, World
 
 A, B, C = make_job("a", "t0", "t1"), make_job("b", "t1", "t2"), make_job("c", "t2", "t3")
 
@@ -172,6 +173,6 @@ def test_a_binder_without_a_list_goes_on_working(
     class Listless(InMemoryEngine):
         running = None  # type: ignore[assignment]
 
-    monkeypatch.setattr("testbed.doubles.binders.InMemoryEngine", Listless)
+    monkeypatch.setattr("testbed.doubles.kinds.InMemoryEngine", Listless)
     stores.deploy("new", A)
     assert len(world.running("a")) == 1

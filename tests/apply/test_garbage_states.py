@@ -20,7 +20,9 @@ from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 ENGINE = "http://e1:1"
 A = make_job("a", spe_address=ENGINE, engine="flink")

@@ -13,7 +13,7 @@ from speck.errors import Rejected, StateLost
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World, checkpoint
+from testbed.doubles.world import World, checkpoint
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -17,8 +17,9 @@ from speck.store import DeletedComposition, Head
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
 from testbed.benches.reconciler import Bench
-from testbed.doubles.binders import World, double_kinds
 from testbed.doubles.delayed_store import DelayedStore
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 (A,) = chain("a")
 

@@ -20,8 +20,9 @@ from speck.errors import BinderError, InvalidInput, Unreachable
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import RunningJob, World, double_kinds
+from testbed.doubles.kinds import double_kinds
 from testbed.doubles.logs import with_logs
+from testbed.doubles.world import RunningJob, World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -21,7 +21,8 @@ from speck.store import Store, auditlog
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

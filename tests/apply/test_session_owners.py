@@ -17,8 +17,9 @@ from speck.core.job import Job, client_id, session_name
 from speck.store import JobRecord, SessionRecord
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
-from testbed.doubles.binders import InMemoryBroker, World
+from testbed.doubles.broker import InMemoryBroker
 from testbed.doubles.stores import BROKER, Stores
+from testbed.doubles.world import World
 
 A = make_job("a", "t0", "t1")
 DOTTED = make_job("a.2", "u0", "u1")

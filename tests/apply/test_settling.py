@@ -12,7 +12,7 @@ from speck.core.runtime import JobState
 from speck.errors import Unreachable
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 A, B = chain("a", "b")
 

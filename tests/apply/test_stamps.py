@@ -31,7 +31,8 @@ from speck.store.codec import decode_attempt, decode_job, encode_attempt, encode
 from speck.store.maintenance.backup import archive, restore
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 A = make_job("a")
 CHANGED = replace(A, trigger="1 second")

@@ -10,7 +10,8 @@ import pytest
 from speck.apply import startup_probe
 from speck.core.runtime import Attempt, Handle, JobState, JobStatus
 from testbed.benches.examples import job
-from testbed.doubles.binders import InMemoryEngine, World
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.world import World
 
 ADDRESS = "http://edge:8081/"
 

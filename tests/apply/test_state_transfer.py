@@ -20,7 +20,9 @@ from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import InMemoryEngine, World, checkpoint, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World, checkpoint
 from testbed.faults.killed_coordinator import Life
 
 HERE, THERE = "sc://e1:1", "sc://e2:1"

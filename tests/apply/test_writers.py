@@ -17,8 +17,10 @@ from speck.store import SessionRecord, Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named as session_named
-from testbed.doubles import binders as doubles
-from testbed.doubles.binders import InMemoryBroker, World, double_kinds
+from testbed.doubles import kinds
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from tests.apply.test_rewiring import carry_out
 
 pytestmark = pytest.mark.usefixtures("known_owner")
@@ -178,7 +180,7 @@ def test_a_binder_without_stamps_is_not_asked(
     methods = {name: each for name, each in vars(InMemoryBroker).items() if not name.startswith("__")}
     del methods["name_writers"]
     plain = type("PlainBroker", (), {**methods, "__init__": InMemoryBroker.__init__})
-    monkeypatch.setattr(doubles, "InMemoryBroker", plain)
+    monkeypatch.setattr(kinds, "InMemoryBroker", plain)
     assert carry_out(coordinator, composition(A, B)).state == "succeeded"
     assert world.counts()["ensure_session"] == 2
     assert world.counts()["name_writers"] == 0

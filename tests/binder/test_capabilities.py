@@ -11,7 +11,8 @@ from speck.binder.instrumented import Call, instrumented
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State, Worker
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
-from testbed.doubles.binders import InMemoryBroker, World
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.world import World
 
 ADDRESS = "abacus://desk"
 HANDLES = [Handle(ADDRESS, each, {}) for each in ("a", "b", "c")]

@@ -18,15 +18,11 @@ from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.testing import BrokerContract, EngineContract, attempt_of
 from speck.testing.wire_trouble import Trouble
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import (
-    EngineState,
-    InMemoryBroker,
-    InMemoryEngine,
-    RunningJob,
-    World,
-    double_kinds,
-)
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
 from testbed.doubles.logs import InMemoryLog
+from testbed.doubles.world import EngineState, RunningJob, World
 
 ENGINE = "sc://127.0.0.1:15002"
 DEAD = "sc://127.0.0.1:15003"

@@ -19,7 +19,10 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
-from testbed.doubles.binders import InMemoryBroker, InMemoryEngine, World, double_kinds
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 ENGINE, BROKER = "sc://used:15002", "tcp://used:1883"
 

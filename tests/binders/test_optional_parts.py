@@ -16,7 +16,8 @@ from binders.mqtt.broker import MqttBroker
 from binders.spark.connect.engine import ConnectEngine
 from binders.spark.standalone.engine import StandaloneEngine
 from speck.binder import BrokerBinder, Capability, EngineBinder
-from testbed.doubles.binders import InMemoryBroker, InMemoryEngine
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.logs import InMemoryLog
 
 COMMON = {Capability.OFFLINE_STATE, Capability.PLANS, Capability.PROFILES}

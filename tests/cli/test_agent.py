@@ -15,7 +15,8 @@ from speck.agent.site_file import NAME, read_site_file
 from speck.core.runtime import Attempt
 from speck.errors import InvalidInput
 from testbed.benches.examples import job
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from tests.fixtures.speck_command import Speck
 
 SITES = """

@@ -23,7 +23,7 @@ from speck.errors import InvalidInput, OutcomeUnknown, SpeckError
 from speck.placement.features import FEATURES
 from speck.placement.plan_graph import to_networkx
 from testbed import ROOT
-from testbed.doubles.binders import PASSING, InMemoryEngine
+from testbed.doubles.engine import PASSING, InMemoryEngine
 from testbed.doubles.samples import flink_stream
 from testbed.servers.rest import RestServer, yaml_of
 from tests.fixtures.speck_command import Speck

@@ -11,7 +11,7 @@ import pytest
 from speck.client import RequestRefused
 from speck.placement.policies import solver_available
 from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.rest import RestServer, rest_server
 from tests.fixtures.speck_command import Speck

@@ -14,9 +14,9 @@ from speck.cli import profile
 from speck.coordinator import Services
 from speck.core.inventory import Inventory
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import World
 from testbed.doubles.profiled_engines import Profiled
 from testbed.doubles.samples import flink_stream
+from testbed.doubles.world import World
 from testbed.servers import rest as rest_module
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.fixtures.speck_command import Speck

@@ -19,7 +19,7 @@ from speck.store.retention import deletion_order
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, Clock
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -13,7 +13,7 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.reconciler import Bench
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 GOOD = make_job("good", "in", "mid")
 SITES = {"A": "sc://a:1", "B": "sc://b:1"}

@@ -17,7 +17,7 @@ from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain
 from testbed.benches.reconciler import Bench, copy_of
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -21,7 +21,8 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, code_hash, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, copy_of
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 ENGINE, OTHER, BROKER, FAR = "sc://e1:1", "sc://e2:1", "tcp://b1:1883", "tcp://b2:1883"
 A, B, C = chain("a", "b", "c")

@@ -15,7 +15,7 @@ from speck.store import RetryState, Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, code_hash
 from testbed.benches.reconciler import WAITS, Bench
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 ENGINE = "sc://e1:1"
 A, B = chain("a", "b")

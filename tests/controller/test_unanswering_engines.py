@@ -24,7 +24,9 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.reconciler import Bench
-from testbed.doubles.binders import Hold, World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.troubles import Hold
+from testbed.doubles.world import World
 
 STUCK, OTHER = "sc://stuck:1", "sc://e2:1"
 PATIENCE = 0.3  # s, of all loops here

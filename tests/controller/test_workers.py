@@ -35,7 +35,8 @@ from speck.testing.wire_trouble import BrokenServer, Trouble
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.http import Handler, http_server
 
 ENGINE = "http://e1:8081/"

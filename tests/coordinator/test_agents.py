@@ -24,7 +24,8 @@ from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, remov
 from speck.store import Store
 from testbed.benches.examples import one_site
 from testbed.doubles.agents import Wires
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 ENTRY = {"spe_address": "sc://street:15002", "broker_address": "tcp://street:1883"}
 KNOWN = Site(

@@ -18,7 +18,8 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

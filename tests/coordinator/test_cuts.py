@@ -26,7 +26,7 @@ from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.placement import NOW, engine_at, inventory, kinds, measured
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 TEXT = """name: q
 topics:

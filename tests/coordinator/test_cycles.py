@@ -14,7 +14,8 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 SITES = Inventory({"north": one_site("north", "sc://e1:1", "tcp://b1:1883")})
 PATH = "a (there) -> b (back) -> a (there)"

@@ -17,7 +17,9 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 SITES = Inventory({"north": one_site("north", ENGINE, BROKER)})

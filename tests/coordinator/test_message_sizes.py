@@ -18,7 +18,8 @@ from speck.placement.profile import Known, Value
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 SINK = "tcp://small:1883"
 LARGE = Expects(bytes=90_000)

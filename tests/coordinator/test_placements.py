@@ -33,7 +33,8 @@ from testbed.benches.placement import (
     movable,
     road_traffic,
 )
-from testbed.doubles.binders import InMemoryEngine, World
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.world import World
 
 CLOUD = PlacementRequest(policy="cloud")
 BY_DEFAULT = PlacementRequest()

@@ -23,7 +23,9 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.reconciler import Clock
-from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 FIRST, SECOND, THIRD = ADDRESSES = [f"http://e{number}:8081/" for number in (1, 2, 3)]
 

@@ -32,7 +32,8 @@ from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, write_code
 from testbed.benches.placement import Profiler, engine_at, inventory, kinds, road_traffic
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 A, B, C = chain("a", "b", "c")
 FASTER = replace(B, trigger="1 second")

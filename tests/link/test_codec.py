@@ -41,7 +41,7 @@ from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello, refusal
 from speck.link.methods import decode_answer, decode_arguments
 from testbed.benches.examples import job, one_site
-from testbed.doubles.binders import PASSING
+from testbed.doubles.engine import PASSING
 
 STATE = State("flink-savepoint", "file:/states/chk-7", "http://127.0.0.1:8081")
 SAMPLE = JobSample(

@@ -29,7 +29,8 @@ from speck.link.tls import shared
 from speck.server.tls import Certificate
 from testbed.benches.agents import LinkBench, link_bench
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.certificates import Authority
 from tests.binder.test_contract_double import BROKER, ENGINE

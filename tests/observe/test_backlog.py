@@ -18,8 +18,9 @@ from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
 from testbed.doubles.logs import with_logs
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -16,7 +16,8 @@ from speck.core.runtime import Complaint
 from speck.observe.between import BRIDGE_REMEDY, Edge, bridge_complaints, packet_complaints
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import InMemoryBroker, InMemoryFeed, World
+from testbed.doubles.broker import InMemoryBroker, InMemoryFeed
+from testbed.doubles.world import World
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
 from tests.fixtures.speck_command import Speck

@@ -20,7 +20,8 @@ from speck.store import Event, Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 
 @dataclass

@@ -24,9 +24,9 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World
 from testbed.doubles.profiled_engines import Profiled
 from testbed.doubles.samples import flink_stream
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -15,7 +15,8 @@ from speck.observe.observer import SHOWN, Observer
 from speck.store.deployments import Deployment
 from speck.testing import attempt_of, eventually
 from testbed.benches.jobs_by_hand import make_job
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 ENGINES = [f"sc://e{number}:15002" for number in range(5)]
 Look = Callable[[Observer, list[Deployment]], dict[str, JobState]]

@@ -21,9 +21,9 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
-from testbed.doubles.binders import World
 from testbed.doubles.profiled_engines import Profiled
 from testbed.doubles.samples import BEGIN, flink_stream
+from testbed.doubles.world import World
 
 A, D, SILENT = "http://a:8081/", "http://d:8081/", "sc://s:1"
 SITES = Inventory(

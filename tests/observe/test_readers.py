@@ -13,7 +13,7 @@ from speck.errors import Unreachable
 from testbed.benches.jobs_by_hand import make_job
 from testbed.benches.reconciler import Bench
 from testbed.benches.sessions import named
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 A, B = make_job("a"), make_job("b", "out", "end")
 

@@ -24,7 +24,9 @@ from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
-from testbed.doubles.binders import InMemoryEngine, World, double_kinds
+from testbed.doubles.engine import InMemoryEngine
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -9,7 +9,8 @@ import pytest
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.rest import yaml_of
 
 JOBS = yaml_of("clean sensors/+ clean", "means clean means", "alarms clean alarms")

@@ -21,7 +21,8 @@ from speck.schema.inventory import load_inventory
 from speck.schema.yaml.variables import names_in, substitute
 from testbed import ROOT
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 LABELS = {"A": ("edge", "north"), "B": ("edge",), "D": ()}
 SITES = Inventory(

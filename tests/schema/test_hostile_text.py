@@ -24,7 +24,8 @@ from speck.schema.fault_report import MAX_FAULTS, fault_data
 from speck.schema.inventory import load_inventory
 from speck.schema.schemas import JobSchema, PlacementSchema
 from testbed.benches.examples import PIPELINES
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.rest import RestServer
 from tests.support.properties import tries
 

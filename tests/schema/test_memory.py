@@ -13,7 +13,8 @@ from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema import compositions
 from speck.schema.memory import collector_paused
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 
 @pytest.fixture(params=[True, False], ids=["enabled", "disabled"])

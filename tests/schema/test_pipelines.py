@@ -18,7 +18,8 @@ from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from testbed import ROOT
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 PIPELINES = ROOT / "pipelines"
 FENCES = ("fences", "fences_any", "fences_cloud", "fences_edited")

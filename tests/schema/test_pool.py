@@ -12,7 +12,8 @@ from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from testbed.benches.jobs_by_hand import write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 FIRST, SECOND, THIRD = (f"http://10.0.0.{number}:8081/" for number in (1, 2, 3))
 SITE = "sites: {A: {broker_address: tcp://10.0.0.1, engines: [%s]}}"

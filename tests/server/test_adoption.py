@@ -10,7 +10,7 @@ import pytest
 
 from speck.client import RequestRefused
 from speck.core.job import session_name
-from testbed.doubles.binders import CHANGES, World
+from testbed.doubles.world import CHANGES, World
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.fixtures.speck_command import Speck
 

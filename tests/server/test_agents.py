@@ -18,7 +18,8 @@ from speck.server.agents import AgentSites, agents_address, agents_hub, enrolmen
 from speck.server.tokens import Owner, Role, add_owner, digest
 from speck.store import Store
 from testbed.benches.examples import one_site
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 
 SITE = replace(one_site("A", "sc://a:15002", "tcp://a:1883"), agent=True)
 INVENTORY = Inventory({"A": SITE, "B": one_site("B", "sc://b:15002", "tcp://b:1883")})

@@ -12,7 +12,7 @@ import pytest
 from speck.client import Client
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.benches.placement import ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 from testbed.servers.chromium import Page
 from testbed.servers.rest import RestServer, rest_server
 

@@ -13,7 +13,7 @@ import requests
 from speck.coordinator.retained_plans import LIFETIME
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, inventory, kinds
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, rest_server
 
 TOKENS = Tokens([Owner(role.value, role, digest(role.value.encode())) for role in Role])

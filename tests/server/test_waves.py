@@ -24,7 +24,8 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, rest_server
 from testbed.servers.terminal import piped
 

@@ -28,7 +28,8 @@ from speck.store import Head, JobRecord, Revision, Store
 from speck.store.maintenance.contents import Contents
 from speck.store.maintenance.integrity import findings
 from testbed.benches.jobs_by_hand import make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, yaml_of
 
 TRANSACTIONS = 30

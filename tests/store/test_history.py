@@ -23,7 +23,8 @@ from speck.store import Head, Store
 from speck.store.history import count, differences, surplus
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
-from testbed.doubles.binders import World, double_kinds
+from testbed.doubles.kinds import double_kinds
+from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, yaml_of
 
 A, B, C = chain("a", "b", "c")

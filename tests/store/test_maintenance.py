@@ -91,7 +91,7 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
     """Copies started after the backup give way to those started next; nothing runs twice."""
     from speck.coordinator import build
     from speck.core.settings import Settings
-    from testbed.doubles.binders import double_kinds
+    from testbed.doubles.kinds import double_kinds
 
     rest.client.apply(TWO, "demo", wait=30)
     pieces = b"".join(rest.client.back_up())

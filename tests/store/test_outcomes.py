@@ -13,7 +13,7 @@ from speck.core.job import Composition
 from speck.errors import Rejected
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
-from testbed.doubles.binders import World
+from testbed.doubles.world import World
 
 A, B, C = chain("a", "b", "c")
 FASTER = replace(B, trigger="1 second")
