@@ -6,10 +6,8 @@ name and value: ``source_topic 'a/#/b'`` + ``has a misplaced '#' (expected ...)`
 
 from __future__ import annotations
 
-import datetime
 import keyword
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
@@ -22,8 +20,8 @@ from speck.core.units import Unit
 from speck.errors import InvalidInput
 from speck.schema.fault_report import kind_of_value, quoted, show
 from speck.schema.secret_detection import secret_fault
+from speck.schema.value_faults import character_fault, number_fault, scalar_fault, text_fault, with_quotes
 from speck.schema.yaml.lines import written_in
-from speck.schema.yaml.plain import in_quotes
 from speck.sql.types import AUTO_CUT, CUTS, NO_CUT, TOPIC, WINDOW_COLUMNS, Column, column_of
 
 NO_REFERENCE = (
@@ -116,7 +114,7 @@ class Text(fields.String):
         return super().deserialize(value, attr, data, **kwargs)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
-        fault = _text_fault(value) or self._fault(value)
+        fault = text_fault(value) or self._fault(value)
         if fault is not None:
             raise ValidationError(fault)
         return str(value)
@@ -130,7 +128,7 @@ class Text(fields.String):
             return f"is empty (expected {self.expected})"
         if len(value) > MAX_TEXT:
             return f"is too long (expected at most {MAX_TEXT:,} characters)"
-        return _character_fault(value)
+        return character_fault(value)
 
 
 class Switch(fields.Boolean):
@@ -248,18 +246,18 @@ class Arguments(_FlatMapping):
     def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
         if not (key.isascii() and key.isidentifier()) or keyword.iskeyword(key):
             return "has an invalid name (expected letters, digits and '_', and no Python keyword)"
-        return _in_quotes(_scalar_fault(value), written) or secret_fault(key, value)
+        return with_quotes(scalar_fault(value), written) or secret_fault(key, value)
 
 
 class Labels(_FlatMapping):
     """Free text by name."""
 
     def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
-        if not key.strip() or _character_fault(key):
+        if not key.strip() or character_fault(key):
             return "has an invalid name (expected text)"
         return (
-            _in_quotes(_text_fault(value), written)
-            or _character_fault(str(value), "\n\r\t")
+            with_quotes(text_fault(value), written)
+            or character_fault(str(value), "\n\r\t")
             or secret_fault(key, value)
         )
 
@@ -271,7 +269,7 @@ class Numbers(_FlatMapping):
 
     def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return f"is {_number_fault(value)} (expected a number)"
+            return f"is {number_fault(value)} (expected a number)"
         return None
 
 
@@ -447,55 +445,6 @@ def _column(name: str, written: object, seen: set[str]) -> Column:
     if name.lower() in seen:
         raise ValueError("is given twice (column names are case-insensitive)")
     seen.add(name.lower())
-    if (fault := _text_fault(written)) is not None:
+    if (fault := text_fault(written)) is not None:
         raise ValueError(fault)
     return column_of(name, str(written))
-
-
-_UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def _character_fault(text: str, allowed: str = "") -> str | None:
-    """A fault of text that cannot be stored and shown as UTF-8: control characters, lone surrogates."""
-    if all(found in allowed for found in _UNREADABLE.findall(text)):
-        return None
-    return "contains a control character or invalid Unicode"
-
-
-def _text_fault(value: object) -> str | None:
-    """A fault of a value that is not text."""
-    if isinstance(value, str):
-        return None
-    if isinstance(value, bool):
-        return "is true or false, not text (YAML reads yes, no, on and off as booleans: put it in quotes)"
-    if isinstance(value, datetime.date):
-        return "is a date, not text (put it in quotes)"
-    if isinstance(value, int | float):
-        return "is a number, not text (put it in quotes)"
-    return f"is {kind_of_value(value)}, not text"
-
-
-def _in_quotes(fault: str | None, text: str | None) -> str | None:
-    """A fault of a plain scalar, with the text as it is to be written."""
-    if fault is None or text is None:
-        return fault
-    if "put it in quotes)" in fault:
-        return fault.replace("put it in quotes)", f"put it in quotes: {in_quotes(text)})")
-    return f"{fault}; as text: {in_quotes(text)}"
-
-
-def _number_fault(value: object) -> str:
-    return "not finite" if isinstance(value, float) else kind_of_value(value)
-
-
-def _scalar_fault(value: object) -> str | None:
-    """A fault of a value that is not text, a finite number, true or false."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "is not a finite number"
-    if isinstance(value, str):
-        return _character_fault(value, "\n\r\t")
-    if isinstance(value, bool | int | float):
-        return None
-    if isinstance(value, datetime.date):
-        return "is a date (put it in quotes)"
-    return f"is {kind_of_value(value)} (expected text, a number, true or false)"
