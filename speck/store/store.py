@@ -22,7 +22,6 @@ bytes have changed.  A value that cannot be decoded is damage, reported with its
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -40,10 +39,11 @@ from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.agents import AgentRecord, CodeRecord
-from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY, key_of, number_part
+from speck.store.codec import FIRST_KEY, key_of, number_part
 from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
 from speck.store.leveldb.database import Copy, Database
+from speck.store.opening import check, forget_position, identity_of, next_number
 from speck.store.profiles import MeasuredLink
 from speck.store.records import (
     AttemptRecord,
@@ -89,11 +89,14 @@ class Store:
     def __post_init__(self) -> None:
         self._database = Database(self.directory, self.copy)
         try:
-            self._check_format()
-            self._forget_position()
-            self.identity = self._own_identity()
+            check(self._database, self.directory)
+            if self.copy is None:
+                forget_position(self._database)
+            self.identity = identity_of(self._database)
             self.first_attempt = int(self._database.get(FIRST_KEY) or 0)
-            self._events, self._loop_events = (self._next_number(prefix) for prefix in (b"event/", b"loop/"))
+            self._events, self._loop_events = (
+                next_number(self._database, prefix) for prefix in (b"event/", b"loop/")
+            )
         except BaseException:
             self._database.close()
             raise
@@ -102,37 +105,6 @@ class Store:
     def database(self) -> Database:
         """The database, for a copy of all of it."""
         return self._database
-
-    def _check_format(self) -> None:
-        found = self._database.get(FORMAT_KEY)
-        there = FORMAT if found is None else found.decode(errors="replace")
-        if there != FORMAT:
-            raise StoreError(
-                f"store {str(self.directory)!r} has format {there!r}, this SpecK reads {FORMAT!r}"
-            )
-        with self._database.scan() as records:
-            for _ in records:  # damage is reported now, not at the first use
-                pass
-        if found is None:
-            self._database.write([(FORMAT_KEY, FORMAT.encode())])
-
-    def _forget_position(self) -> None:
-        """Without its copy the store will differ from that."""
-        if self.copy is None and self._database.get(POSITION_KEY) is not None:
-            self._database.write([(POSITION_KEY, None)])
-
-    def _own_identity(self) -> str:
-        """The identity by which attempts name this store; a copy restored from a backup has the same."""
-        found = self._database.get(IDENTITY_KEY)
-        if found is None:
-            found = new_identity().encode()
-            self._database.write([(IDENTITY_KEY, found)])
-        return found.decode()
-
-    def _next_number(self, prefix: bytes) -> int:
-        with self._database.scan(prefix, reverse=True) as found:
-            last, _ = next(found, (b"/-1", b""))
-        return int(last.rsplit(b"/", 1)[1]) + 1
 
     # --- writing
 
@@ -489,11 +461,6 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def new_identity() -> str:
-    """The identity of a new store."""
-    return secrets.token_hex(8)
 
 
 def _bounded(kind: str, number: int, value: bytes, bound: int) -> Iterator[Change]:
