@@ -356,12 +356,12 @@ def test_compositions_that_are_deleted_are_forgotten(bench: Bench) -> None:
     other = composition(make_job("aside", "a", "b", spe_address=engine_at("D"), engine="flink"), name="other")
     operation, _ = user.apply(coordinator, other)
     assert operation.wait(30)
-    adaptation._healed["other"] = 0.0
+    adaptation.obstacles._repaired["other"] = 0.0
     bench.round()
-    assert "other" in adaptation._healed
+    assert "other" in adaptation.obstacles._repaired
     assert user.delete_composition(coordinator, "other").wait(30)
     bench.round()
-    assert {"other"}.isdisjoint(adaptation._healed.keys() | adaptation._applied)
+    assert {"other"}.isdisjoint(adaptation.obstacles._repaired.keys() | adaptation._applied)
 
 
 def test_a_step_gives_way_to_a_user_who_waits(bench: Bench) -> None:

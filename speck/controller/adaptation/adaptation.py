@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.observations import Observations
+from speck.controller.adaptation.obstacles import Obstacles, few
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
 from speck.core.adaptation import CUT, AdaptationState, StepOutcome, StepRecord, Trigger
@@ -44,8 +45,6 @@ _log = logging.getLogger(__name__)
 AUTHOR = "placement"  # of the revisions that the loop makes, for people
 ROUND_PERIOD = 10.0  # s between two looks at what is measured
 ATTENTION = 60.0  # s, for which a look keeps the measuring going
-SILENCE = 60.0  # s without an answer, after which a site counts as silent
-AFTER_HEAL = 60.0  # s without a step
 RECENT = 20  # operations among which that of a step is looked for
 
 
@@ -67,9 +66,8 @@ class Adaptation:
     period: float = 60.0
     mover: Mover = field(init=False)
     steady: Clock = field(init=False)  # that of what is in memory alone
+    obstacles: Obstacles = field(init=False)
     _observations: dict[str, Observations] = field(default_factory=dict, init=False)
-    _silent: dict[str, float] = field(default_factory=dict, init=False)
-    _healed: dict[str, float] = field(default_factory=dict, init=False)
     _applied: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     loop: Loop = field(init=False)
@@ -79,7 +77,9 @@ class Adaptation:
         self.steady = steady_beside(self.clock)
         self.loop = Loop("adaptation", "an adaptation round", self._timed_round)
         self.operations.on_end.append(self._note_end)
-        self._healed = dict.fromkeys((head.name for head in self.store.heads()), self.steady())
+        self.obstacles = Obstacles(
+            self.deployments, self.operations, self.reconciler, self.measures.inventory, self.steady
+        )
 
     @property
     def store(self) -> Store:
@@ -179,7 +179,7 @@ class Adaptation:
         heads = [each for each in deployed if self._options(each).mode == "auto"]
         if heads:
             self.sampler.measure(ATTENTION)
-        self._note_silence()
+        self.obstacles.note_silence()
         for head in heads:
             if not head.deleting and not self.loop.is_closed:
                 self._round_of(head.name)
@@ -187,10 +187,8 @@ class Adaptation:
             del self._observations[name]
 
     def _forget_others(self, names: Set[str]) -> None:
-        """Forget the heals and applies of compositions that are no longer there."""
-        for name in list(self._healed):  # a copy: operations end in threads of their own
-            if name not in names:
-                self._healed.pop(name, None)
+        """Forget the repairs and applies of compositions that are no longer there."""
+        self.obstacles.forget_others(names)
         self._applied.intersection_update(names)
 
     def _round_of(self, name: str) -> None:
@@ -210,36 +208,16 @@ class Adaptation:
         observed.add(present, self.sampler.waiting(), self.store.adaptation(name).rates, now)
         # Each decision has samples of its own.
         period = max(self.period, present.inputs.interval) if present.inputs.interval > LEAST else self.period
-        trigger = observed.due(self.store.adaptation(name), self._silent_sites(name), period, now)
+        trigger = observed.due(self.store.adaptation(name), self.obstacles.silent_sites(name), period, now)
         if trigger is not None:
             self.decide(name, trigger, present)
 
     def _observations_of(self, name: str) -> Observations:
         return self._observations.setdefault(name, Observations())
 
-    def _note_silence(self) -> None:
-        """Note since when each engine is silent."""
-        silent, now = self.reconciler.observer.silent, self.steady()
-        self._silent = {address: self._silent.get(address, now) for address in silent}
-
-    def _silent_sites(self, name: str) -> dict[str, str]:
-        """The sites of a composition's jobs that have been silent for long, with the reasons."""
-        jobs, now = self._jobs(name), self.steady()
-        used = {job.spe_address for job in jobs.values()}
-        long = {each for each, since in self._silent.items() if now - since >= SILENCE and each in used}
-        inventory = self.measures.inventory
-        found = {}
-        for address in sorted(long):
-            site = inventory.site_of_engine(address)
-            found[site.name if site else address] = self.reconciler.observer.silent.get(address, "")
-        return found
-
-    def _jobs(self, name: str) -> Mapping[str, Any]:
-        return self.deployments.desired(self.deployments.head(name))
-
     def _note_end(self, operation: Operation, plan: Plan, state: OperationState) -> None:
         if operation.kind == OperationKind.HEAL:
-            self._healed[operation.composition] = self.steady()
+            self.obstacles.note_repair(operation.composition)
         elif operation.kind not in AUTOMATIC:
             self._applied.add(operation.composition)
         else:
@@ -279,7 +257,7 @@ class Adaptation:
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
         memory, head, now = self._memory(name), self.deployments.head(name), self.clock()
         options, figures, observed = self._options(head), present.figures, self._observations_of(name)
-        hold, waiting = self._obstacle(name), undecidable(present.model, present.inputs)
+        hold, waiting = self.obstacles.of(name), undecidable(present.model, present.inputs)
         pending = memory.pending
         seen = Situation(
             revision=head.revision,
@@ -292,8 +270,8 @@ class Adaptation:
             multiplier=figures.multiplier,
             rates=present.rates,
             hold=hold,
-            silent=self._silent_sites(name),
-            moving=self._moving(name),
+            silent=self.obstacles.silent_sites(name),
+            moving=self.obstacles.moving(name),
             lag_grows=bool(observed.lagging),
             draining=observed.draining,
             interval=present.inputs.interval,
@@ -317,21 +295,6 @@ class Adaptation:
             rewires=advised.rewires,
         )
 
-    def _obstacle(self, name: str) -> str:
-        """The reason why nothing of a composition may be moved now; empty if it may."""
-        jobs, since_heal = self._jobs(name), self.steady() - self._healed.get(name, -math.inf)
-        drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
-        waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
-        used = {job.spe_address for job in jobs.values()}
-        reasons = {
-            "an operation is in progress": not self.operations.is_idle(name),
-            f"job {_few(drifted)} is not in its desired state": bool(drifted),
-            f"job {_few(waiting)} waits for its next attempt": bool(waiting),
-            "the server started, or a job was repaired, within the last minute": since_heal < AFTER_HEAL,
-            "an engine of its jobs does not respond": bool(used & self._silent.keys()),
-        }
-        return next((reason for reason, applies in reasons.items() if applies), "")
-
     def _has_made(self, name: str, step: StepRecord, head: Head) -> bool:
         """True if the operation of a step has made the last revision; its author proves nothing."""
         begun = bool(step.operation) or self._operation(name, step) is not None
@@ -341,10 +304,6 @@ class Adaptation:
         applied = name in self._applied
         self._applied.discard(name)
         return applied
-
-    def _moving(self, name: str) -> int:
-        at_work = self.operations.running()
-        return sum(each.kind == OperationKind.PLACE and each.composition != name for each in at_work)
 
     def _progress(self, name: str, step: StepRecord, head: Head) -> Progress | None:
         """The progress of the operation of a step; ``None`` if it was not begun."""
@@ -490,14 +449,9 @@ def _stale_text(present: Present) -> str:
     stale = sorted(set(present.model.jobs) - present.inputs.fresh)
     span = fresh_for(present.inputs.interval)
     fresh = "minute" if span == FRESH else f"{span:.0f} s"
-    return f"the rate of job {_few(stale)} is not of the last {fresh}" if stale else ""
+    return f"the rate of job {few(stale)} is not of the last {fresh}" if stale else ""
 
 
 def _was_fresh(inputs: Inputs, job: str) -> bool:
     """True if the rate of a job was fresh a moment ago, so that it will probably be again."""
     return inputs.ages.get(job, math.inf) <= 2 * fresh_for(inputs.interval)
-
-
-def _few(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:3]))
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
