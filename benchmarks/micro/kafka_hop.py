@@ -16,10 +16,11 @@ from typing import Any
 
 from benchmarks.common import Figure
 from benchmarks.load import generator as load
+from benchmarks.load.hops import HEAP, PROGRAMS, Engine, Hop, Program, engine_up, make_topics
 from benchmarks.load.processes import running, server
-from benchmarks.micro import hop as hops
+from benchmarks.micro import hop as mqtt_hop
 from benchmarks.micro import stock
-from benchmarks.micro.hop import Bench, Engine, Hop, Options, Program, Rounds, say
+from benchmarks.micro.hop import Bench, Options, Rounds, say
 from binders.kafka.local import KAFKA_SERVER, server_jars
 from binders.mqtt.local import MOSQUITTO
 
@@ -44,14 +45,14 @@ def measure(options: Options, engine: str, directory: Path, trigger: str | None 
     if skipped:
         say(f"skipped: {skipped}")
     with contextlib.ExitStack() as stack:
-        program = replace(hops.PROGRAMS[engine], trigger=trigger, optimised=options.optimised)
+        program = replace(PROGRAMS[engine], trigger=trigger, optimised=options.optimised)
         found = _hops(stack, program, others, directory)
         throughput = alternated(found, options, lambda each: each.bench.flooded(each.hop, options.messages))
         latency = alternated(found, options, lambda each: each.bench.paced(each.hop, options.latency_seconds))
     result: dict[str, Any] = {"skipped": skipped} if skipped else {}
     for name, figure in figures(found, throughput, latency).items():
         result |= {key: round(value, 3) for key, value in figure.named(name)}
-    return {**result, **hops.described(options), "profile": {}}
+    return {**result, **mqtt_hop.described(options), "profile": {}}
 
 
 def _hops(
@@ -59,20 +60,20 @@ def _hops(
 ) -> list[Measured]:
     """Everything that is compared, started; the stack ends it."""
     enter = stack.enter_context
-    mosquitto, mqtt_ports = enter(server("mosquitto", MOSQUITTO, directory / "mqtt", hops.HEAP))
-    kafka, kafka_ports = enter(server("kafka", KAFKA_SERVER, directory / "kafka", hops.HEAP))
+    mosquitto, mqtt_ports = enter(server("mosquitto", MOSQUITTO, directory / "mqtt", HEAP))
+    kafka, kafka_ports = enter(server("kafka", KAFKA_SERVER, directory / "kafka", HEAP))
     mqtt, log = MOSQUITTO.address(mqtt_ports), KAFKA_SERVER.address(kafka_ports)
     over_mqtt = Bench(mosquitto, enter(load.generator(mqtt_ports[0], directory)))
     over_kafka = Bench(kafka, enter(load.kafka_generator(kafka_ports[0], directory)))
-    engine = enter(hops.engine_up(ours, directory / "engine", log))
-    hops.make_topics(log, DIRECT)
+    engine = enter(engine_up(ours, directory / "engine", log))
+    make_topics(log, DIRECT)
     return [
         _started(OURS, engine, over_kafka),
         _started(MQTT, engine.beside(ours, mqtt), over_mqtt, NO_HOP_MQTT),
         *(Measured(start(stack, engine, log), over_kafka) for start in others.values()),
         Measured(enter(relay(directory, kafka_ports[0], log)), over_kafka),
         Measured(Hop(NO_HOP, DIRECT, DIRECT, None), over_kafka),
-        Measured(Hop(NO_HOP_MQTT, hops.DIRECT, hops.DIRECT, None), over_mqtt, NO_HOP_MQTT),
+        Measured(Hop(NO_HOP_MQTT, mqtt_hop.DIRECT, mqtt_hop.DIRECT, None), over_mqtt, NO_HOP_MQTT),
     ]
 
 
@@ -100,7 +101,7 @@ def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[
     """The figures of the runs that alternated; those of one round are compared with each other."""
     result: dict[str, Figure] = {}
     for name in (each.hop.name for each in found if each.hop.name not in (OURS, NO_HOP, NO_HOP_MQTT)):
-        result[f"throughput_ratio_to_{name}"] = hops.ratio(throughput, OURS, name)
+        result[f"throughput_ratio_to_{name}"] = mqtt_hop.ratio(throughput, OURS, name)
         for percentile in ("p50", "p99"):
             result[f"latency_{percentile}_ratio_to_{name}"] = Figure.of(
                 ours[f"{percentile}_ms"] / theirs[f"{percentile}_ms"]
@@ -108,14 +109,14 @@ def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[
             )
     for each in found:
         name = each.hop.name
-        result[f"{name}_messages_per_s"] = hops.figure(throughput[name], "messages_per_s")
+        result[f"{name}_messages_per_s"] = mqtt_hop.figure(throughput[name], "messages_per_s")
         for percentile in ("p50", "p99"):
-            result[f"{name}_{percentile}_ms"] = hops.figure(latency[name], f"{percentile}_ms")
+            result[f"{name}_{percentile}_ms"] = mqtt_hop.figure(latency[name], f"{percentile}_ms")
             if name != each.ceiling:
-                added = hops.added(latency, name, percentile, each.ceiling)
+                added = mqtt_hop.added(latency, name, percentile, each.ceiling)
                 result[f"{name}_added_{percentile}_ms"] = added
         if each.hop.process is not None:
-            result[f"{name}_cpu_us_per_message"] = hops.figure(throughput[name], "hop_cpu_us_per_message")
+            result[f"{name}_cpu_us_per_message"] = mqtt_hop.figure(throughput[name], "hop_cpu_us_per_message")
     return result
 
 
@@ -126,7 +127,7 @@ def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[
 def relay(directory: Path, port: int, broker: str) -> Iterator[Hop]:
     """The plain relay, which has its partition."""
     hop = Hop(RELAY, f"{RELAY}.in", f"{RELAY}.out", None)
-    hops.make_topics(broker, hop.out, hop.back)
+    make_topics(broker, hop.out, hop.back)
     command = load.program("KafkaRelay", directory, port, hop.out, hop.back, jars=server_jars())
     with running(RELAY, command, directory) as process:
         assert process.process.stdout is not None

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import cast
 
 from benchmarks.load import generator as load
+from benchmarks.load.hops import HEAP, PROGRAMS, Engine, Hop, Program, make_topics
 from benchmarks.load.processes import server
 from benchmarks.load.settings import Changed, optimised
-from benchmarks.micro import hop as hops
-from benchmarks.micro.hop import Engine, Hop, Program, say
+from benchmarks.micro.hop import say
 from binders.spark.local.connect_server import ConnectServer
 from speck.binder import LocalServer
 from speck.core.trigger import REAL_TIME
@@ -46,7 +46,7 @@ def _of_flink(directory: Path) -> tuple[Mapping[str, Start], str]:
     jar, fault = flink_jar(directory)
     if fault:
         return {}, fault
-    program = replace(hops.PROGRAMS["flink"], entry_class="io.speck.stock.Stock", job_path=jar)
+    program = replace(PROGRAMS["flink"], entry_class="io.speck.stock.Stock", job_path=jar)
     exactly = replace(program, arguments={"guarantee": "exactly_once"})
     return {
         AT_LEAST_ONCE: partial(_start_program, AT_LEAST_ONCE, program),
@@ -104,9 +104,9 @@ def _query(local: LocalServer, trigger: str | None, directory: Path, broker: str
     from pyspark.sql.connect.session import SparkSession
 
     hop = Hop(AT_LEAST_ONCE, "stock-spark.in", "stock-spark.out", None)
-    hops.make_topics(broker, hop.out, hop.back)
+    make_topics(broker, hop.out, hop.back)
     servers = broker.removeprefix("kafka://")
-    with server("stock-spark", local, directory, hops.HEAP) as (process, ports):
+    with server("stock-spark", local, directory, HEAP) as (process, ports):
         spark = SparkSession.builder.remote(f"sc://127.0.0.1:{ports[0]}").create()
         try:
             source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)

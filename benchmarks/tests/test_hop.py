@@ -15,9 +15,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator
+from benchmarks.load.hops import Hop, relay
 from benchmarks.load.processes import running
 from benchmarks.micro import kafka_hop, stock
-from benchmarks.micro.hop import Hop, Options, Rounds, batch_medians, relay, traffic_figures
+from benchmarks.micro.hop import Options, Rounds, batch_medians, traffic_figures
 from speck.errors import LocalError
 from testbed.servers.mosquitto import MosquittoServer
 
