@@ -22,40 +22,41 @@ from testbed.faults.rig import await_that
 
 Program = subprocess.Popen[bytes]
 
-_SLEEP = "import time; time.sleep(1000)"
 # A benchmark with a server, which says when it stops it, and takes a moment for that.
-_PROGRAM = f"""
-import subprocess, sys, time
+_PROGRAM = """
+import signal, subprocess, sys, time
 from pathlib import Path
-from benchmarks.load.processes import running
 from testbed.termination import run
 
+folder = Path(sys.argv[1])
+
 def main():
-    with running("server", [sys.executable, "-c", "{_SLEEP}"], Path(sys.argv[1])):
+    with subprocess.Popen(["sleep", "1000"]) as server:
         try:
-            Path(sys.argv[1], "started").touch()
+            (folder / "started").touch()
             time.sleep(1000)
         finally:
-            Path(sys.argv[1], "stopping").touch()
+            (folder / "stopping").touch()
             time.sleep(0.5)
-            subprocess.run([sys.executable, "-c", "import signal; assert not " + _IGNORED], check=True)
-            Path(sys.argv[1], "stopped").touch()
+            # Programs that are started now would inherit signals that are ignored.
+            ignored = [each for each in (1, 2, 15) if signal.getsignal(each) is signal.SIG_IGN]
+            server.terminate()
+            server.wait()
+            (folder / "stopped").write_text(str(ignored))
 
-_IGNORED = "[each for each in (1, 2, 15) if signal.getsignal(each) is signal.SIG_IGN]"
 """
 _RUN = "run(main)"
-# The command that runs all benchmarks, with one that is the above.
-_ALL = """
+# A program that runs the above, as the command for all benchmarks does.
+_CALLER = """
 import sys
-import benchmarks.__main__ as every
-every.BENCHMARKS = {"one": every.Benchmark("one", "", options=sys.argv.pop())}
-every.run(every.main)
+from testbed.termination import call, run
+run(lambda: call([sys.executable, *sys.argv[1:]]).returncode)
 """
 
 
 @contextmanager
 def _started(command: Sequence[str], folder: Path) -> Iterator[Program]:
-    variables = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    variables = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
     program = subprocess.Popen(command, cwd=ROOT, env=variables)
     try:
         yield program
@@ -90,7 +91,7 @@ def test_a_signal_ends_it_with_its_servers(number: signal.Signals, tmp_path: Pat
         program.send_signal(number)
         assert program.wait(60) == 128 + number
         assert len(servers) == 1 and _none_runs(servers)
-    assert (tmp_path / "stopped").exists()
+    assert (tmp_path / "stopped").read_text() == "[]"
 
 
 def test_another_signal_does_not_cut_the_stopping_short(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_another_signal_does_not_cut_the_stopping_short(tmp_path: Path) -> None:
             program.send_signal(number)
         assert program.wait(60) == 128 + signal.SIGTERM
         assert _none_runs(servers)
-    assert (tmp_path / "stopped").exists()
+    assert (tmp_path / "stopped").read_text() == "[]"
 
 
 def test_an_interrupt_ends_it_in_the_background_of_a_shell_too(tmp_path: Path) -> None:
@@ -123,14 +124,14 @@ def test_a_hangup_that_is_ignored_does_not_end_it(tmp_path: Path) -> None:
         assert _none_runs(servers)
 
 
-def test_the_command_for_all_ends_the_one_that_runs_and_waits_for_it(tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text(_PROGRAM + _RUN, encoding="utf-8")
-    with _started([sys.executable, "-c", _ALL, str(tmp_path)], tmp_path) as program:
+def test_a_program_that_it_runs_is_ended_and_waited_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _CALLER, "-c", _PROGRAM + _RUN, str(tmp_path)]
+    with _started(command, tmp_path) as program:
         servers = _servers(program, tmp_path)
         program.terminate()
         assert program.wait(60) == 128 + signal.SIGTERM
         assert len(servers) == 2 and _none_runs(servers)
-    assert (tmp_path / "stopped").exists()
+    assert (tmp_path / "stopped").read_text() == "[]"
 
 
 def test_each_benchmark_is_run_so() -> None:
