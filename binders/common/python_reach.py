@@ -99,11 +99,16 @@ def _reached(module: _Module, entry: str | None) -> ReachedCode:
 
 @dataclass(eq=False)
 class _Statement:
-    """A statement at the top level: the names that it ``binds``, and those that it ``uses``."""
+    """A statement at the top level: the names that it ``binds``, and those that it ``uses``.
+
+    Its parts too have ``written`` and ``deleted`` names.
+    """
 
     node: ast.stmt
     binds: tuple[str, ...]
     uses: frozenset[str]
+    written: frozenset[str]
+    deleted: frozenset[str]
     name: str
     dynamic: frozenset[str]
     reads: frozenset[str]
@@ -168,8 +173,8 @@ def _not_inert(
     statements: Sequence[_Statement], bindings: dict[str, list[_Statement]]
 ) -> frozenset[_Statement]:
     """The statements that may do more than to bind their names."""
-    written = {name for each in statements for name in _written(each.node)}
-    deleted = {name for each in statements for name in _deleted(each.node)}
+    written = {name for each in statements for name in each.written}
+    deleted = {name for each in statements for name in each.deleted}
     lazy = any(
         isinstance(each.node, ast.ImportFrom) and each.binds == ("annotations",) for each in statements
     )
@@ -192,8 +197,8 @@ def _defined_once(bound: Sequence[_Statement]) -> bool:
     return sum(1 for each in bound if not _root_only(each.node)) == 1
 
 
-def _written(node: ast.stmt) -> Iterator[str]:
-    for each in ast.walk(node):
+def _written(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for each in nodes:
         if isinstance(each, _Definition):
             yield each.name
         elif isinstance(each, Import):
@@ -202,8 +207,8 @@ def _written(node: ast.stmt) -> Iterator[str]:
             yield each.id
 
 
-def _deleted(node: ast.stmt) -> Iterator[str]:
-    for each in ast.walk(node):
+def _deleted(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for each in nodes:
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Del):
             yield each.id
         elif isinstance(each, ast.ExceptHandler) and each.name:
@@ -213,8 +218,9 @@ def _deleted(node: ast.stmt) -> Iterator[str]:
 def _statement(node: ast.stmt, where: str) -> _Statement:
     names, attributes, imported = set[str](), set[str](), set[str]()
     words, given, reads, packages = set[str](), set[str](), set[str](), set[str]()
-    idle = {id(each.value) for each in ast.walk(node) if isinstance(each, ast.Expr)}
-    for each in ast.walk(node):
+    nodes = list(ast.walk(node))  # once: it takes most of the time
+    idle = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
+    for each in nodes:
         if isinstance(each, ast.Name):
             names.add(each.id)
         elif isinstance(each, ast.Global):
@@ -238,6 +244,8 @@ def _statement(node: ast.stmt, where: str) -> _Statement:
         node,
         binds,
         frozenset(names | words),
+        frozenset(_written(nodes)),
+        frozenset(_deleted(nodes)),
         ", ".join(binds) if isinstance(node, _Binding) and binds else _shortened(node),
         frozenset(used & _DYNAMIC | (attributes | given) & _DYNAMIC_ATTRIBUTES | dotted & itself),
         frozenset((used | attributes) & _READS_TEXT | reads),
