@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,12 @@ from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.apps.test_geofencing_functions import example
+from tests.support.flights import FLIGHTS, MAPS, NEEDS_FLIGHTS
 from tests.support.trials import trial
 
 pytest.importorskip("shapely", reason="needs the extra `fences`")
 
-from jars_and_apps.geofencing import bundle, feeder, generate
+from jars_and_apps.geofencing import bundle, feeder, generate, real
 from jars_and_apps.geofencing.reference import Reference, differences, points_of
 
 pytestmark = [
@@ -242,19 +244,12 @@ def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) 
     assert mover["own"] == {"route": 10.0}
 
 
-@trial("the jobs on Spark in tests/apps/test_geofencing_visits.py, and programs in tests/binders/flink")
-def test_events_of_spark_and_flink_are_those_of_the_reference(
-    spark_server: SparkServer, tmp_path: Path
-) -> None:
+@contextmanager
+def two_engines(spark_server: SparkServer, tmp_path: Path) -> Iterator[OneSite]:
+    """The jobs of :data:`MIXED`, without any fence."""
     python = ROOT / ".pyflink" / "bin" / "python"
     if not python.exists() or not CLUSTER_CONNECTOR.exists():
         pytest.skip("needs PyFlink and the connector (make pyflink jars)")
-    generate.write(tmp_path, movers=20, fences=40, minutes=5, seed=4)
-    fences = list(feeder.messages_of(tmp_path / "fences.jsonl"))
-    stream = [
-        each | {"site": "C" if each["site"] == "C" else "A"}
-        for each in feeder.messages_of(tmp_path / "stream.jsonl")
-    ]
     with (
         FlinkServer(tmp_path / "flink", python=str(python), slots=8) as flink,
         MosquittoServer(tmp_path / "mosquitto", LARGE_PACKETS) as broker,
@@ -263,31 +258,67 @@ def test_events_of_spark_and_flink_are_those_of_the_reference(
         site = OneSite(spark_server, broker, store, tmp_path, flink)
         try:
             assert site.apply_text(MIXED).state == "succeeded"
-            send(site, fences)
-            eventually(lambda: site.lines("c/fences"), lambda found: len(found) == len(fences))
-            eventually(lambda: site.lines("a/fences"), lambda found: len(found) == len(fences))
-            send(site, [at_site(each) for each in stream])
-            records = [each for each in site.lines("admitted") if "rejected" not in each]
-            for engine in ("spark", "flink"):
-                counts = eventually(
-                    lambda engine=engine: compared_with(site.lines(f"events/{engine}"), records, stream),
-                    lambda found: not found["missing"],
-                    PATIENCE,
-                )
-                assert counts.pop("awaited") > 40
-                assert counts == {"missing": 0, "extra": 0, "twice": 0, "wrong": 0}, engine
-            for name in ("a", "c"):
-                site.friend.send(f"{name}/positions", large_positions())
-                tracks = f"tracks/{name}"
-                eventually(lambda tracks=tracks: site.lines(tracks), large_positions_are_answered, PATIENCE)
-            site.friend.send("fences/large", [padded({"type": "Feature", "geometry": None})])
-            (refused,) = eventually(
-                lambda: [each["rejected"] for each in site.lines("admitted") if each["fence"] == "large"],
-                lambda found: len(found) == 1,
-            )
-            assert refused == f"it has {LARGE} bytes (expected at most 262144)"
+            yield site
         finally:
             site.close()
+
+
+def assert_as_the_reference(site: OneSite, made: Path, least: int) -> None:
+    """Send the messages of a folder to two sites; the events of both engines are those of the reference."""
+    fences = list(feeder.messages_of(made / "fences.jsonl"))
+    stream = [
+        each | {"site": "C" if each["site"] == "C" else "A"}
+        for each in feeder.messages_of(made / "stream.jsonl")
+    ]
+    send(site, fences)
+    for name in ("a", "c"):
+        spread = f"{name}/fences"
+        eventually(
+            lambda spread=spread: site.lines(spread), lambda found: len(found) == len(fences), PATIENCE
+        )
+    send(site, [at_site(each) for each in stream])
+    for engine in ("spark", "flink"):
+        counts = eventually(
+            lambda engine=engine: compared_with(
+                site.lines(f"events/{engine}"),
+                [each for each in site.lines("admitted") if "rejected" not in each],
+                stream,
+            ),
+            lambda found: not found["missing"],
+            PATIENCE,
+        )
+        assert counts.pop("awaited") > least
+        assert counts == {"missing": 0, "extra": 0, "twice": 0, "wrong": 0}, engine
+
+
+@trial("the jobs on Spark in tests/apps/test_geofencing_visits.py, and programs in tests/binders/flink")
+def test_events_of_spark_and_flink_are_those_of_the_reference(
+    spark_server: SparkServer, tmp_path: Path
+) -> None:
+    generate.write(tmp_path, movers=20, fences=40, minutes=5, seed=4)
+    with two_engines(spark_server, tmp_path) as site:
+        assert_as_the_reference(site, tmp_path, 40)
+        for name in ("a", "c"):
+            site.friend.send(f"{name}/positions", large_positions())
+            tracks = f"tracks/{name}"
+            eventually(lambda tracks=tracks: site.lines(tracks), large_positions_are_answered, PATIENCE)
+        site.friend.send("fences/large", [padded({"type": "Feature", "geometry": None})])
+        (refused,) = eventually(
+            lambda: [each["rejected"] for each in site.lines("admitted") if each["fence"] == "large"],
+            lambda found: len(found) == 1,
+        )
+        assert refused == f"it has {LARGE} bytes (expected at most 262144)"
+
+
+@NEEDS_FLIGHTS
+@trial("the functions of the jobs in tests/apps/test_geofencing_visits.py")
+def test_events_of_real_flights_on_spark_and_flink_are_those_of_the_reference(
+    spark_server: SparkServer, tmp_path: Path
+) -> None:
+    assert FLIGHTS is not None and MAPS is not None
+    real.write(tmp_path, FLIGHTS, MAPS, limit=10_000)
+    with two_engines(spark_server, tmp_path) as site:
+        assert_as_the_reference(site, tmp_path, 1000)
 
 
 def padded(feature: dict[str, Any]) -> str:

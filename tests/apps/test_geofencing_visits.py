@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.flights import FLIGHTS, MAPS, NEEDS_FLIGHTS
 from tests.support.properties import tries
 
 pytest.importorskip("shapely", reason="needs the extra `fences`")
@@ -33,8 +33,6 @@ from jars_and_apps.geofencing.visits import Located, Mover, Tracker, Visit, tran
 from jars_and_apps.geofencing.visits import packed as packed_visits
 
 RECEIVED = instant("2026-11-01T00:00:00Z")
-DATA = Path(os.environ.get("SPECK_FENCES_DATA", "/nonexistent"))
-FLIGHTS, MAPS = (sorted(DATA.glob(name)) for name in ("traffic-*.whl", "swiss-maps-*.tgz"))
 REPORTS = ("late", "late fence", "rejected")
 
 Event = dict[str, Any]
@@ -298,12 +296,10 @@ def test_every_event_is_that_of_the_reference(made: Path, seed: int, delays: boo
 
 
 @pytest.mark.slow("10,000 real positions and 2,225 real polygons, of which most change")
-@pytest.mark.skipif(
-    not (FLIGHTS and MAPS),
-    reason="needs the packages traffic and swiss-maps in the folder SPECK_FENCES_DATA (docs/geofencing.md)",
-)
+@NEEDS_FLIGHTS
 def test_every_event_of_real_flights_is_that_of_the_reference(tmp_path: Path) -> None:
-    real.write(tmp_path, FLIGHTS[0], MAPS[0], limit=10_000)
+    assert FLIGHTS is not None and MAPS is not None
+    real.write(tmp_path, FLIGHTS, MAPS, limit=10_000)
     sites = Sites(tmp_path, random.Random(1), 3_600_000, largest_batch=2000)
     assert not any("rejected" in record for record in sites.records)
     events = sites.events()
