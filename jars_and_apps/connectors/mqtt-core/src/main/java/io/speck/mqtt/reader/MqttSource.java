@@ -14,14 +14,12 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.net.Connection;
-import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.SessionKeeper;
 import io.speck.mqtt.net.TopicAliases;
 import io.speck.mqtt.stamp.CompactForm;
 import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
@@ -38,6 +36,7 @@ public final class MqttSource extends BufferedSource {
     private final Arrivals arrivals;
     private final RedeliveryWait redeliveryWait = new RedeliveryWait();
     private final ReadPause pause;
+    private final Waiter waiter = new Waiter();
     private final SessionKeeper keeper;
     private final Fence fence;
 
@@ -47,7 +46,6 @@ public final class MqttSource extends BufferedSource {
     private long lastArrivalNanos;
     private RedeliveryMatcher matcher;
     private long wakeAt = Long.MAX_VALUE;
-    private Runnable waiter;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
         this(settings, journal, false, new Losses(settings));
@@ -108,17 +106,7 @@ public final class MqttSource extends BufferedSource {
 
         @Override
         public List<String> filters() {
-            if (settings.topic() == null) {
-                return List.of();
-            }
-            List<String> filters = new ArrayList<>(List.of(settings.topic()));
-            if (settings.fenceTopic() != null) {
-                filters.addAll(List.of(Drain.topic(settings), KnownWriters.topic(settings)));
-            }
-            if (settings.controlTopic() != null) {
-                filters.add(settings.controlTopic());
-            }
-            return filters;
+            return OwnTopics.filters(settings);
         }
 
         /** Only with the binary form of stamps; a broker that does not tell its version, or denies it, sends topics. */
@@ -179,12 +167,12 @@ public final class MqttSource extends BufferedSource {
         public void confirmed() {
             trustedEnd = Long.MAX_VALUE;
             sessionExpected = true;
-            notifyWaiter();
+            waiter.wake();
         }
 
         @Override
         public void failed() {
-            notifyWaiter();
+            waiter.wake();
         }
 
         @Override
@@ -290,15 +278,7 @@ public final class MqttSource extends BufferedSource {
             changed.signalAll();
         }
         if (buffer.hasWaiting(trustedEnd)) {
-            notifyWaiter();
-        }
-    }
-
-    /** Runs the waiter in another thread, since it may take locks of its own. */
-    private void notifyWaiter() {
-        if (waiter != null) {
-            Runtime.LOOPS.execute(waiter);
-            waiter = null;
+            waiter.wake();
         }
     }
 
@@ -308,9 +288,9 @@ public final class MqttSource extends BufferedSource {
     public void whenAvailable(Runnable callback) {
         lock.lock();
         try {
-            waiter = callback;
+            waiter.set(callback);
             if (keeper.failed() || buffer.hasWaiting(trustedEnd)) {
-                notifyWaiter();
+                waiter.wake();
             }
         } finally {
             lock.unlock();

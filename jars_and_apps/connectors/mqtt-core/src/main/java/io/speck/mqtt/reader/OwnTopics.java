@@ -1,6 +1,8 @@
 package io.speck.mqtt.reader;
 
+import io.speck.connector.reader.KnownWriters;
 import io.speck.mqtt.SourceSettings;
+import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -15,6 +17,21 @@ final class OwnTopics {
             "speck/drained/", "speck/probe/", "speck/split/", "speck/sql/");
 
     private OwnTopics() {}
+
+    /** Returns the filters of a session: the job's topic, and those at which SpecK addresses its reader. */
+    static List<String> filters(SourceSettings settings) {
+        if (settings.topic() == null) {
+            return List.of();
+        }
+        List<String> filters = new ArrayList<>(List.of(settings.topic()));
+        if (settings.fenceTopic() != null) {
+            filters.addAll(List.of(Drain.topic(settings), KnownWriters.topic(settings)));
+        }
+        if (settings.controlTopic() != null) {
+            filters.add(settings.controlTopic());
+        }
+        return filters;
+    }
 
     /** True for a topic of SpecK's that a job's filter matches by its wildcards only. */
     static boolean isMatchedByChance(String topic, SourceSettings settings) {
