@@ -191,6 +191,7 @@ NOT_RUN = [
     ("nexmark.md", "Try it", 7),
     ("operating.md", "Upgrade", 6),
     ("raspberry-pi.md", "What to install", 2),
+    ("raspberry-pi.md", "Settings for little memory", 4),
     ("raspberry-pi.md", "Flink in one process", 5),
     ("raspberry-pi.md", "Flink in one process", 4),
     ("rest.md", "By curl", 6),

@@ -34,7 +34,7 @@ _OPENED = (
     "java.security.jgss/sun.security.krb5",
 )
 
-_JVM_OPTIONS = (
+JVM_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",  # options of newer or older Java than this one
     # By default a heap begins with 1/64 of the machine's memory, and all of its young generation is touched.
     "-Xms64m",
@@ -134,7 +134,7 @@ def java_command(
 
     See :func:`connect_server_command` for the arguments and errors.
     """
-    options = [*_JVM_OPTIONS, f"-Xmx{heap}", *jvm_options]
+    options = [*JVM_OPTIONS, f"-Xmx{heap}", *jvm_options]
     if directory is not None:
         options.append(f"-Djava.io.tmpdir={_created(directory / 'tmp')}")
     return [

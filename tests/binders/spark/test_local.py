@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from pathlib import Path
+from string import Template
 from typing import Any
 
+import psutil
 import pytest
 
 from binders.spark.local.commands import (
     CONNECTOR,
+    JVM_OPTIONS,
     SERVER_CLASS,
     SMALL_SERVER_CLASS,
     configuration,
     connect_server_command,
+    connect_server_environment,
 )
 from testbed import ROOT
+from testbed.servers.base import RealServer, accepts, free_port
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import needs
 
@@ -23,12 +30,102 @@ _UNIT = ROOT / "scripts" / "systemd" / "speck-spark.service"
 _EXTENSIONS = "spark.sql.extensions.test.loadFromCp"
 
 
+# Settings of a local server alone: it is on loopback, and gets its heap and its Python in another way.
+_LOCAL_SETTINGS = {
+    "spark.driver.memory",
+    "spark.driver.host",
+    "spark.driver.bindAddress",
+    "spark.connect.grpc.binding.address",
+    "spark.pyspark.python",
+    "spark.ui.showConsoleProgress",
+}
+# Options of Java of a local server alone: it is on loopback, and spark-submit gives the others itself.
+_LOCAL_OPTIONS = {
+    "-Djava.net.preferIPv4Stack=true",
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+}
+# Those of the unit alone: it runs for long, on a board with little memory.
+_UNIT_OPTIONS = {"-Xss512k", "-XX:+ExitOnOutOfMemoryError", "${ARCHIVE}"}
+
+
+def unit_command() -> list[str]:
+    """The words of the unit's command line, without the values of its variables."""
+    (text,) = re.findall(r"^ExecStart=((?:.*\\\n)*.*)", _UNIT.read_text(encoding="utf-8"), re.MULTILINE)
+    return shlex.split(text.replace("\\\n", " "))
+
+
+def unit_settings() -> dict[str, str]:
+    """Spark's settings in the unit."""
+    words = unit_command()
+    given = (words[at + 1] for at, word in enumerate(words) if word == "--conf")
+    return dict(each.split("=", 1) for each in given)
+
+
 def test_the_unit_has_the_settings_of_the_local_server() -> None:
-    unit = dict(re.findall(r"--conf ([\w.]+)=(\S+)", _UNIT.read_text(encoding="utf-8")))
-    local = configuration(15002)
-    assert unit == {name: local[name] for name in unit}
+    unit, local = unit_settings(), configuration(15002)
+    del unit["spark.driver.extraJavaOptions"]
+    assert unit == {name: value for name, value in local.items() if name not in _LOCAL_SETTINGS}
     assert unit[_EXTENSIONS] == "false"
-    assert f"--class {SMALL_SERVER_CLASS} " in _UNIT.read_text(encoding="utf-8")
+    words = unit_command()
+    assert words[words.index("--class") + 1] == SMALL_SERVER_CLASS
+
+
+def test_the_unit_has_the_java_options_of_the_local_server() -> None:
+    unit = unit_settings()["spark.driver.extraJavaOptions"].split()
+    assert {*unit} == {*JVM_OPTIONS} - _LOCAL_OPTIONS | _UNIT_OPTIONS
+    assert {*JVM_OPTIONS} >= _LOCAL_OPTIONS
+
+
+class UnitServer(RealServer):
+    """The server of the unit, with the installed Spark, on a free port; ``archive`` is as in its file."""
+
+    start_timeout = 600.0  # s; it also records the classes
+
+    def __init__(self, directory: Path, archive: str) -> None:
+        super().__init__(directory)
+        self.archive, self.port = archive, free_port()
+
+    def commands(self) -> list[list[str]]:
+        text = _UNIT.read_text(encoding="utf-8")
+        given = dict(re.findall(r"^Environment=(\w+)=(.*)", text, re.MULTILINE)) | {"ARCHIVE": self.archive}
+        words = [Template(word).substitute(given) for word in unit_command()]
+        replaced = {
+            "/opt/speck/bin/spark-submit": str(Path(sys.executable).with_name("spark-submit")),
+            "/opt/speck/spark-mqtt.jar": str(CONNECTOR),
+            "spark.connect.grpc.binding.port=15002": f"spark.connect.grpc.binding.port={self.port}",
+        }
+        assert replaced.keys() <= {*words}
+        # Of two values of a setting, the last one counts.
+        loopback = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+        return [[*(replaced.get(word, word) for word in words[:-1]), *loopback, words[-1]]]
+
+    def variables(self) -> dict[str, str]:
+        return connect_server_environment()
+
+    def ready(self) -> bool:
+        return accepts(self.port)
+
+    def maps(self, file: Path) -> bool:
+        """True if the process has this file in its memory."""
+        return str(file) in Path(f"/proc/{self.pid}/maps").read_text(encoding="utf-8")
+
+
+@pytest.mark.engine
+@needs(CONNECTOR)
+def test_the_unit_writes_its_archive_and_starts_with_it(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "raspberry-pi.md").read_text(encoding="utf-8")
+    written, used = re.findall(r"ARCHIVE=(\S+)=/var/lib/speck/spark\.jsa", page)
+    archive = tmp_path / "spark.jsa"
+    with UnitServer(tmp_path / "first", f"{written}={archive}") as server:
+        process = psutil.Process(server.pid)
+        process.terminate()
+        process.wait(600)
+        assert archive.exists(), server.log
+    with UnitServer(tmp_path / "second", f"{used}={archive}") as server:
+        assert server.maps(archive), server.log
 
 
 @needs()
